@@ -1,0 +1,1 @@
+"""Measures pulsarscope against its peers; see compare.py."""

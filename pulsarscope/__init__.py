@@ -1,0 +1,19 @@
+"""An inspector for the Apache Pulsar binary protocol.
+
+    import pulsarscope as ps
+    for frame in ps.open("capture.pcap").frames():
+        print(frame.packet, frame.command, frame.fields)
+
+    splitter = ps.wire.FrameSplitter()  # no capture: bytes of one stream in, frames out
+    for frame in splitter.feed(data):
+        print(frame.command)
+"""
+
+from __future__ import annotations
+
+from pulsarscope import wire
+from pulsarscope.api import Capture, open  # noqa: A004 - ps.open reads as it should
+from pulsarscope.errors import CaptureError, OutputError, PulsarscopeError, UsageError
+
+__all__ = ["Capture", "CaptureError", "OutputError", "PulsarscopeError", "UsageError", "open", "wire"]
+__version__ = "0.1.0"

@@ -1,0 +1,70 @@
+"""The library: captures as iterables of rows, or as Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+
+if TYPE_CHECKING:
+    from pulsarscope.pipeline import Options
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+class Capture:
+    """One or more capture files; each call below reads them anew, in memory that does not grow with their size."""
+
+    def __init__(self, inputs: Sequence[str], *, show_secrets: bool = False, payload: str | None = None) -> None:
+        self._inputs = inputs
+        self._show_secrets = show_secrets
+        self._payload = payload
+
+    def frames(self) -> Iterator[FrameRow]:
+        """Every frame, in the order in which the capture completes them. Raises CaptureError when nothing can be read."""
+        return self._rows(FrameRow)
+
+    def messages(self) -> Iterator[MessageRow]:
+        """Every application message: batches opened, chunks joined."""
+        return self._rows(MessageRow)
+
+    def exchanges(self) -> Iterator[ExchangeRow]:
+        """Every request with its response."""
+        return self._rows(ExchangeRow)
+
+    def connections(self) -> Iterator[ConnectionRow]:
+        """Every TCP connection, when it has ended."""
+        return self._rows(ConnectionRow)
+
+    def findings(self) -> Iterator[FindingRow]:
+        """Everything odd."""
+        return self._rows(FindingRow)
+
+    def records(self, *kinds: str) -> Iterator[Row]:
+        """Rows of several kinds in one pass: frame, message, exchange, connection, finding; all when none is named."""
+        from pulsarscope.pipeline import run  # noqa: PLC0415 - importing the package must stay cheap
+
+        for batch in run(self._inputs, self._options(frozenset(kinds or ROWS))):
+            for row in batch.rows:
+                if isinstance(row, Row):
+                    yield row
+
+    def table(self, kind: str) -> Any:  # noqa: ANN401 - pyarrow.Table, and pyarrow is an extra
+        """One kind as a pyarrow.Table. Raises UsageError when pyarrow is missing."""
+        from pulsarscope.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
+
+        return table(kind, self.records(kind))
+
+    def _options(self, kinds: frozenset[str]) -> Options:
+        from pulsarscope.pipeline import Options  # noqa: PLC0415 - as above
+
+        return Options(kinds, show_secrets=self._show_secrets, payload=self._payload)
+
+    def _rows(self, row_type: type[AnyRow]) -> Iterator[AnyRow]:
+        return (row for row in self.records(row_type.kind) if isinstance(row, row_type))
+
+
+def open(*paths: str, show_secrets: bool = False, payload: str | None = None) -> Capture:  # noqa: A001 - ps.open reads as it should
+    """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload."""
+    return Capture([str(path) for path in paths], show_secrets=show_secrets, payload=payload)

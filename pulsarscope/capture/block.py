@@ -1,0 +1,37 @@
+"""What this room gives: blocks of TCP segments, in packet order."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pulsarscope.findings import Finding
+
+Segment = tuple[int, int, int, int, int, int, bytes, int]
+"""(packet, time_ns, sequence, acknowledgment, flags, window, payload, missing).
+
+`packet` is the number in its file, from 1 (packets of any kind count); `time_ns` is since the epoch; `flags` are the low eight TCP
+flag bits; `window` is the raw field; `payload` is what was captured of the TCP payload, `missing` how many bytes of it the wire had
+beyond that.
+"""
+
+CONTROL_FLAGS = 0x07
+"""SYN, FIN and RST: the segments that open or close a connection."""
+
+
+class Block(msgspec.Struct):
+    """About READ_BLOCK_BYTES of one file; `packets` is `last_packet - first_packet + 1`, 0 in a block that only has findings."""
+
+    file: int
+    """Position in the run's list of files."""
+    flows: dict[bytes, list[Segment]]
+    """Flow key to its segments in packet order."""
+    control: set[bytes]
+    """Keys of the flows with a SYN, FIN or RST in this block."""
+    findings: list[Finding]
+    packets: int
+    first_packet: int
+    last_packet: int
+    last_time: int
+    """Time of the last packet so far, nanoseconds since the epoch; 0 before the first."""
+    bytes_read: int
+    """Bytes of the input read so far, as stored: of a compressed file, compressed bytes."""

@@ -1,0 +1,155 @@
+"""What the two formats share: bytes in, blocks out, without any input or output."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+
+from pulsarscope.capture import link
+from pulsarscope.capture.block import Block, Segment
+from pulsarscope.capture.ip import Reject
+from pulsarscope.capture.tally import Tally, capture_finding, plural
+from pulsarscope.findings import Finding
+
+NANOSECONDS = 1_000_000_000
+
+
+class NotACaptureError(Exception):
+    """Inside this room only: the bytes are no capture; says why, as the end of the sentence "FILE is …"."""
+
+
+class Decoder(ABC):
+    """Decodes one capture file, fed in pieces of any size; the pieces' borders change nothing but the borders of the blocks."""
+
+    def __init__(self, file: int) -> None:
+        self.secrets: list[bytes] = []
+        """TLS key logs in the file."""
+        self.first_time: int | None = None
+        """Time of the first packet."""
+        self.stopped = False
+        """Damage from which no way leads on: feeding more is of no use."""
+        self.recognised = False
+        """The file header is there and is one."""
+        self._file = file
+        self._tally = Tally(file)
+        self._packets = 0
+        self._last_time = 0
+        self._offset = 0  # in the file, of the first byte held
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._wanted = 0  # bytes without which nothing more can be read: spares joining the pieces of a large record again and again
+        self._damage: Finding | None = None
+
+    @abstractmethod
+    def _walk(self, data: bytes, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+        """Reads whole records from data[:size], which 16 zero bytes follow, and returns how many bytes they take."""
+
+    @abstractmethod
+    def _end(self, rest: int) -> list[Finding]:
+        """What the end of the file says; `rest` bytes of an unfinished record are held."""
+
+    def feed(self, chunk: bytes, bytes_read: int) -> Block:
+        """The packets that this piece of the file completes.
+
+        Args:
+            chunk: the next bytes of the file.
+            bytes_read: position in the stored input, passed on to the block.
+
+        Raises:
+            NotACaptureError: the file header is not that of a capture.
+        """
+        flows: defaultdict[bytes, list[Segment]] = defaultdict(list)
+        control: set[bytes] = set()
+        first_packet = self._packets + 1
+        self._pieces.append(chunk)
+        self._held += len(chunk)
+        if self._held >= self._wanted and not self.stopped:
+            self._wanted = 0
+            size = self._held
+            self._pieces.append(bytes(16))
+            data = b"".join(self._pieces)
+            consumed = self._walk(data, size, flows, control)
+            self._pieces = [data[consumed:size]]
+            self._held = size - consumed
+            self._offset += consumed
+        flows.default_factory = None
+        return self._block(flows, control, [], first_packet, bytes_read)
+
+    def finish(self, bytes_read: int, damage: Finding | None = None) -> Block:
+        """The last block: no packets, and the findings that sum up the file.
+
+        Args:
+            bytes_read: as for `feed`.
+            damage: why the input ended early; then an unfinished record is no finding of its own.
+
+        Raises:
+            NotACaptureError: the file ended within its header.
+        """
+        ending = self._end(self._held)
+        if damage is not None:
+            ending = [finding for finding in ending if finding.code != "capture-truncated"] + [damage]
+        findings = self._tally.findings() + ([] if self._damage is None else [self._damage]) + ending
+        return self._block({}, set(), findings, self._packets + 1, bytes_read)
+
+    def _block(
+        self,
+        flows: dict[bytes, list[Segment]],
+        control: set[bytes],
+        findings: list[Finding],
+        first_packet: int,
+        bytes_read: int,
+    ) -> Block:
+        packets = self._packets - first_packet + 1
+        return Block(self._file, flows, control, findings, packets, first_packet, self._packets, self._last_time, bytes_read)
+
+    def _cold_segment(self, packet: bytes, wire_bytes: int, link_type: int, number: int, time: int) -> tuple[bytes, Segment] | None:
+        """The general way: any packet of any link type to its flow key and segment, or to a count of why there is none."""
+        cut = wire_bytes - len(packet)
+        if cut > 0:
+            self._tally.add("snaplen-truncated", number, time, amount=cut)
+        elif cut < 0:
+            self._tally.add("packet-length-odd", number, time, reason="captured-more-than-sent")
+        if not link.is_supported(link_type):
+            name = link.NAMES.get(link_type)
+            self._tally.add("unknown-link-type", number, time, group=f"{link_type} ({name})" if name else str(link_type))
+            return None
+        found = link.tcp_segment(packet, link_type, wire_bytes)
+        if found is None:
+            return None
+        if isinstance(found, Reject):
+            code, reason = found.value
+            self._tally.add(code, number, time, reason=reason)
+            return None
+        key, sequence, acknowledgment, flags, window, payload, missing = found
+        if missing and cut <= 0:
+            self._tally.add("snaplen-truncated", number, time, amount=missing)
+        return key, (number, time, sequence, acknowledgment, flags, window, payload, missing)
+
+    def _note_step_back(self, number: int, time: int, previous: int) -> None:
+        self._tally.add("time-backwards", number, time, amount=previous - time)
+
+    def _note_damage(self, text: str, position: int) -> None:
+        """Notes damage at a position in the bytes held: the first place as a finding, later ones as its count."""
+        if self._damage is not None:
+            self._damage.evidence["places"] += 1
+            return
+        offset = self._offset + position
+        self._damage = capture_finding(
+            "capture-malformed",
+            f"{text}, at byte {offset:,} of the capture, after {plural(self._packets, 'packet')}.",
+            {"offset": offset, "packets": self._packets, "places": 1},
+            file=self._file,
+            packet=self._packets or None,
+            time=self._last_time if self._packets else None,
+        )
+
+    def _truncated(self, rest: int) -> Finding:
+        """The file ends `rest` bytes into a record."""
+        return capture_finding(
+            "capture-truncated",
+            f"The capture ends {plural(rest, 'byte')} into the record at byte {self._offset:,}, after {plural(self._packets, 'packet')}.",
+            {"offset": self._offset, "bytes": rest, "packets": self._packets},
+            file=self._file,
+            packet=self._packets or None,
+            time=self._last_time if self._packets else None,
+        )

@@ -1,0 +1,155 @@
+"""The command line's file arguments to the list of captures of a run."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from pulsarscope.capture.names import printable
+from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader
+from pulsarscope.capture.tally import capture_finding, plural
+from pulsarscope.errors import CaptureError, UsageError
+from pulsarscope.findings import Finding
+
+_PROBE_READ_BYTES = 1 << 16
+_PROBE_MAX_BYTES = 8 << 20
+"""How far into a file its first packet is looked for; name-resolution and secrets blocks may stand before it."""
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """The captures of a run."""
+
+    paths: list[str]
+    """In the order in which they are read; "-" is standard input."""
+    sizes: int | None
+    """Bytes of all of them as stored; None when one is a pipe."""
+    findings: list[Finding]
+    """What was named and is not in `paths`, and why."""
+
+
+class _Candidate(msgspec.Struct, frozen=True):
+    path: str
+    first_time: int | None
+    size: int | None
+
+
+class _Expansion:
+    """Looks at each argument in turn."""
+
+    def __init__(self) -> None:
+        self.candidates: list[_Candidate] = []
+        self.findings: list[Finding] = []
+        self._seen: set[str] = set()
+
+    def argument(self, argument: str) -> None:
+        if argument == STANDARD_INPUT:
+            self._add(_Candidate(STANDARD_INPUT, None, None), STANDARD_INPUT)
+        elif glob.has_magic(argument) and not os.path.lexists(argument):
+            matches = sorted(glob.glob(argument))  # noqa: PTH207 - Path.glob takes no absolute pattern
+            for match in matches:
+                self._path(match)
+            if not matches:
+                self._note("file-unreadable", argument, "matches no file")
+        else:
+            self._path(argument)
+
+    def _path(self, path: str) -> None:
+        try:
+            mode = Path(path).stat().st_mode
+            if stat.S_ISDIR(mode):
+                self._directory(path)
+            else:
+                self._file(path, named=True)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            self._note("file-unreadable", path, f"cannot be read: {_reason(error)}")
+
+    def _directory(self, path: str) -> None:
+        before = len(self.candidates)
+        for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+            if entry.is_file():
+                self._file(entry.path, named=False)
+        if len(self.candidates) == before:
+            self._note("not-a-capture", path, "is a folder without captures")
+
+    def _file(self, path: str, *, named: bool) -> None:
+        """Takes a file if it is a capture. What else is in a folder is passed over in silence, unless it began like a capture."""
+        status = Path(path).stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe: looking into it would take its bytes away
+            self._add(_Candidate(path, None, None), path)
+            return
+        first_time, refusal, looks_like = _probe(path)
+        if refusal is None:
+            self._add(_Candidate(path, first_time, status.st_size), os.path.realpath(path))
+        elif named or not looks_like:
+            self.findings.append(refusal)
+
+    def _add(self, candidate: _Candidate, identity: str) -> None:
+        if identity in self._seen:
+            self._note("packet-duplicate", candidate.path, "is named twice and read once")
+            return
+        self._seen.add(identity)
+        self.candidates.append(candidate)
+
+    def _note(self, code: str, path: str, what: str) -> None:
+        name = printable(path)
+        self.findings.append(capture_finding(code, f"{name} {what}.", {"path": name}))
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _probe(path: str) -> tuple[int | None, Finding | None, str]:
+    """Time of the first packet of a file; if it is no capture, the finding that says so, and what it looks like instead."""
+    reader = BlockReader(path, read_bytes=_PROBE_READ_BYTES)
+    refusal = None
+    try:
+        for block in reader:
+            if reader.first_time is not None or block.bytes_read > _PROBE_MAX_BYTES:
+                break
+            if not reader.recognised:
+                refusal = block.findings[0]
+                refusal.file = None
+    finally:
+        reader.close()
+    return reader.first_time, refusal, reader.looks_like
+
+
+def expand_inputs(arguments: Sequence[str]) -> Inputs:
+    """The captures that the arguments name: files, globs, folders (the captures directly in them, whatever their names) and "-".
+
+    Several are ordered by the time of their first packet, then by name; pipes and captures without packets come last.
+
+    Raises:
+        UsageError: no argument.
+        CaptureError: no argument leads to a capture.
+    """
+    if not arguments:
+        message = "no capture given: name a pcap or pcapng file, a folder, or - for standard input"
+        raise UsageError(message)
+    expansion = _Expansion()
+    for argument in arguments:
+        expansion.argument(argument)
+    if not expansion.candidates:
+        raise CaptureError(_nothing_left(expansion.findings))
+    candidates = sorted(expansion.candidates, key=lambda found: (found.first_time is None, found.first_time or 0, found.path))
+    sizes = [candidate.size for candidate in candidates]
+    known = [size for size in sizes if size is not None]
+    return Inputs(
+        [candidate.path for candidate in candidates],
+        sum(known) if len(known) == len(sizes) else None,
+        expansion.findings,
+    )
+
+
+def _nothing_left(findings: list[Finding]) -> str:
+    first = findings[0]
+    text = f"{first.text} {first.hint}" if first.hint else first.text
+    if len(findings) == 1:
+        return text
+    return f"none of {plural(len(findings), 'input')} is a capture; the first: {text}"

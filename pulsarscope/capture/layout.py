@@ -1,0 +1,59 @@
+"""Where the hot loops find things: per link type, one unpack that gives all of a plain IPv4 TCP packet.
+
+Plain is: no tags, an IPv4 header of 20 bytes, no fragment, captured whole. Everything else goes through `link` and `ip`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any, NamedTuple
+
+from pulsarscope.capture import link
+
+_IPV4_AND_TCP = "BxHxxHxB2x12sIIBBH"
+_UNREACHABLE = 1 << 40  # a payload that starts here lies beyond every end
+
+
+class Layout(NamedTuple):
+    """How a plain packet of one link type looks.
+
+    `unpack` gives (marker, version and header length, total length, fragment field, protocol, flow key, sequence, acknowledgment,
+    data offset, flags, window); the packet is IPv4 if the marker equals `marker`.
+    """
+
+    link_bytes: int
+    minimum: int
+    """Bytes of the three headers."""
+    marker: int | bytes
+    unpack: Callable[..., tuple[Any, ...]]
+    payload_starts: tuple[int, ...]
+    """Start of the payload in the frame, by the byte that holds the TCP data offset."""
+
+
+def _layout(link_bytes: int, link_format: str, marker: int | bytes) -> Layout:
+    starts = (link_bytes + 20 + (value >> 4) * 4 if value >> 4 >= 5 else _UNREACHABLE for value in range(256))
+    unpack = Struct(">" + link_format + _IPV4_AND_TCP).unpack_from
+    return Layout(link_bytes, link_bytes + 40, marker, unpack, tuple(starts))
+
+
+_RAW = _layout(0, "0s", b"")
+
+LAYOUTS: Mapping[int, Layout] = {
+    link.ETHERNET: _layout(14, "12xH", link.ETHERTYPE_IPV4),
+    link.LINUX_SLL: _layout(16, "14xH", link.ETHERTYPE_IPV4),
+    link.LINUX_SLL2: _layout(20, "H18x", link.ETHERTYPE_IPV4),
+    link.NULL: _layout(4, "I", link.FAMILY_IPV4 << 24),  # of little-endian hosts
+    link.LOOP: _layout(4, "I", link.FAMILY_IPV4),
+    link.IPV4: _RAW,
+    **dict.fromkeys(link.RAW, _RAW),
+}
+
+
+def layout_of(link_type: int) -> Layout | None:
+    """The layout of a link type, None when all its packets go the general way."""
+    return LAYOUTS.get(link_type)
+
+
+NO_LAYOUT = _RAW
+"""Stands in the loops' variables when there is none; a bound of -1 on the packet length keeps it from being used."""

@@ -1,0 +1,141 @@
+"""Link layers, any of them: from the first byte of a captured frame to its IP header.
+
+Link types: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcaplinktype-08.html; VLAN tags: IEEE 802.1Q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pulsarscope.capture.ip import Reject, Tcp, ipv4_segment, ipv6_segment
+from pulsarscope.limits import VLAN_TAGS_MAX
+
+NULL = 0
+ETHERNET = 1
+LOOP = 108
+LINUX_SLL = 113
+IPV4 = 228
+IPV6 = 229
+LINUX_SLL2 = 276
+RAW = (12, 14, 101)
+
+NAMES: Mapping[int, str] = {
+    9: "PPP",
+    50: "PPP in HDLC framing",
+    51: "PPPoE",
+    104: "Cisco HDLC",
+    105: "802.11",
+    107: "frame relay",
+    127: "802.11 with radiotap",
+    147: "user 0",
+    189: "USB",
+    195: "802.15.4",
+    197: "ERF",
+    220: "USB",
+    239: "netfilter log",
+    249: "USB",
+    253: "netlink",
+    258: "pktap",
+}
+"""Link types that engineers meet and this room does not read."""
+
+ETHERTYPE_IPV4 = 0x0800
+ETHERTYPE_IPV6 = 0x86DD
+ETHERTYPES_VLAN = frozenset({0x8100, 0x88A8, 0x9100})
+FAMILY_IPV4 = 2
+FAMILIES_IPV6 = frozenset({10, 24, 28, 30})
+"""AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, of macOS; AF_INET is 2 everywhere."""
+
+
+def _by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> Tcp | Reject | None:
+    tags = 0
+    while ethertype in ETHERTYPES_VLAN:
+        tags += 1
+        if tags > VLAN_TAGS_MAX:
+            return Reject.TAGS
+        if start + 4 > len(packet):
+            return None if len(packet) < wire_bytes else Reject.LINK_HEADER
+        ethertype = packet[start + 2] << 8 | packet[start + 3]
+        start += 4
+    if ethertype == ETHERTYPE_IPV4:
+        return ipv4_segment(packet, start, wire_bytes)
+    if ethertype == ETHERTYPE_IPV6:
+        return ipv6_segment(packet, start, wire_bytes)
+    return None
+
+
+def _by_family(packet: bytes, family: int, wire_bytes: int) -> Tcp | Reject | None:
+    if family == FAMILY_IPV4:
+        return ipv4_segment(packet, 4, wire_bytes)
+    if family in FAMILIES_IPV6:
+        return ipv6_segment(packet, 4, wire_bytes)
+    return None
+
+
+def _ethernet(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+    return _by_ethertype(packet, packet[12] << 8 | packet[13], 14, wire_bytes)
+
+
+def _linux_sll(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+    return _by_ethertype(packet, packet[14] << 8 | packet[15], 16, wire_bytes)
+
+
+def _linux_sll2(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+    return _by_ethertype(packet, packet[0] << 8 | packet[1], 20, wire_bytes)
+
+
+def _null(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+    """The family is in the byte order of the capturing host, which the file does not tell: the small number is meant."""
+    little = int.from_bytes(packet[:4], "little")
+    return _by_family(packet, little if little < 0x10000 else int.from_bytes(packet[:4], "big"), wire_bytes)
+
+
+def _loop(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+    return _by_family(packet, int.from_bytes(packet[:4], "big"), wire_bytes)
+
+
+def _raw(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+    version = packet[0] >> 4
+    if version == 4:
+        return ipv4_segment(packet, 0, wire_bytes)
+    if version == 6:
+        return ipv6_segment(packet, 0, wire_bytes)
+    return Reject.IP_HEADER
+
+
+def _ipv4(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+    return ipv4_segment(packet, 0, wire_bytes)
+
+
+def _ipv6(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+    return ipv6_segment(packet, 0, wire_bytes)
+
+
+_LINKS: Mapping[int, tuple[int, Callable[[bytes, int], Tcp | Reject | None]]] = {
+    NULL: (4, _null),
+    ETHERNET: (14, _ethernet),
+    LOOP: (4, _loop),
+    LINUX_SLL: (16, _linux_sll),
+    IPV4: (1, _ipv4),
+    IPV6: (1, _ipv6),
+    LINUX_SLL2: (20, _linux_sll2),
+    **dict.fromkeys(RAW, (1, _raw)),
+}
+"""Link type to the bytes of its header and its function, which may rely on having them."""
+
+
+def is_supported(link_type: int) -> bool:
+    """Whether packets of this link type can be read."""
+    return link_type in _LINKS
+
+
+def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> Tcp | Reject | None:
+    """The TCP segment in a captured frame; None when it carries something else or the capture cut its headers.
+
+    Raises:
+        KeyError: not `is_supported`.
+    """
+    header_bytes, network = _LINKS[link_type]
+    if len(packet) < header_bytes:
+        return None if len(packet) < wire_bytes else Reject.LINK_HEADER
+    return network(packet, wire_bytes)

@@ -1,0 +1,143 @@
+"""The pcap format: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+
+from pulsarscope.capture.block import CONTROL_FLAGS, Segment
+from pulsarscope.capture.decoder import NANOSECONDS, Decoder, NotACaptureError
+from pulsarscope.capture.layout import NO_LAYOUT, layout_of
+from pulsarscope.capture.tally import plural
+from pulsarscope.findings import Finding
+from pulsarscope.limits import PACKET_MAX_BYTES
+
+_FILE_HEADER_BYTES = 24
+_RECORD_BYTES = 16
+
+MAGICS: Mapping[bytes, tuple[str, int, int]] = {
+    magic.to_bytes(4, "little" if byte_order == "<" else "big"): (byte_order, unit, record_bytes)
+    for magic, unit, record_bytes in (
+        (0xA1B2C3D4, 1000, _RECORD_BYTES),
+        (0xA1B23C4D, 1, _RECORD_BYTES),
+        (
+            0xA1B2CD34,
+            1000,
+            _RECORD_BYTES + 8,
+        ),  # "modified" by A. Kuznetzov: interface, protocol and packet type in each record
+    )
+    for byte_order in "<>"
+}
+"""First four bytes to byte order, nanoseconds per unit of the fraction, bytes of a record header."""
+
+
+class PcapDecoder(Decoder):
+    """Decodes one pcap file.
+
+    Args:
+        file: position in the run's list of files.
+        magic: the first four bytes, one of MAGICS.
+    """
+
+    def __init__(self, file: int, magic: bytes) -> None:
+        super().__init__(file)
+        byte_order, self._unit, self._record_bytes = MAGICS[magic]
+        self._header = Struct(byte_order + "HHiIII")
+        self._unpack_record = Struct(byte_order + "IIII").unpack_from
+        self._link_type = 0
+        self._snaplen = PACKET_MAX_BYTES
+        self._second = -1
+        self._last_fraction = 0
+        self._wanted = _FILE_HEADER_BYTES
+
+    def _read_header(self, data: bytes) -> None:
+        major, minor, _, _, snaplen, link_field = self._header.unpack_from(data, 4)
+        if (major, minor) != (2, 4):
+            message = f"a pcap file of version {major}.{minor}, only 2.4 is read"
+            raise NotACaptureError(message)
+        if 0 < snaplen < PACKET_MAX_BYTES:
+            self._snaplen = snaplen
+        self._link_type = link_field & 0xFFFF  # above it: length of the frame check sequence, and reserved bits
+        self.recognised = True
+
+    def _walk(self, data: bytes, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+        position = 0
+        if not self.recognised:
+            if size < _FILE_HEADER_BYTES:
+                return 0
+            self._read_header(data)
+            position = _FILE_HEADER_BYTES
+
+        # The hot loop: attributes are local names, and what is plain is decided by one chain of tests.
+        layout = layout_of(self._link_type)
+        bound = self._snaplen if layout else -1
+        link_bytes, minimum, marker, unpack_packet, payload_starts = layout or NO_LAYOUT
+        unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
+        per_second, largest = NANOSECONDS // unit, PACKET_MAX_BYTES
+        number, second, last_fraction = self._packets, self._second, self._last_fraction
+        base = second * NANOSECONDS
+        last_record = size - header_bytes
+        while position <= last_record:
+            seconds, fraction, captured, wire_bytes = unpack_record(data, position)
+            start = position + header_bytes
+            end = start + captured
+            if end > size or captured > largest:
+                break
+            position = end
+            number += 1
+            if seconds != second or not last_fraction <= fraction < per_second:
+                time = seconds * NANOSECONDS + fraction * unit
+                self._check_time(number, time, base + last_fraction * unit, fraction)
+                second = seconds
+                base = second * NANOSECONDS
+            last_fraction = fraction
+            if minimum <= captured == wire_bytes <= bound:
+                kind, version, total, fragment, protocol, key, sequence, acknowledgment, offset, flags, window = unpack_packet(data, start)
+                if kind == marker and version == 0x45 and protocol == 6 and not fragment & 0x3FFF:
+                    payload_start = start + payload_starts[offset]
+                    payload_end = start + link_bytes + total
+                    if payload_start <= payload_end <= end:
+                        payload = data[payload_start:payload_end]
+                        flows[key].append((number, base + fraction * unit, sequence, acknowledgment, flags, window, payload, 0))
+                        if flags & CONTROL_FLAGS:
+                            control.add(key)
+                        continue
+            time = base + fraction * unit
+            if captured > self._snaplen:
+                self._tally.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
+            found = self._cold_segment(data[start:end], wire_bytes, self._link_type, number, time)
+            if found is not None:
+                key, segment = found
+                flows[key].append(segment)
+                if segment[4] & CONTROL_FLAGS:
+                    control.add(key)
+
+        self._packets, self._second, self._last_fraction = number, second, last_fraction
+        self._last_time = base + last_fraction * unit if number else 0
+        self._look_ahead(data, position, size)
+        return position
+
+    def _look_ahead(self, data: bytes, position: int, size: int) -> None:
+        """Judges the unfinished record at `position`: what it waits for, or that it cannot be a record."""
+        self._wanted = self._record_bytes
+        if size - position >= self._record_bytes:
+            captured = self._unpack_record(data, position)[2]
+            self._wanted += captured
+            if captured > PACKET_MAX_BYTES:
+                self._note_damage(f"A record claims {captured:,} captured bytes, more than any packet has", position)
+                self.stopped = True
+
+    def _check_time(self, number: int, time: int, previous: int, fraction: int) -> None:
+        """Called when a packet's second is new or its fraction is odd."""
+        if self.first_time is None:
+            self.first_time = time
+        elif time < previous:
+            self._note_step_back(number, time, previous)
+        if fraction * self._unit >= NANOSECONDS:
+            self._tally.add("time-invalid", number, time, reason="fraction")
+
+    def _end(self, rest: int) -> list[Finding]:
+        if not self.recognised:
+            message = f"cut within the pcap header ({rest} of {plural(_FILE_HEADER_BYTES, 'byte')})"
+            raise NotACaptureError(message)
+        return [self._truncated(rest)] if rest and not self.stopped else []

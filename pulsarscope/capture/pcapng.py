@@ -1,0 +1,281 @@
+"""The pcapng format: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html (section numbers are its)."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from pulsarscope.capture.block import CONTROL_FLAGS, Segment
+from pulsarscope.capture.decoder import Decoder, NotACaptureError
+from pulsarscope.capture.interface import TIME_MAX, Interface
+from pulsarscope.capture.layout import NO_LAYOUT, Layout
+from pulsarscope.capture.tally import capture_finding, plural
+from pulsarscope.findings import Finding
+from pulsarscope.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
+
+MAGIC = b"\n\r\r\n"
+"""Type of a Section Header Block (§4.1), the same in both byte orders."""
+
+_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _STATISTICS, _PACKET, _SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
+_BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+_TLS_KEY_LOG = 0x544C534B  # "TLSK" (§4.7)
+
+_BLOCK_MIN_BYTES = 12
+_SECTION_MIN_BYTES = 28
+_PACKET_START = 28  # of the bytes of a packet in an Enhanced or (old) Packet Block
+_PACKET_BLOCK_MIN_BYTES = _PACKET_START + 4
+_SIMPLE_PACKET_START = 12
+
+
+class PcapngDecoder(Decoder):
+    """Decodes one pcapng file. Damage loses the rest of its section: reading goes on at the next section header."""
+
+    def __init__(self, file: int) -> None:
+        super().__init__(file)
+        self._interfaces: list[Interface] = []
+        self._drops: dict[str, int] = {}
+        self._secrets_bytes = 0
+        self._lost = False
+        self._unreadable_section = False
+        self._set_byte_order("<")
+        self._wanted = _SECTION_MIN_BYTES
+
+    def _set_byte_order(self, byte_order: str) -> None:
+        self._byte_order = byte_order
+        self._unpack_words = Struct(byte_order + "IIIIIII").unpack_from
+        self._unpack_word = Struct(byte_order + "I").unpack_from
+
+    def _walk(self, data: bytes, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+        # The hot loop, as in `pcap`. All seven words that begin a packet block are unpacked at once; other blocks may be shorter, but
+        # zero bytes follow the data.
+        position = self._next_section(data, 0, size) if self._lost else 0
+        unpack_words, unpack_word, longest = self._unpack_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
+        number, last_time = self._packets, self._last_time if self._packets else TIME_MAX
+        current_interface = current_high = -1
+        bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts) = -1, 0, 0, NO_LAYOUT
+        last_block = size - _BLOCK_MIN_BYTES
+        while position <= last_block:
+            block_type, length, interface_id, high, low, captured, wire_bytes = unpack_words(data, position)
+            if block_type == _PACKET:
+                if interface_id != current_interface or high != current_high:
+                    current_interface, current_high = interface_id, high
+                    bound, unit, base, layout = self._clock(interface_id, high)
+                    link_bytes, minimum, marker, unpack_packet, payload_starts = layout
+                start = position + _PACKET_START
+                end = start + captured
+                next_position = position + length
+                if (
+                    minimum <= captured == wire_bytes <= bound
+                    and end + 4 <= next_position <= size
+                    and not length & 3
+                    and length <= longest
+                    and unpack_word(data, next_position - 4)[0] == length
+                ):
+                    kind, version, total, fragment, protocol, key, sequence, acknowledgment, offset, flags, window = unpack_packet(
+                        data, start
+                    )
+                    if kind == marker and version == 0x45 and protocol == 6 and not fragment & 0x3FFF:
+                        payload_start = start + payload_starts[offset]
+                        payload_end = start + link_bytes + total
+                        time = base + low * unit
+                        if payload_start <= payload_end <= end and time >= last_time:
+                            number += 1
+                            last_time = time
+                            payload = data[payload_start:payload_end]
+                            flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0))
+                            if flags & CONTROL_FLAGS:
+                                control.add(key)
+                            position = next_position
+                            continue
+
+            if number:
+                self._packets, self._last_time = number, last_time
+            next_position = self._cold_block(data, position, size, flows, control)
+            if next_position < 0:
+                break
+            position = next_position
+            if block_type != _PACKET:  # a section or interface begins perhaps
+                unpack_words, unpack_word = self._unpack_words, self._unpack_word
+                current_interface = -1
+            number, last_time = self._packets, self._last_time if self._packets else TIME_MAX
+        if number:
+            self._packets, self._last_time = number, last_time
+        return position
+
+    def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
+        """What the hot loop needs for time stamps of this upper half: bound, unit, time of lower half 0, layout."""
+        if interface_id < len(self._interfaces):
+            interface = self._interfaces[interface_id]
+            if interface.is_linear(high):
+                return interface.bound, interface.unit, interface.time(high << 32), interface.layout
+        return -1, 0, 0, NO_LAYOUT
+
+    def _cold_block(self, data: bytes, position: int, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+        """Reads the block at `position`, any block, and returns where the next one starts; -1 when it is not all there."""
+        if data.startswith(MAGIC, position):
+            byte_order = _BYTE_ORDERS.get(data[position + 8 : position + 12])
+            if byte_order is None:
+                return self._lose("A section header has no byte-order magic", data, position, size)
+            self._set_byte_order(byte_order)
+        block_type, length = self._unpack_words(data, position)[:2]
+        least = _SECTION_MIN_BYTES if block_type == _SECTION else _BLOCK_MIN_BYTES
+        if not least <= length <= PCAPNG_BLOCK_MAX_BYTES or length & 3:
+            return self._lose(f"A block of type {block_type:#x} claims an impossible length of {length:,} bytes", data, position, size)
+        end = position + length
+        if end > size:
+            self._wanted = length
+            return -1
+        if self._unpack_word(data, end - 4)[0] != length:
+            return self._lose(f"A block of type {block_type:#x} has two different lengths", data, position, size)
+
+        body = data[position + 8 : end - 4]
+        if block_type == _SECTION:
+            self._begin_section(body)
+        elif self._unreadable_section:
+            pass
+        elif block_type in {_PACKET, _OLD_PACKET, _SIMPLE_PACKET}:
+            found = self._read_simple_packet(body) if block_type == _SIMPLE_PACKET else self._read_packet(body, block_type)
+            if found is not None:
+                key, segment = found
+                flows[key].append(segment)
+                if segment[4] & CONTROL_FLAGS:
+                    control.add(key)
+        elif block_type == _INTERFACE:
+            self._read_interface(body)
+        elif block_type == _STATISTICS:
+            self._read_statistics(body)
+        elif block_type == _SECRETS:
+            self._read_secrets(body)
+        return end
+
+    def _lose(self, text: str, data: bytes, position: int, size: int) -> int:
+        if not self.recognised:
+            message = "a pcapng file with a damaged section header"
+            raise NotACaptureError(message)
+        self._note_damage(text, position)
+        self._lost = True
+        return self._next_section(data, position + 4, size)
+
+    def _next_section(self, data: bytes, position: int, size: int) -> int:
+        """Where the search for a section header has arrived; too close to the end of the data to go on if it is not there."""
+        while (found := data.find(MAGIC, position, size)) >= 0:
+            if found + _BLOCK_MIN_BYTES > size:
+                return found
+            if data[found + 8 : found + 12] in _BYTE_ORDERS:
+                self._lost = False
+                return found
+            position = found + 1
+        return max(position, size - _BLOCK_MIN_BYTES + 1)
+
+    def _begin_section(self, body: bytes) -> None:
+        major, minor = Struct(self._byte_order + "HH").unpack_from(body, 4)
+        self._unreadable_section = major != 1
+        if major != 1:
+            if not self.recognised:
+                message = f"a pcapng file of version {major}.{minor}, only 1 is read"
+                raise NotACaptureError(message)
+            self._malformed_block("section-version")
+        self.recognised = True
+        self._keep_drops()
+        self._interfaces = []
+
+    def _malformed_block(self, reason: str) -> None:
+        self._tally.add("capture-malformed", self._packets, self._last_time, reason=reason)
+
+    def _read_interface(self, body: bytes) -> None:
+        if len(body) < 8:
+            self._malformed_block("interface-block-short")
+        elif len(self._interfaces) >= PCAPNG_INTERFACES_MAX:
+            self._malformed_block("too-many-interfaces")
+        else:
+            self._interfaces.append(Interface(body, self._byte_order))
+
+    def _read_statistics(self, body: bytes) -> None:
+        if len(body) >= 12:
+            interface_id = self._unpack_word(body)[0]
+            if interface_id < len(self._interfaces):
+                self._interfaces[interface_id].read_statistics(body, self._byte_order)
+
+    def _read_secrets(self, body: bytes) -> None:
+        if len(body) >= 8:
+            kind, length = Struct(self._byte_order + "II").unpack_from(body)
+            secrets = body[8 : 8 + length]
+            if kind == _TLS_KEY_LOG and self._secrets_bytes + len(secrets) <= SECRETS_MAX_BYTES:
+                self._secrets_bytes += len(secrets)
+                self.secrets.append(secrets)
+
+    def _read_packet(self, body: bytes, block_type: int) -> tuple[bytes, Segment] | None:
+        """An Enhanced Packet Block (§4.3) or the Packet Block before it, whose fields are of the same widths but for the first."""
+        self._packets += 1
+        start = _PACKET_START - 8
+        if len(body) < start:
+            self._malformed_block("packet-block-short")
+            return None
+        interface_id, high, low, captured, wire_bytes = Struct(self._byte_order + "IIIII").unpack_from(body)
+        drops = 0
+        if block_type == _OLD_PACKET:
+            interface_id, drops = Struct(self._byte_order + "HH").unpack_from(body)
+        if interface_id >= len(self._interfaces):
+            self._malformed_block("interface-undefined")
+            return None
+        interface = self._interfaces[interface_id]
+        if drops != 0xFFFF:  # not known
+            interface.dropped += drops
+        ticks = high << 32 | low
+        time = interface.time(ticks)
+        if not interface.in_range(ticks):
+            self._tally.add("time-invalid", self._packets, time, reason="out-of-range")
+        if self.first_time is None:
+            self.first_time = time
+        elif time < self._last_time:
+            self._note_step_back(self._packets, time, self._last_time)
+        self._last_time = time
+        return self._read_bytes(body[start : start + captured], captured, wire_bytes, interface)
+
+    def _read_simple_packet(self, body: bytes) -> tuple[bytes, Segment] | None:
+        """A Simple Packet Block (§4.4): no time, and the captured length follows from the interface's limit and the block."""
+        self._packets += 1
+        if len(body) < 4:
+            self._malformed_block("packet-block-short")
+            return None
+        if not self._interfaces:
+            self._malformed_block("interface-undefined")
+            return None
+        interface = self._interfaces[0]
+        wire_bytes = self._unpack_word(body)[0]
+        captured = min(wire_bytes, interface.snaplen or wire_bytes)
+        if self.first_time is None:
+            self.first_time = self._last_time
+        self._tally.add("time-invalid", self._packets, self._last_time, reason="simple-packet-block")
+        return self._read_bytes(body[4 : 4 + captured], captured, wire_bytes, interface)
+
+    def _read_bytes(self, packet: bytes, captured: int, wire_bytes: int, interface: Interface) -> tuple[bytes, Segment] | None:
+        if captured > PACKET_MAX_BYTES:
+            self._malformed_block("packet-too-long")
+            return None
+        if captured > len(packet):
+            self._malformed_block("packet-beyond-block")
+        if captured > (interface.snaplen or PACKET_MAX_BYTES):
+            self._tally.add("packet-length-odd", self._packets, self._last_time, reason="captured-more-than-snaplen")
+        return self._cold_segment(packet, wire_bytes, interface.link_type, self._packets, self._last_time)
+
+    def _keep_drops(self) -> None:
+        """Takes over the drop counts of a section that ends."""
+        for number, interface in enumerate(self._interfaces):
+            if interface.dropped:
+                name = interface.name or f"interface {number}"
+                self._drops[name] = self._drops.get(name, 0) + interface.dropped
+
+    def _end(self, rest: int) -> list[Finding]:
+        if not self.recognised:
+            message = "cut within its pcapng section header"
+            raise NotACaptureError(message)
+        self._keep_drops()
+        self._interfaces = []
+        findings = []
+        if self._drops:
+            dropped = sum(self._drops.values())
+            text = f"The capturing host dropped {plural(dropped, 'packet')}."
+            findings.append(capture_finding("packets-dropped", text, {"packets": dropped, "interfaces": self._drops}, file=self._file))
+        if rest and not self._lost:
+            findings.append(self._truncated(rest))
+        return findings

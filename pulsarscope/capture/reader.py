@@ -1,0 +1,165 @@
+"""One file or stream to blocks: the input side of the capture room."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from pulsarscope.capture import pcap, pcapng
+from pulsarscope.capture.block import Block
+from pulsarscope.capture.compression import Progress, decompressed
+from pulsarscope.capture.decoder import Decoder, NotACaptureError
+from pulsarscope.capture.names import printable
+from pulsarscope.capture.recognise import looks_like
+from pulsarscope.capture.tally import capture_finding, plural
+from pulsarscope.findings import Finding
+from pulsarscope.limits import READ_BLOCK_BYTES
+
+STANDARD_INPUT = "-"
+_MAGIC_BYTES = 4
+
+
+class BlockReader:
+    """The blocks of one input, an iterator. Bad input never raises: it becomes findings in the last block, which always comes.
+
+    Nothing seeks and every read may be short: a pipe gives its packets as they arrive.
+    """
+
+    def __init__(self, source: str | BinaryIO, file: int = 0, *, read_bytes: int = READ_BLOCK_BYTES) -> None:
+        """Opens nothing yet.
+
+        Args:
+            source: a path, "-" for standard input, or a stream of bytes, which the caller closes.
+            file: position in the run's list of files.
+            read_bytes: bytes asked for in one read.
+        """
+        self._source = source
+        self._file = file
+        self._read_bytes = read_bytes
+        self._progress = Progress()
+        self._decoder: Decoder | None = None
+        self._head = b""  # less than a magic number
+        self._looks_like = ""
+        self._iterator: Generator[Block, None, None] = self._blocks()
+
+    @property
+    def name(self) -> str:
+        """What messages call the input: its path with control characters escaped, or "standard input"."""
+        source = self._source if isinstance(self._source, str) else str(getattr(self._source, "name", "the stream"))
+        return "standard input" if source == STANDARD_INPUT else printable(source)
+
+    @property
+    def looks_like(self) -> str:
+        """What an input that is no capture seems to be; "" when it began like one."""
+        return self._looks_like
+
+    @property
+    def recognised(self) -> bool:
+        """Whether the input has turned out to be a capture."""
+        return self._decoder is not None and self._decoder.recognised
+
+    @property
+    def first_time(self) -> int | None:
+        """Time of the first packet, nanoseconds since the epoch; None before it was read."""
+        return None if self._decoder is None else self._decoder.first_time
+
+    @property
+    def secrets(self) -> list[bytes]:
+        """TLS key logs that the capture has brought so far (pcapng Decryption Secrets Blocks)."""
+        return [] if self._decoder is None else self._decoder.secrets
+
+    def __iter__(self) -> Iterator[Block]:
+        return self
+
+    def __next__(self) -> Block:
+        return next(self._iterator)
+
+    def close(self) -> None:
+        """Stops reading and closes what was opened."""
+        self._iterator.close()
+
+    def _blocks(self) -> Generator[Block, None, None]:
+        try:
+            with self._open() as stream:
+                for chunk in decompressed(self._chunks(stream), self._progress, self._file):
+                    block = self._feed(chunk)
+                    if block is not None and block.packets:
+                        yield block
+                    if self._decoder is not None and self._decoder.stopped:
+                        break
+            last = self._last_block(self._progress.damage)
+        except NotACaptureError as error:
+            last = self._bare_block("not-a-capture", f"{self.name} is {error}.")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if self._decoder is None or not self._decoder.recognised:
+                last = self._bare_block("file-unreadable", f"{self.name} cannot be read: {reason}.")
+            else:
+                last = self._last_block(self._finding("file-unreadable", f"Reading {self.name} failed: {reason}."))
+        yield last
+
+    def _open(self) -> AbstractContextManager[BinaryIO]:
+        if not isinstance(self._source, str):
+            return nullcontext(self._source)
+        if self._source == STANDARD_INPUT:
+            return nullcontext(sys.stdin.buffer)
+        try:
+            return cast("BinaryIO", Path(self._source).open("rb", buffering=0))
+        except ValueError as error:  # a NUL in the path
+            raise OSError(str(error)) from None
+
+    def _chunks(self, stream: BinaryIO) -> Iterator[bytes]:
+        """What there is to read, without waiting to fill a block: `read1` of buffered streams, `read` of raw ones."""
+        read = getattr(stream, "read1", stream.read)
+        while chunk := read(self._read_bytes):
+            self._progress.bytes_read += len(chunk)
+            yield chunk
+
+    def _feed(self, chunk: bytes) -> Block | None:
+        if self._decoder is None:
+            self._head += chunk
+            if len(self._head) < _MAGIC_BYTES:
+                return None
+            self._decoder = self._decoder_for(self._head)
+            chunk, self._head = self._head, b""
+        return self._decoder.feed(chunk, self._progress.bytes_read)
+
+    def _decoder_for(self, head: bytes) -> Decoder:
+        magic = head[:_MAGIC_BYTES]
+        if magic == pcapng.MAGIC:
+            return pcapng.PcapngDecoder(self._file)
+        if magic in pcap.MAGICS:
+            return pcap.PcapDecoder(self._file, magic)
+        self._looks_like = looks_like(head)
+        message = f"{self._looks_like}, not a capture"
+        raise NotACaptureError(message)
+
+    def _last_block(self, damage: Finding | None) -> Block:
+        if self._decoder is not None:
+            return self._decoder.finish(self._progress.bytes_read, damage)
+        if damage is not None:
+            message = f"not readable as a capture: {damage.text.rstrip('.')}"
+        elif not self._head:
+            self._looks_like = message = "empty"
+        else:
+            self._looks_like = looks_like(self._head)
+            message = f"too short to be a capture ({plural(len(self._head), 'byte')})"
+        raise NotACaptureError(message)
+
+    def _finding(self, code: str, text: str) -> Finding:
+        evidence = {"path": self.name}
+        if self._looks_like:
+            evidence["looks_like"] = self._looks_like
+        return capture_finding(code, text, evidence, file=self._file)
+
+    def _bare_block(self, code: str, text: str) -> Block:
+        """The only block of an input that is no capture."""
+        return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)
+
+
+def read_blocks(source: str | BinaryIO, file_index: int = 0, *, read_bytes: int = READ_BLOCK_BYTES) -> BlockReader:
+    """The blocks of one input, in packet order; see `BlockReader`."""
+    return BlockReader(source, file_index, read_bytes=read_bytes)

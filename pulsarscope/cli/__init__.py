@@ -1,0 +1,186 @@
+"""The command line. Here are only its words; what a command does is imported when one is given."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from pulsarscope.errors import PulsarscopeError
+
+app = typer.Typer(
+    name="pulsarscope",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+class Format(str, Enum):
+    """What --format takes."""
+
+    json = "json"
+    ndjson = "ndjson"
+    csv = "csv"
+    parquet = "parquet"
+
+
+class TimeMode(str, Enum):
+    """What --time takes."""
+
+    relative = "relative"
+    delta = "delta"
+    utc = "utc"
+    local = "local"
+    epoch = "epoch"
+
+
+class FailOn(str, Enum):
+    """What --fail-on takes."""
+
+    error = "error"
+    warning = "warning"
+    note = "note"
+    never = "never"
+
+
+class Payload(str, Enum):
+    """What --payload takes."""
+
+    base64 = "base64"
+    hex = "hex"
+    text = "text"
+
+
+FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input."
+
+Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES_HELP, show_default=False)]
+FormatOption = Annotated[Format | None, typer.Option("--format", "-f", help="Records for programs instead of text.")]
+OutOption = Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Write here instead of standard output.")]
+ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns, in this order.")]
+TimeOption = Annotated[TimeMode, typer.Option("--time", help="How text shows times.")]
+PayloadOption = Annotated[Payload | None, typer.Option("--payload", help="Give the payload of messages; with -x hex, all bytes.")]
+SecretsOption = Annotated[bool, typer.Option("--show-secrets", help="Do not redact tokens and passwords.")]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR and FORCE_COLOR are heeded, too.")]
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Only the records: no headings, progress or warnings.")]
+FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 when there is a finding this bad or worse.")]
+RecordsOption = Annotated[
+    str, typer.Option("--records", metavar="KIND,...", help="Of frame, message, exchange, connection, finding; or all.")
+]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from pulsarscope import __version__  # noqa: PLC0415 - the package loads this module on its own
+
+        typer.echo(f"pulsarscope {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _pulsarscope(
+    context: typer.Context,
+    *,
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """See what Apache Pulsar clients and brokers say to each other, from packet captures."""
+    del version  # its callback has answered
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+
+
+@app.command()
+def decode(
+    files: Files,
+    *,
+    detail: Annotated[bool, typer.Option("-V", help="Show every field of each frame, as a tree.")] = False,
+    hex_view: Annotated[bool, typer.Option("-x", help="Show the bytes of each frame and what they are.")] = False,
+    output_format: FormatOption = None,
+    out: OutOption = None,
+    records: RecordsOption = "frame",
+    columns: ColumnsOption = None,
+    time: TimeOption = TimeMode.relative,
+    payload: PayloadOption = None,
+    show_secrets: SecretsOption = False,
+    no_color: NoColorOption = False,
+    limit: LimitOption = None,
+    quiet: QuietOption = False,
+    fail_on: FailOnOption = FailOn.never,
+) -> None:
+    """Frame by frame: what was said, when, by whom, and what answered it."""
+    from pulsarscope.cli.work import Request, work  # noqa: PLC0415 - asking for help must stay quick
+
+    raise typer.Exit(
+        work(
+            Request(
+                files=tuple(files),
+                records=records,
+                format=output_format and output_format.value,
+                detail=detail,
+                hex=hex_view,
+                out=out,
+                columns=columns,
+                time=time.value,
+                payload=payload and payload.value,
+                show_secrets=show_secrets,
+                no_color=no_color,
+                limit=limit,
+                quiet=quiet,
+                fail_on=fail_on.value,
+            )
+        )
+    )
+
+
+@app.command()
+def messages(
+    files: Files,
+    *,
+    output_format: FormatOption = None,
+    out: OutOption = None,
+    columns: ColumnsOption = None,
+    time: TimeOption = TimeMode.relative,
+    payload: PayloadOption = None,
+    show_secrets: SecretsOption = False,
+    no_color: NoColorOption = False,
+    limit: LimitOption = None,
+    quiet: QuietOption = False,
+    fail_on: FailOnOption = FailOn.never,
+) -> None:
+    """The application's messages: batches opened, chunks joined, with the ids of their receipts."""
+    from pulsarscope.cli.work import Request, work  # noqa: PLC0415 - as above
+
+    raise typer.Exit(
+        work(
+            Request(
+                files=tuple(files),
+                records="message",
+                format=output_format and output_format.value,
+                out=out,
+                columns=columns,
+                time=time.value,
+                payload=payload and payload.value,
+                show_secrets=show_secrets,
+                no_color=no_color,
+                limit=limit,
+                quiet=quiet,
+                fail_on=fail_on.value,
+            )
+        )
+    )
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete."""
+    try:
+        app(prog_name="pulsarscope")
+    except PulsarscopeError as error:
+        from pulsarscope.cli.work import complain  # noqa: PLC0415 - as above
+
+        complain(str(error))
+        sys.exit(error.exit_code)

@@ -1,0 +1,60 @@
+"""A progress bar on standard error, when the work is long and someone is there to see it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.render.style import is_terminal
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+PATIENCE_SECONDS = 0.5
+"""Shorter work shows nothing."""
+
+REFRESH_SECONDS = 0.1
+
+
+class Progress:
+    """Bytes read of all bytes; enter it around the work."""
+
+    def __init__(self, sizes: Sequence[int] | None, *, wanted: bool) -> None:
+        self._sizes = sizes
+        self._bar: Any = None
+        self._task: TaskID | None = None
+        self._next = time.monotonic() + PATIENCE_SECONDS if wanted and is_terminal(sys.stderr) else None
+
+    def __enter__(self) -> Progress:  # noqa: PYI034 - typing.Self is newer than Python 3.10
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, file: int, bytes_read: int) -> None:
+        """Say how far the work is: bytes read of the file at this position of the list."""
+        if self._next is None:
+            return
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + REFRESH_SECONDS
+        if self._bar is None:
+            self._start()
+        before = sum(self._sizes[:file]) if self._sizes else 0
+        self._bar.update(self._task, completed=before + bytes_read)
+        self._bar.refresh()
+
+    def _start(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - most runs end before a bar is due
+        from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415
+        from rich.progress import Progress as Bar  # noqa: PLC0415
+
+        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        # Refreshed between blocks only: no thread, and nothing is drawn while a pager holds the output back.
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+        self._task = self._bar.add_task("", total=sum(self._sizes) if self._sizes else None)
+        self._bar.start()

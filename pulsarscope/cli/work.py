@@ -1,0 +1,260 @@
+"""What the commands do: a run of the pipeline into one output, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pulsarscope.cli.interrupt import Interrupts
+from pulsarscope.cli.progress import Progress
+from pulsarscope.errors import UsageError
+from pulsarscope.export.sink import STANDARD_OUTPUT, Sink, open_sink
+from pulsarscope.findings import ERROR, SEVERITIES
+from pulsarscope.outputs import Output, OutputOptions, output
+from pulsarscope.records import ROWS, FindingRow, RawFrame
+from pulsarscope.render.escape import escape
+from pulsarscope.render.style import is_terminal, wants_color
+
+if TYPE_CHECKING:
+    from pulsarscope.pipeline import Run
+
+EXIT_DONE = 0
+EXIT_FINDING = 1
+EXIT_DAMAGED = 4
+EXIT_INCOMPLETE = 5
+
+NEVER = "never"
+FOLDER_OUTPUT = "parquet"
+"""The output that writes a folder when there are several kinds of records."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A command line, read."""
+
+    files: tuple[str, ...]
+    records: str = "frame"
+    format: str | None = None
+    detail: bool = False
+    hex: bool = False
+    out: str | None = None
+    columns: str | None = None
+    time: str = "relative"
+    payload: str | None = None
+    show_secrets: bool = False
+    no_color: bool = False
+    limit: int | None = None
+    quiet: bool = False
+    fail_on: str = NEVER
+
+
+def complain(text: str) -> None:
+    """One line on standard error. Without a standard error there is nobody to tell."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"pulsarscope: {escape(text)}\n")
+        sys.stderr.flush()
+
+
+def work(request: Request) -> int:
+    """Carry out a request and return the exit code.
+
+    Raises:
+        UsageError: it cannot be carried out as asked.
+        CaptureError: no input is a capture.
+        OutputError: the result could not be written.
+    """
+    kinds = _kinds(request.records)
+    name = output_name(request, kinds)
+    sink: Sink | None = None
+    with Interrupts() as interrupts:
+        try:
+            run = _run(request, kinds)
+            _refuse_own_input(request.out, run.inputs.paths)
+            sink = open_sink(request.out, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
+            made = output(name)(sink, _output_options(request, kinds, run))
+            return _pour(request, kinds, run, made, sink, interrupts)
+        except BrokenPipeError:
+            # Whoever reads has seen enough: a closed pipe ends quietly.
+            if sink is not None:
+                sink.abandon()
+            return EXIT_DONE
+        except KeyboardInterrupt:
+            if sink is not None:
+                sink.abandon()
+            complain("interrupted; the output is not complete")
+            return EXIT_INCOMPLETE
+        except BaseException:
+            if sink is not None:
+                sink.abandon()
+            raise
+
+
+def _pour(request: Request, kinds: tuple[str, ...], run: Run, made: Output, sink: Sink, interrupts: Interrupts) -> int:
+    """Write what the run gives until it ends, the limit is reached or someone interrupts."""
+    text = request.format is None
+    live = text and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout)
+    told = text or request.quiet
+    try:
+        with Progress(run.inputs.sizes, wanted=not request.quiet and _shows_progress(request)) as progress:
+            for batch, rows in _limited(run, kinds, request.limit):
+                with interrupts.deferred():
+                    made.write(rows if text else _take_findings(rows, kinds, quiet=told))
+                    if live:
+                        sink.flush()
+                progress.advance(batch.file, batch.bytes_read)
+    except KeyboardInterrupt:
+        made.close()
+        kept = sink.keep()
+        complain(f"interrupted; what was decoded so far is in {kept}" if kept else "interrupted; the output is not complete")
+        return EXIT_INCOMPLETE
+    made.close()
+    sink.finish()
+    return exit_code(request.fail_on, run)
+
+
+def exit_code(fail_on: str, run: Run) -> int:
+    """The exit code of a run that was put out in full: damage before findings."""
+    if run.damaged:
+        return EXIT_DAMAGED
+    if fail_on != NEVER and any(run.severities[severity] for severity in SEVERITIES[: SEVERITIES.index(fail_on) + 1]):
+        return EXIT_FINDING
+    return EXIT_DONE
+
+
+def output_name(request: Request, kinds: tuple[str, ...]) -> str:
+    """The output that a request asks for.
+
+    Raises:
+        UsageError: its options contradict each other.
+    """
+    views = "-V and -x" if request.detail and request.hex else "-V" if request.detail else "-x"
+    if request.payload is not None and "message" not in kinds and not request.hex:
+        message = "--payload is about messages: use the command messages, or --records frame,message"
+        raise UsageError(message)
+    if request.detail or request.hex:
+        for option, given in (("--format", request.format), ("--columns", request.columns)):
+            if given is not None:
+                message = f"{views} {'is' if len(views) == 2 else 'are'} text for the eye: leave out {option}"
+                raise UsageError(message)
+        if "frame" not in kinds:
+            message = f"{views} shows frames: add frame to --records"
+            raise UsageError(message)
+        return "tree" if request.detail else "hex"
+    if request.format is not None:
+        return request.format
+    if request.columns is not None:
+        return "table"
+    if "frame" in kinds:
+        return "timeline"
+    return "messages" if kinds == ("message",) else "table"
+
+
+def _kinds(records: str) -> tuple[str, ...]:
+    """The kinds that --records names, in the order of the record table."""
+    names = [name.strip() for name in records.split(",") if name.strip()]
+    for name in names:
+        if name not in ROWS and name != "all":
+            near = get_close_matches(name, [*ROWS, "all"], 1)
+            hint = f"; did you mean {near[0]}?" if near else f": there are {', '.join(ROWS)}, and all"
+            message = f'no records are named "{name}"{hint}'
+            raise UsageError(message)
+    if not names:
+        message = f"--records names no kind: there are {', '.join(ROWS)}, and all"
+        raise UsageError(message)
+    return tuple(kind for kind in ROWS if kind in names or "all" in names)
+
+
+def _run(request: Request, kinds: tuple[str, ...]) -> Run:
+    from pulsarscope.pipeline import Options, run  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
+
+    wanted = set(kinds)
+    if request.format is None:
+        wanted |= {"connection", "finding"}  # text introduces connections and shows findings where they occur
+    elif not request.quiet:
+        wanted.add("finding")
+    options = Options(
+        records=frozenset(wanted),
+        show_secrets=request.show_secrets,
+        payload=request.payload if "message" in kinds else None,
+        raw=request.hex,
+    )
+    return run(request.files, options)
+
+
+def _output_options(request: Request, kinds: tuple[str, ...], run: Run) -> OutputOptions:
+    standard = request.out in (None, "-")
+    stream = sys.stdout if standard else None
+    columns = None if request.columns is None else tuple(name.strip() for name in request.columns.split(",") if name.strip())
+    if columns == ():
+        message = "--columns names no column"
+        raise UsageError(message)
+    return OutputOptions(
+        kinds=kinds,
+        run=run,
+        columns=columns,
+        paths=tuple(run.inputs.paths),
+        time=request.time,
+        color=wants_color(stream, os.environ, request.no_color),
+        width=shutil.get_terminal_size().columns if is_terminal(stream) else None,
+        encoding=(getattr(stream, "encoding", None) or "utf-8") if standard else "utf-8",
+        quiet=request.quiet,
+        payload=request.payload,
+    )
+
+
+def _refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            if out is not None and out != "-" and Path(out).samefile(path):
+                message = f"{out} is one of the captures: name another file with -o"
+                raise UsageError(message)
+
+
+def _shows_progress(request: Request) -> bool:
+    """Text that scrolls by, or goes to a pager, shows by itself that work goes on; a bar would spoil it."""
+    return request.out not in (None, "-") or (request.format is not None and not is_terminal(sys.stdout))
+
+
+def _limited(run: Run, kinds: tuple[str, ...], limit: int | None) -> Iterator[tuple[Any, list[Any]]]:
+    """The batches with their rows, until `limit` rows of the kinds asked for have passed."""
+    left = limit
+    for batch in run:
+        rows: list[Any] = batch.rows
+        if left is None:
+            yield batch, rows
+            continue
+        for index, row in enumerate(rows):
+            if type(row) is RawFrame or row.kind not in kinds:
+                continue
+            if left == 0:
+                yield batch, rows[:index]
+                return
+            left -= 1
+        yield batch, rows
+        if left == 0:
+            return
+
+
+def _take_findings(rows: list[Any], kinds: tuple[str, ...], *, quiet: bool) -> list[Any]:
+    """Rows for a program: what says that an input is damaged goes to standard error, findings not asked for go."""
+    found = [row for row in rows if type(row) is FindingRow]
+    if not found:
+        return rows
+    if not quiet:
+        for row in found:
+            if row.severity == ERROR and row.layer == "capture":
+                complain(_damage(row))
+    return rows if "finding" in kinds else [row for row in rows if type(row) is not FindingRow]
+
+
+def _damage(row: FindingRow) -> str:
+    evidence: Mapping[str, Any] = row.evidence or {}
+    place = f"{evidence['path']}: " if isinstance(evidence.get("path"), str) else ""
+    return f"{row.code}: {place}{row.text}{f' {row.hint}' if row.hint else ''}"

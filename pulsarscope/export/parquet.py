@@ -1,0 +1,86 @@
+"""Parquet, zstd-compressed: one kind is one file, several kinds are a folder of KIND.parquet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.errors import UsageError
+from pulsarscope.export.arrow import arrow_schema, record_batch, require_pyarrow
+from pulsarscope.export.sink import Sink, write_errors
+from pulsarscope.outputs import OutputOptions, choose_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP_ROWS = 65_536
+"""Rows of a row group: large enough to compress well, small enough to wait in memory as Arrow columns."""
+
+ROW_GROUP_BYTES = 32 << 20
+"""A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
+
+
+class _File:
+    """One Parquet file; row groups are put together from the batches of the run."""
+
+    def __init__(self, kind: str, sink: Sink, names: tuple[str, ...]) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        self._kind = kind
+        self._sink = sink
+        self._schema = arrow_schema(kind, names)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        with write_errors(sink.name):
+            self._writer = ParquetWriter(sink.file, self._schema, compression="zstd")
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        batch = record_batch(self._kind, rows, self._schema)
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
+            self._write_group()
+
+    def close(self) -> None:
+        """As `Output.close`."""
+        if self._waiting:
+            self._write_group()
+        with write_errors(self._sink.name):
+            self._writer.close()
+
+    def _write_group(self) -> None:
+        from pyarrow import Table
+
+        table = Table.from_batches(self._waiting, self._schema)
+        self._waiting, self._rows, self._bytes = [], 0, 0
+        with write_errors(self._sink.name):
+            self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+
+
+class Parquet:
+    """The output `parquet`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        require_pyarrow()
+        chosen = choose_columns(options.columns, options.kinds, flat=True)
+        single = not sink.directory
+        if single and len(options.kinds) > 1:
+            several = ", ".join(options.kinds)
+            text = f"a Parquet file holds one kind of record, not {several}: give a folder with -o, or one kind with --records"
+            raise UsageError(text)
+        self._files = {kind: _File(kind, sink if single else sink.child(f"{kind}.parquet"), names) for kind, names in chosen.items()}
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        by_kind: dict[str, list[Any]] = {}
+        for row in rows:
+            by_kind.setdefault(row.kind, []).append(row)
+        for kind, some in by_kind.items():
+            self._files[kind].write(some)
+
+    def close(self) -> None:
+        """As `Output.close`."""
+        for file in self._files.values():
+            file.close()

@@ -1,0 +1,31 @@
+"""Times as text: ISO 8601 in UTC with nine digits, as JSON and CSV have them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+SECOND = 1_000_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class IsoTimes:
+    """Writes times, given as nanoseconds since the epoch. Remembers the second it is in: neighbours mostly share it."""
+
+    __slots__ = ("_base", "_prefix")
+
+    def __init__(self) -> None:
+        self._base = 0
+        self._prefix = "1970-01-01T00:00:00."
+
+    def text(self, time: int) -> str | None:
+        """The time as text; None outside the years 1 to 9999 (a hostile peer can claim any)."""
+        fraction = time - self._base
+        if not 0 <= fraction < SECOND:
+            seconds, fraction = divmod(time, SECOND)
+            try:
+                moment = EPOCH + timedelta(seconds=seconds)
+            except OverflowError:
+                return None
+            self._prefix = f"{moment.year:04d}{moment:-%m-%dT%H:%M:%S}."
+            self._base = time - fraction
+        return f"{self._prefix}{fraction:09d}Z"

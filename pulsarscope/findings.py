@@ -1,0 +1,101 @@
+"""The Finding type, its severities, and the codes of the layers below the protocols.
+
+Each dissector brings its own table of codes; `join_codes` puts them together and refuses duplicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+ERROR = "error"
+WARNING = "warning"
+NOTE = "note"
+SEVERITIES = (ERROR, WARNING, NOTE)
+"""From worst to mildest: data lost or wrong, or a peer refused; will hurt soon; worth knowing."""
+
+LAYERS = ("capture", "tcp", "tls", "frame", "payload", "session")
+
+
+class Code(msgspec.Struct, frozen=True):
+    """What every finding of one code has in common."""
+
+    code: str
+    severity: str
+    layer: str
+    meaning: str
+    hint: str
+
+
+class Finding(msgspec.Struct, gc=False):
+    """Something worth an engineer's look: what, where, with the numbers. The where is null for a whole file or run."""
+
+    code: str
+    severity: str
+    layer: str
+    text: str
+    evidence: dict[str, Any] = {}
+    hint: str | None = None
+    file: int | None = None
+    packet: int | None = None
+    sub: int | None = None
+    time: int | None = None
+    connection: str | None = None
+
+
+def table(*codes: Code) -> dict[str, Code]:
+    """A table of codes by name.
+
+    Raises:
+        ValueError: two rows have one name.
+    """
+    rows = {code.code: code for code in codes}
+    if len(rows) != len(codes):
+        message = "a finding code is defined twice"
+        raise ValueError(message)
+    return rows
+
+
+def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
+    """All tables as one.
+
+    Raises:
+        ValueError: a code stands in two tables.
+    """
+    return table(*(code for rows in tables for code in rows.values()))
+
+
+CAPTURE_CODES = table(
+    Code("file-unreadable", ERROR, "capture", "A file could not be opened or read.", "Check the path and its permissions."),
+    Code("not-a-capture", ERROR, "capture", "A file is neither pcap nor pcapng.", "Give a pcap or pcapng file, plain, .gz or .zst."),
+    Code("capture-malformed", ERROR, "capture", "A record or block of the capture is damaged.", "What came before it was decoded; copy the file again."),
+    Code("capture-truncated", ERROR, "capture", "The capture ends within a record.", "All whole packets were decoded; let the capture finish before copying it."),
+    Code("snaplen-truncated", WARNING, "capture", "Packets were cut when captured.", "Capture whole packets: tcpdump -s 0."),
+    Code("unknown-link-type", WARNING, "capture", "Packets of a link type that is not decoded.", "Capture on Ethernet, Linux cooked, loopback or raw IP."),
+    Code("packet-malformed", WARNING, "capture", "Packets whose link, IP or TCP header contradicts itself.", "Usually damage or an odd tunnel; they are not decoded."),
+    Code("time-backwards", NOTE, "capture", "A packet is older than the one before it.", "Order is that of the file; latencies across the step are left out."),
+    Code("packets-dropped", WARNING, "capture", "The capturing host says that it dropped packets.", "Capture with a larger buffer (tcpdump -B) or a narrower filter."),
+    Code("packet-duplicate", NOTE, "capture", "The same packets were captured twice.", "Capture on one interface only."),
+    Code("capture-order", NOTE, "capture", "A response stands before its request in the capture.", "The two directions were captured out of order; no latency is given."),
+    Code("fragment-incomplete", WARNING, "capture", "IP fragments that are not joined.", "Capture all fragments; raise the MTU."),
+    Code("nesting-too-deep", WARNING, "capture", "A packet has more tags or headers than are walked.", "Usually a loop or an attack."),
+    Code("time-invalid", NOTE, "capture", "A packet has no time stamp, or one that cannot be.", "Latencies next to it mean little."),
+    Code("packet-length-odd", NOTE, "capture", "The lengths of a packet contradict each other or the file header.", "The packet was read as far as it goes."),
+    Code("memory-cap", WARNING, "capture", "A whole-process bound was reached and the longest-waiting connection was given up.", "Split the capture or filter it by port."),
+)
+
+TCP_CODES = table(
+    Code("midstream-start", NOTE, "tcp", "The capture begins after the connection did.", "Names learned before the capture (topics, producers) are unknown."),
+    Code("stream-gap", ERROR, "tcp", "Bytes of a stream are not in the capture.", "The capture lost packets, not necessarily the network: look at packets-dropped."),
+    Code("overlap-conflict", ERROR, "tcp", "A retransmission carries other bytes than the first transmission.", "The first bytes are kept; look for a middlebox or an attack."),
+    Code("connection-reset", NOTE, "tcp", "The connection was reset.", "See who sent the RST and what came before it."),
+    Code("zero-window", NOTE, "tcp", "A receiver closed its window.", "The receiving application does not read fast enough."),
+    Code("sequence-jump", WARNING, "tcp", "A segment lies outside any receive window.", "It is not part of the stream; look for a middlebox or port reuse."),
+)
+
+TLS_CODES = table(
+    Code("tls-no-secrets", NOTE, "tls", "A TLS connection cannot be read without its secrets.", "Record them with SSLKEYLOGFILE."),
+    Code("tls-decrypt-failed", WARNING, "tls", "TLS records did not decrypt with the secrets given.", "Check that the key log belongs to this capture."),
+)

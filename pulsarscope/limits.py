@@ -1,0 +1,102 @@
+"""Every bound in one place, with its unit, its source and why it has this value.
+
+A bound that can change a row counts per connection, so that every way of running agrees on the rows.
+"""
+
+from __future__ import annotations
+
+READ_BLOCK_BYTES = 1 << 20
+"""Bytes read at a time; 256 KiB to 4 MiB measured the same, 1 MiB keeps memory small."""
+
+PACKET_MAX_BYTES = 262_144
+"""Largest captured packet (libpcap's MAXIMUM_SNAPLEN); a record that claims more is damage, not a packet."""
+
+PCAPNG_BLOCK_MAX_BYTES = 16 << 20
+"""Largest pcapng block read (libpcap's limit); larger ones are damage."""
+
+PCAPNG_INTERFACES_MAX = 65_536
+"""Interfaces kept per pcapng section; a file with more is hostile."""
+
+SECRETS_MAX_BYTES = 16 << 20
+"""TLS key logs kept of one pcapng file: about 100,000 connections; the rest is not kept."""
+
+DECOMPRESS_RATIO_MAX = 1_000
+"""Output per input byte of a .gz or .zst capture, looked at once DECOMPRESS_FREE_BYTES have come out."""
+
+DECOMPRESS_FREE_BYTES = 1 << 30
+"""Output of a compressed capture before its ratio is judged: 1 GiB, captures compress well."""
+
+VLAN_TAGS_MAX = 8
+"""VLAN tags on one packet; more is a loop."""
+
+IPV6_EXTENSION_HEADERS_MAX = 16
+"""IPv6 extension headers walked; Zeek's and Suricata's decoders stop at like depths."""
+
+OUT_OF_ORDER_MAX_BYTES = 4 << 20
+"""Bytes a stream keeps beyond a hole (libtins: 3 MiB); then the oldest hole is declared a gap."""
+
+SEQUENCE_JUMP_MAX_BYTES = 1 << 30
+"""A segment further than this from the expected sequence number is out of any window (RFC 7323 caps windows at 1 GiB)."""
+
+IDLE_CONNECTION_NANOSECONDS = 3_600 * 1_000_000_000
+"""A packet more than one hour after the last one of its connection starts a new connection."""
+
+CLOSED_CONNECTIONS_MAX = 16_384
+"""Closed connections whose row waits for stray packets; beyond that the oldest row is written."""
+
+MEMORY_MAX_BYTES = 256 << 20
+"""Waiting bytes of the whole process (Suricata's reassembly memcap); beyond that the longest-waiting connection is evicted."""
+
+FRAME_DEFAULT_MAX_BYTES = 5 * 1024 * 1024
+"""Pulsar's default maxMessageSize, until CONNECTED.max_message_size says otherwise."""
+
+FRAME_PADDING_BYTES = 10 * 1024
+"""What a frame may have beyond maxMessageSize (Pulsar's MESSAGE_SIZE_FRAME_PADDING)."""
+
+FRAME_HARD_MAX_BYTES = 64 << 20
+"""No broker setting makes us wait for a larger frame."""
+
+DECOMPRESSED_MAX_BYTES = 64 << 20
+"""Largest output of one entry; more is a bomb."""
+
+PROTOBUF_DEPTH_MAX = 100
+"""Nesting of messages in messages (upb's and Java's recursion limit)."""
+
+PENDING_REQUESTS_MAX = 65_536
+"""Requests of one connection that wait for a response (h2 remembers 2^16 closed streams)."""
+
+PENDING_MESSAGES_MAX = 65_536
+"""Produced messages of one connection that wait for their receipt; older ones are written without ledger and entry."""
+
+PENDING_MESSAGES_MAX_BYTES = 16 << 20
+"""The same bound in bytes of finished rows."""
+
+SHOWN_ITEMS_MAX = 1_000
+"""Repeated values shown by a renderer; the count is always exact, and records hold all."""
+
+RECOGNITION_WINDOW_BYTES = 6 << 20
+"""How far into a stream an unknown connection is searched for frames: one frame of the default size must end within."""
+
+OUT_OF_ORDER_MAX_SEGMENTS = 65_536
+"""Segments a stream keeps beyond a hole: 4 MiB in one-byte segments would cost a gibibyte."""
+
+OPEN_CONNECTIONS_MAX = 131_072
+"""Connections open at once in the whole process (a SYN flood has millions); beyond that the longest idle are ended."""
+
+OVERLAP_WINDOW_BYTES = 64 << 10
+"""Delivered bytes of a stream that a retransmission is compared with: an unscaled window."""
+
+OVERLAP_WINDOW_PACKETS = 8_192
+"""How many packets of its file a delivered segment stays comparable: bounds what idle streams keep."""
+
+DUPLICATE_NANOSECONDS = 1_000_000
+"""An exact copy within this time was captured twice: retransmission timers are at least 5 ms (RFC 8985, RFC 6298)."""
+
+DUPLICATE_SEGMENTS_PERCENT = 20
+"""Share of a connection's data segments that are such copies from which on it is said."""
+
+STREAM_FINDINGS_MAX = 25
+"""Findings of one code that a stream gives one by one; the rest is one finding with counts (Zeek samples weirds from 25 on)."""
+
+RESET_WINDOW_BYTES = OUT_OF_ORDER_MAX_BYTES
+"""A reset this far outside what was seen of its stream is not believed; window scales are not tracked."""

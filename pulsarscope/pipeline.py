@@ -1,0 +1,188 @@
+"""The composition: captures → blocks → connections → frames → rows. No logic of its own; every way of running calls it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope.capture import Block, expand_inputs, read_blocks
+from pulsarscope.errors import CaptureError, UsageError
+from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Finding, join_codes
+from pulsarscope.protocols import DISSECTORS
+from pulsarscope.records import ROWS, FindingRow, RawFrame, Row, finding_row
+from pulsarscope.session.timeline import Settings, Timeline
+from pulsarscope.tcp import Assembler, ConnectionEvents
+from pulsarscope.wire.contract import Dissector, Frame
+
+if TYPE_CHECKING:
+    from pulsarscope.capture import Inputs
+
+DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated"})
+"""Findings that say that an input is damaged or no capture: exit code 4."""
+
+ALL_RECORDS = frozenset(ROWS)
+_END, _FINISH = "end", "finish"
+_Step = tuple[int, Timeline, Sequence[Frame] | str]
+"""What one connection has to do, by moment: frames to observe, the end of its streams, its row."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a run is asked for."""
+
+    records: frozenset[str] = frozenset({"frame"})
+    """Row kinds wanted."""
+    show_secrets: bool = False
+    payload: str | None = None
+    """Form of MessageRow.payload: base64, hex, text; None for none."""
+    raw: bool = False
+    """Put a RawFrame behind each FrameRow."""
+    ports: frozenset[int] = frozenset()
+    """Server ports on which the first dissector is taken for granted."""
+    decode_as: Mapping[int, str] = {}
+    """Dissector names by server port."""
+
+
+class Batch(msgspec.Struct):
+    """What one block of a capture gave."""
+
+    rows: list[Row | RawFrame]
+    file: int
+    bytes_read: int
+    last_packet: int
+
+
+class Run:
+    """One decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
+
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        self.inputs = inputs
+        self.severities: Counter[str] = Counter()
+        self.damaged = False
+        self.endpoints: dict[str, tuple[str, str]] = {}
+        """(client, server) of the connections that have not ended."""
+        self.dissector_of: dict[str, str] = {}
+        """Name of the dissector of each connection that has not ended and is recognised."""
+        made = tuple(dissector(show_secrets=options.show_secrets) for dissector in DISSECTORS)
+        self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
+        self._options = options
+        self._settings = Settings(
+            made,
+            join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *(dissector.codes for dissector in made))),
+            options.records,
+            self._forced(options),
+            None,
+            options.payload,
+            options.raw,
+        )
+        self._timelines: dict[str, Timeline] = {}
+
+    def _forced(self, options: Options) -> dict[int, Dissector]:
+        forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))
+        for port, name in options.decode_as.items():
+            if name not in self.dissectors:
+                message = f"no dissector is named {name!r}: there are {', '.join(self.dissectors)}"
+                raise UsageError(message)
+            forced[port] = self.dissectors[name]
+        return forced
+
+    def __iter__(self) -> Iterator[Batch]:
+        assembler = Assembler()
+        if self.inputs.findings:
+            yield Batch(self._rows((), self.inputs.findings), 0, 0, 0)
+        block: Block | None = None
+        for index, path in enumerate(self.inputs.paths):
+            for block in read_blocks(path, index):
+                rows = self._rows(assembler.feed(block), block.findings)
+                yield Batch(rows, block.file, block.bytes_read, block.last_packet)
+        if block is not None:
+            yield Batch(self._rows(assembler.finish(), ()), block.file, block.bytes_read, block.last_packet)
+
+    def _rows(self, events: Iterable[ConnectionEvents], findings: Iterable[Finding]) -> list[Row | RawFrame]:
+        """The rows of one block, in the order of their moments."""
+        steps: list[_Step] = []
+        rows: list[Row | RawFrame] = []
+        located: list[Finding] = list(findings)
+        touched = 0
+        for event in events:
+            touched += 1
+            connection = event.connection
+            timeline = self._timelines.get(connection.name)
+            if timeline is None:
+                timeline = self._timelines[connection.name] = Timeline(connection, self._settings)
+            frames = timeline.feed(event.items)
+            if frames:
+                steps.append((frames[0].moment, timeline, frames))
+            if event.ended:
+                moment = connection.last_packet
+                steps.append((moment, timeline, timeline.close(moment)))
+                steps.append((moment, timeline, _END))
+            if event.finished:
+                steps.append((connection.last_packet, timeline, _FINISH))
+            located += event.findings
+            self._remember(timeline)
+        if touched > 1:
+            steps = _in_order(steps)
+        for _, timeline, step in steps:
+            if step is _END:
+                timeline.end(rows)
+            elif step is _FINISH:
+                timeline.finish(rows)
+                self._forget(timeline.connection.name)
+            else:
+                timeline.observe(step, rows)  # type: ignore[arg-type]
+        rows.extend(finding_row(finding, None) for finding in located)
+        return self._counted(rows)
+
+    def _remember(self, timeline: Timeline) -> None:
+        name = timeline.connection.name
+        dissector = timeline.dissector
+        if dissector is not None and name not in self.dissector_of:
+            self.dissector_of[name] = dissector
+            self.endpoints[name] = timeline.endpoints()
+
+    def _forget(self, name: str) -> None:
+        del self._timelines[name]
+        self.dissector_of.pop(name, None)
+        self.endpoints.pop(name, None)
+
+    def _counted(self, rows: list[Row | RawFrame]) -> list[Row | RawFrame]:
+        """Count the findings, and leave them out when they are not asked for."""
+        found = [row for row in rows if type(row) is FindingRow]
+        if not found:
+            return rows
+        for row in found:
+            self.severities[row.severity or ""] += 1
+            self.damaged = self.damaged or row.code in DAMAGE_CODES
+        return rows if "finding" in self._options.records else [row for row in rows if type(row) is not FindingRow]
+
+
+def _in_order(steps: list[_Step]) -> list[_Step]:
+    """Steps of several connections by moment: frames one by one."""
+    single: list[_Step] = []
+    for moment, timeline, step in steps:
+        if isinstance(step, str):
+            single.append((moment, timeline, step))
+        else:
+            single += [(frame.moment, timeline, (frame,)) for frame in step]
+    single.sort(key=itemgetter(0))
+    return single
+
+
+def run(inputs: Sequence[str], options: Options) -> Run:
+    """Decode files, folders, globs or `-`.
+
+    Raises:
+        CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out.
+    """
+    unknown = options.records - ALL_RECORDS
+    if unknown:
+        message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
+        raise UsageError(message)
+    return Run(expand_inputs(inputs), options)
+
+
+__all__ = ["ALL_RECORDS", "Batch", "CaptureError", "Options", "Run", "run"]

@@ -1,0 +1,8 @@
+"""The dissectors, one folder each. This tuple is the only place that lists them."""
+
+from __future__ import annotations
+
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+
+DISSECTORS = (PulsarDissector,)
+"""Classes of the dissectors that come with the package, in the order in which they are tried."""

@@ -1,0 +1,95 @@
+"""Finding a frame by content, in bytes whose framing is unknown: after a gap, in the middle of a stream, on an unknown port.
+
+Strict where the decoder is tolerant: a candidate needs consistent sizes, a known type with its own sub-message and nothing else, all
+required fields and no unknown one. It is proven by its checksum, or must be followed by a second such candidate.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pulsarscope.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.protocols.pulsar.commands import OPENING_COMMANDS, Command
+from pulsarscope.protocols.pulsar.frame import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, SIZES, FrameDecoder
+from pulsarscope.protocols.pulsar.messages import Note, WireError, walk
+from pulsarscope.wire.contract import OK, Candidate
+
+HEADER_BYTES = 8
+LOOKAHEAD_BYTES = 10
+"""Two sizes, the tag of BaseCommand.type and its value."""
+
+_HEAD = re.compile(rb"(?=[\x00-\x04]...\x00[\x00-\x4f]..\x08[\x02-\x51])", re.DOTALL)
+"""totalSize below 64 MiB + ..., commandSize below 5 MiB, BaseCommand.type first and within the known numbers."""
+
+_COMMAND_MAX_BYTES = 5 << 20
+
+
+def find_candidate(data: bytes, position: int, end: int) -> int:
+    """The next position whose first ten bytes could open a frame, or −1."""
+    found = _HEAD.search(data, position, end)
+    return -1 if found is None else found.start()
+
+
+def _strict_command(decoder: FrameDecoder, data: bytes, position: int, end: int) -> Command | None:
+    """The command in data[position:end], when it is one without any oddity."""
+    notes: list[Note] = []
+    command = decoder.commands.get(data[position + 1])
+    if command is None:
+        return None
+    try:
+        base = walk(data, position, end, decoder.base_plan, notes)
+    except WireError:
+        return None
+    if notes or len(base) != 2 or command.field not in base or _has_unknown(base[command.field]):
+        return None
+    return command
+
+
+def _has_unknown(value: object) -> bool:
+    if isinstance(value, dict):
+        return "unknown" in value or any(_has_unknown(part) for part in value.values())
+    return isinstance(value, list) and any(_has_unknown(part) for part in value)
+
+
+def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, *, checksums: bool) -> Candidate | None:
+    """See `Dissector.candidate`: None when no frame begins here, else its size and how sure that is."""
+    if end - position < HEADER_BYTES + 2:
+        return Candidate(0, end, "wait")
+    total, command_size = SIZES.unpack_from(data, position)
+    size = total + 4
+    command_end = position + HEADER_BYTES + command_size
+    if total > FRAME_HARD_MAX_BYTES or command_end > position + size or command_size > _COMMAND_MAX_BYTES or command_size < 4:
+        return None
+    if data[position + 8] != 8 or data[position + 9] not in decoder.commands:
+        return None
+    if command_end > end:
+        return Candidate(size, end, "wait")
+    command = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
+    if command is None:
+        return None
+    if not command.payload:
+        return Candidate(size, command_end, "likely") if command_end == position + size else None
+    if not checksums:
+        return Candidate(size, command_end, "likely")
+    if command_end + 2 > end:
+        return Candidate(size, end, "wait")
+    if data[command_end : command_end + 2] not in (CHECKSUM_MAGIC, BROKER_ENTRY_METADATA_MAGIC):
+        return Candidate(size, command_end, "likely")
+    if position + size > end:
+        return Candidate(size, end, "wait")
+    _, _, _, checksum, _, _, status, _ = decoder.decode(data, position, position + size)
+    if checksum is not None and checksum.status == "good" and status == OK:
+        return Candidate(size, position + size, "sure")
+    return None
+
+
+def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> bool:
+    """CONNECT or CONNECTED, whole and strict."""
+    if end - position < HEADER_BYTES + 2:
+        return False
+    total, command_size = SIZES.unpack_from(data, position)
+    command_end = position + HEADER_BYTES + command_size
+    if total != command_size + 4 or command_end > end or data[position + 8] != 8:
+        return False
+    command = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
+    return command is not None and command.name in OPENING_COMMANDS

@@ -1,0 +1,82 @@
+"""The Pulsar dissector: what `pulsarscope.wire.contract.Dissector` asks, answered by the modules of this folder."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pulsarscope.limits import FRAME_PADDING_BYTES
+from pulsarscope.protocols.pulsar import boundary
+from pulsarscope.protocols.pulsar.findings import CODES
+from pulsarscope.protocols.pulsar.frame import FrameDecoder
+from pulsarscope.protocols.pulsar.messages import Plans
+from pulsarscope.protocols.pulsar.session import PulsarSession
+from pulsarscope.records import FrameRow
+from pulsarscope.wire.contract import Candidate, SessionContext
+
+PLAIN_PORT, TLS_PORT = 6650, 6651
+
+
+class PulsarDissector:
+    """Stateless; one instance serves any number of connections."""
+
+    name = "pulsar"
+    ports = frozenset({PLAIN_PORT, TLS_PORT})
+    codes = CODES
+    length = struct.Struct(">I")
+    length_adds = 4
+    min_frame_bytes = boundary.HEADER_BYTES
+    lookahead = boundary.LOOKAHEAD_BYTES
+    announcing = frozenset({"CONNECTED"})
+
+    def __init__(self, *, show_secrets: bool = False) -> None:
+        self._decoder = FrameDecoder(show_secrets)
+        self._senders = {command.name: command.sender for command in self._decoder.commands.values()}
+        self._single_plan = Plans(show_secrets).named("SingleMessageMetadata")
+        # Bound here rather than wrapped: decode is called for each frame.
+        self.decode = self._decoder.decode
+        self.decode_partial = self._decoder.decode_partial
+        self.find_candidate = boundary.find_candidate
+
+    def candidate(self, data: bytes, position: int, end: int, *, checksums: bool) -> Candidate | None:
+        """See the contract."""
+        return boundary.candidate(self._decoder, data, position, end, checksums=checksums)
+
+    def opens(self, data: bytes, position: int, end: int) -> bool:
+        """See the contract."""
+        return boundary.opens(self._decoder, data, position, end)
+
+    def sender(self, command: str) -> str | None:
+        """See the contract."""
+        return self._senders.get(command)
+
+    def max_frame_size(self, fields: dict[str, Any]) -> int | None:
+        """CONNECTED.max_message_size, with the padding that a frame may have beyond it."""
+        announced = fields.get("max_message_size")
+        return announced + FRAME_PADDING_BYTES if isinstance(announced, int) and announced > 0 else None
+
+    def foreign(self, name: str | None, port: int) -> tuple[str, str]:
+        """The finding for another protocol on a port of this one: (code, text)."""
+        if name == "TLS":
+            if port == TLS_PORT:
+                return "tls-no-secrets", "the connection is TLS, and no secrets are given"
+            return "tls-on-plain-port", f"the client speaks TLS on port {port}"
+        if name == "HTTP":
+            return "http-on-plain-port", f"the client speaks HTTP on port {port}"
+        return "not-pulsar", f"{name or 'an unknown protocol'} is spoken on port {port}"
+
+    def session(self, context: SessionContext) -> PulsarSession:
+        """See the contract."""
+        return PulsarSession(context, self._single_plan)
+
+    def summary(self, row: FrameRow) -> str:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.summary import summary  # noqa: PLC0415 - machine outputs never need it
+
+        return summary(row)
+
+    def ranges(self, data: bytes) -> list[tuple[int, int, str, int]]:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
+
+        return ranges(self._decoder, data)

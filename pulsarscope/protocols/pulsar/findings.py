@@ -1,0 +1,36 @@
+"""The finding codes of Pulsar: frame, payload and session layers."""
+
+from __future__ import annotations
+
+from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
+
+CODES = table(
+    # frame
+    Code("frame-malformed", ERROR, "frame", "A frame's sizes contradict each other, or its command does not decode.", "Look at its bytes with -x; suspect the sender or a broken capture."),
+    Code("frame-too-large", ERROR, "frame", "A frame announces more bytes than the broker allows.", "The broker closes such a connection: raise maxMessageSize on both sides, or use chunking."),
+    Code("frame-truncated", WARNING, "frame", "A frame's end is not in the stream.", "The connection or the capture ended within it, or packets are missing."),
+    Code("bytes-skipped", NOTE, "frame", "Bytes between frames that are no frame.", "They follow a gap, a middle start or damage; decoding went on behind them."),
+    Code("trailing-bytes", WARNING, "frame", "Bytes follow a command that carries no payload.", "The sender's frame and command sizes disagree."),
+    Code("unknown-command", WARNING, "frame", "A command type that this version does not know.", "A newer client or broker: update pulsarscope."),
+    Code("unknown-enum", WARNING, "frame", "An enum value without a name.", "A newer client or broker: update pulsarscope."),
+    Code("required-field-missing", ERROR, "frame", "A command or its metadata lacks a required field.", "The peer refuses such a command; look at the sender."),
+    Code("body-mismatch", ERROR, "frame", "The command holds another body than its type says.", "The type is believed; look at the sender."),
+    Code("invalid-utf8", WARNING, "frame", "Text that is not UTF-8.", "Its bytes are shown escaped."),
+    Code("checksum-mismatch", ERROR, "frame", "The CRC32-C of a frame does not fit its bytes.", "The message was damaged on its way to here: compare the hop before it."),
+    Code("checksum-absent", NOTE, "frame", "A payload frame carries no CRC32-C.", "An old or home-made client; damage goes unnoticed."),
+    Code("not-pulsar", NOTE, "frame", "Traffic on a Pulsar port that is not Pulsar.", "Name its protocol with -d PORT=DISSECTOR, or leave it out with a capture filter."),
+    Code("tls-on-plain-port", WARNING, "frame", "TLS on the port for plain connections.", "The client's service URL says pulsar+ssl:// and the plain port: use the TLS port."),
+    Code("http-on-plain-port", WARNING, "frame", "HTTP on the port of the binary protocol.", "The service URL says http:// and the binary port: use pulsar://, or the web port."),
+    # payload
+    Code("decompress-failed", ERROR, "payload", "A payload does not decompress.", "Codec and bytes disagree: look at the producer's client library."),
+    Code("decompress-bomb", ERROR, "payload", "A payload claims or gives more bytes than are allowed.", "Damage or an attack; it was not opened."),
+    Code("snappy-framed", WARNING, "payload", "SNAPPY in its framed form, which the Java client cannot read.", "The Rust client writes it so: use another codec."),
+    Code("zlib-unfinished", NOTE, "payload", "A ZLIB stream without its end.", "The Java client writes it so; the content is whole."),
+    Code("batch-corrupt", ERROR, "payload", "A batch does not hold the messages that its metadata says.", "The messages before the damage are given; look at the producer's client library."),
+    Code("size-mismatch", ERROR, "payload", "A payload decompresses to another size than its metadata says.", "Java clients drop such a message; look at the producer's client library."),
+    Code("chunk-missing", WARNING, "payload", "Chunks of a message are missing or out of order.", "They may stand before the capture or in a gap."),
+    Code("chunk-incomplete", NOTE, "payload", "A chunked message has no last chunk in the capture.", "The producer may still have been sending."),
+    Code("encrypted-payload", NOTE, "payload", "A payload is encrypted end to end.", "Give its private key to read it."),
+    # session
+    Code("session-cap", WARNING, "session", "More requests wait on one connection than are remembered.", "The oldest ones were given as unanswered."),
+)  # fmt: skip

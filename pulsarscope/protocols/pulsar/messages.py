@@ -1,0 +1,327 @@
+"""Protobuf bytes → nested dicts, by plans made from the generated descriptors.
+
+Why not upb's own objects: a row needs every field that is present and no other, the unknown ones, the missing required ones and invalid
+text named, ids as int64 — asked of upb message by message that costs twice as much as this walk (ListFields, UnknownFieldSet,
+IsInitialized; see docs/measurements.md), and upb reads an unknown command type as CONNECT. upb is the tests' oracle, and decodes
+where only one or two fields are wanted (batches).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+from pulsarscope.limits import PROTOBUF_DEPTH_MAX
+from pulsarscope.protocols.pulsar import pulsar_pb2
+
+Note = tuple[str, str]
+"""(finding code, where and what): something odd in a message that still decoded."""
+
+# Kinds of a plan row. The first ones are varints, in the order in which the walk tests them.
+INT64, INT32, UINT32, BOOL, ENUM, STRING, BYTES, MESSAGE, DOUBLE, SECRET_STRING, SECRET_BYTES = range(11)
+
+_KINDS = {
+    FieldDescriptor.TYPE_INT64: INT64,
+    FieldDescriptor.TYPE_UINT64: INT64,  # the contract gives unsigned ids as int64
+    FieldDescriptor.TYPE_INT32: INT32,
+    FieldDescriptor.TYPE_UINT32: UINT32,
+    FieldDescriptor.TYPE_BOOL: BOOL,
+    FieldDescriptor.TYPE_ENUM: ENUM,
+    FieldDescriptor.TYPE_STRING: STRING,
+    FieldDescriptor.TYPE_BYTES: BYTES,
+    FieldDescriptor.TYPE_MESSAGE: MESSAGE,
+    FieldDescriptor.TYPE_DOUBLE: DOUBLE,
+}
+
+SECRET_FIELDS = frozenset({"auth_data", "original_auth_data"})
+"""Credentials: shown only when asked for."""
+
+_VARINT_WIRE, _FIXED64_WIRE, _LENGTH_WIRE, _GROUP_WIRE, _GROUP_END_WIRE, _FIXED32_WIRE = range(6)
+_DOUBLE = struct.Struct("<d")
+
+
+class WireError(Exception):
+    """The bytes are no protobuf message; internal, becomes a finding of the frame."""
+
+
+class Field(NamedTuple):
+    """One row of a plan: `extra` is the plan of a message, or the names of an enum by number."""
+
+    name: str
+    kind: int
+    repeated: bool
+    extra: Any
+
+
+class Plan:
+    """How to read one message type: rows by tag (field number << 3 | wire type), and the names of its required fields."""
+
+    __slots__ = ("by_name", "name", "required", "rows")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows: dict[int, Field] = {}
+        self.required: tuple[str, ...] = ()
+        self.by_name: dict[str, Field] = {}
+
+
+def _enum_names(enum: EnumDescriptor) -> dict[int, str]:
+    return {value.number: value.name for value in enum.values}
+
+
+class Plans:
+    """The plans of all messages; with `show_secrets` credentials are given as they are."""
+
+    def __init__(self, show_secrets: bool) -> None:
+        self._show_secrets = show_secrets
+        self._plans: dict[str, Plan] = {}
+
+    def of(self, descriptor: Descriptor) -> Plan:
+        """The plan of a message type, made on first use (most captures hold few of the 93)."""
+        plan = self._plans.get(descriptor.full_name)
+        if plan is None:
+            plan = self._plans[descriptor.full_name] = Plan(descriptor.name)
+            for field in descriptor.fields:
+                self._add(plan, field)
+            plan.required = tuple(field.name for field in descriptor.fields if field.is_required)
+        return plan
+
+    def named(self, name: str) -> Plan:
+        """The plan of a top-level message by its name."""
+        return self.of(pulsar_pb2.DESCRIPTOR.message_types_by_name[name])
+
+    def _add(self, plan: Plan, field: FieldDescriptor) -> None:
+        kind = _KINDS[field.type]
+        if not self._show_secrets and field.name in SECRET_FIELDS:
+            kind = SECRET_STRING if kind == STRING else SECRET_BYTES
+        extra: Any = None
+        if kind == MESSAGE:
+            extra = self.of(field.message_type)
+        elif kind == ENUM:
+            extra = _enum_names(field.enum_type)
+        row = Field(field.name, kind, field.is_repeated, extra)
+        wire = _VARINT_WIRE if kind <= ENUM else _FIXED64_WIRE if kind == DOUBLE else _LENGTH_WIRE
+        plan.rows[field.number << 3 | wire] = row
+        plan.by_name[field.name] = row
+
+
+def varint(data: bytes, position: int) -> tuple[int, int]:
+    """An unsigned varint and the position after it.
+
+    Raises:
+        WireError: longer than ten bytes. IndexError: the data end within it.
+    """
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position
+        shift += 7
+        if shift > 63:
+            message = f"varint longer than ten bytes at byte {position}"
+            raise WireError(message)
+
+
+def walk(
+    data: bytes,
+    position: int,
+    end: int,
+    plan: Plan,
+    notes: list[Note],
+    depth: int = 0,
+    begun: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The message in data[position:end] as a dict of the fields present, in wire order, with the protocol's names.
+
+    Unsigned 64-bit values come as int64, enums as names (`Unknown(9)` for a number without one), unknown fields under "unknown".
+    What is odd but readable is added to `notes`. `begun` holds fields that were already read from before `position`.
+
+    Raises:
+        WireError: the bytes are no message of any type. (IndexError does not escape.)
+    """
+    out: dict[str, Any] = {} if begun is None else begun
+    rows = plan.rows
+    try:
+        while position < end:
+            tag = data[position]
+            position += 1
+            if tag > 127:
+                tag, position = varint(data, position - 1)
+            row = rows.get(tag)
+            if row is None:
+                position = _unusual(data, position, end, tag, plan, out, notes, depth)
+                continue
+            name, kind, repeated, extra = row
+            # The length of a string, too, is a varint; unrolled, because most are of one to three bytes.
+            value = data[position]
+            position += 1
+            if value > 127:
+                byte = data[position]
+                position += 1
+                value += (byte << 7) - 128
+                if byte > 127:
+                    byte = data[position]
+                    position += 1
+                    value += (byte << 14) - 16384
+                    if byte > 127:
+                        byte = data[position]
+                        position += 1
+                        value += (byte << 21) - 2097152
+                        if byte > 127:
+                            high, position = varint(data, position)
+                            value = (value - (128 << 21) + (high << 28)) & 0xFFFF_FFFF_FFFF_FFFF
+            if kind == INT64:
+                if value > 0x7FFF_FFFF_FFFF_FFFF:
+                    value -= 1 << 64
+            elif kind <= ENUM:
+                if kind == BOOL:
+                    value = value != 0
+                elif kind == ENUM:
+                    value = extra.get(value) or _unknown_enum(value, plan.name, name, notes)
+                elif value > 0x7FFF_FFFF:
+                    value &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
+                    if kind == INT32 and value > 0x7FFF_FFFF:
+                        value -= 1 << 32
+            elif kind == DOUBLE:
+                position -= 1
+                (value,) = _DOUBLE.unpack_from(data, position)
+                position += 8
+            else:
+                start = position
+                position += value
+                if position > end:
+                    break
+                if kind == STRING:
+                    value = data[start:position]
+                    try:
+                        value = value.decode()
+                    except UnicodeDecodeError:
+                        value = _invalid_text(value, plan.name, name, notes)
+                elif kind == MESSAGE:
+                    if depth >= PROTOBUF_DEPTH_MAX:
+                        message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
+                        raise WireError(message)
+                    value = walk(data, start, position, extra, notes, depth + 1)
+                    if name in out and not repeated:  # protobuf's rule: a message given twice is merged
+                        value = {**out[name], **value}
+                elif kind == BYTES:
+                    value = data[start:position]
+                else:
+                    value = f"redacted ({value} bytes)"
+            if repeated:
+                items = out.get(name)
+                if items is None:
+                    out[name] = [value]
+                else:
+                    items.append(value)
+            else:
+                out[name] = value
+    except (IndexError, struct.error):
+        position = end + 1
+    if position != end:
+        message = f"{plan.name} is cut off within a field"
+        raise WireError(message)
+    for name in plan.required:
+        if name not in out:
+            notes.append(("required-field-missing", f"{plan.name}.{name}"))
+    return out
+
+
+def _unknown_enum(number: int, message: str, field: str, notes: list[Note]) -> str:
+    signed = number - (1 << 64) if number > 0x7FFF_FFFF_FFFF_FFFF else number
+    notes.append(("unknown-enum", f"{message}.{field} = {signed}"))
+    return f"Unknown({signed})"
+
+
+def _invalid_text(raw: bytes, message: str, field: str, notes: list[Note]) -> str:
+    notes.append(("invalid-utf8", f"{message}.{field}"))
+    return raw.decode(errors="backslashreplace")
+
+
+def _unusual(
+    data: bytes, position: int, end: int, tag: int, plan: Plan, out: dict[str, Any], notes: list[Note], depth: int
+) -> int:
+    """An unknown field, or a known repeated number in packed form; returns the position after it."""
+    number, wire = tag >> 3, tag & 7
+    if number == 0:
+        message = f"{plan.name} has a field of number 0"
+        raise WireError(message)
+    if wire == _LENGTH_WIRE:
+        packed = plan.rows.get(number << 3 | _VARINT_WIRE)
+        if packed is not None and packed.repeated:
+            return _packed(data, position, end, packed, plan, out, notes)
+    start = position
+    value: Any
+    if wire == _VARINT_WIRE:
+        value, position = varint(data, position)
+        if value > 0x7FFF_FFFF_FFFF_FFFF:
+            value -= 1 << 64
+    elif wire == _FIXED64_WIRE:
+        value, position = data[position : position + 8], position + 8
+    elif wire == _FIXED32_WIRE:
+        value, position = data[position : position + 4], position + 4
+    elif wire == _LENGTH_WIRE:
+        length, start = varint(data, position)
+        position = start + length
+        if position > end:
+            message = f"{plan.name} is cut off within field {number}"
+            raise WireError(message)
+        value = data[start:position]
+    elif wire == _GROUP_WIRE:
+        position = _skip_group(data, position, end, number, depth + 1)
+        value = data[start:position]
+    else:
+        message = f"{plan.name} has a field {number} of wire type {wire}"
+        raise WireError(message)
+    out.setdefault("unknown", {}).setdefault(str(number), []).append(value)
+    return position
+
+
+def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: dict[str, Any], notes: list[Note]) -> int:
+    length, position = varint(data, position)
+    stop = position + length
+    if stop > end:
+        message = f"{plan.name} is cut off within {row.name}"
+        raise WireError(message)
+    values = out.setdefault(row.name, [])
+    while position < stop:
+        value, position = varint(data, position)
+        if row.kind == INT64 and value > 0x7FFF_FFFF_FFFF_FFFF:
+            value -= 1 << 64
+        elif row.kind == INT32:
+            value = ((value & 0xFFFF_FFFF) ^ 0x8000_0000) - 0x8000_0000
+        elif row.kind == ENUM:
+            value = row.extra.get(value) or _unknown_enum(value, plan.name, row.name, notes)
+        values.append(value)
+    if position != stop:
+        message = f"{plan.name}.{row.name} is cut off"
+        raise WireError(message)
+    return stop
+
+
+def _skip_group(data: bytes, position: int, end: int, number: int, depth: int) -> int:
+    while position < end:
+        if depth > PROTOBUF_DEPTH_MAX:
+            message = f"groups nested deeper than {PROTOBUF_DEPTH_MAX}"
+            raise WireError(message)
+        tag, position = varint(data, position)
+        wire = tag & 7
+        if wire == _GROUP_END_WIRE:
+            if tag >> 3 != number:
+                break
+            return position
+        if wire == _VARINT_WIRE:
+            _, position = varint(data, position)
+        elif wire == _LENGTH_WIRE:
+            length, position = varint(data, position)
+            position += length
+        elif wire == _GROUP_WIRE:
+            position = _skip_group(data, position, end, tag >> 3, depth + 1)
+        else:
+            position += 8 if wire == _FIXED64_WIRE else 4
+    message = f"group {number} has no end"
+    raise WireError(message)

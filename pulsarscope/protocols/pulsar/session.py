@@ -1,0 +1,547 @@
+"""One Pulsar connection: who is a producer or consumer of what, which response answers which request, rows for all of it.
+
+Fed with frames in the order of their moments. Everything in here belongs to this connection and is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import msgspec
+
+from pulsarscope.findings import CAPTURE_CODES
+from pulsarscope.flow import CLIENT, SERVER
+from pulsarscope.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.protocols.pulsar.entry import EntryOpener
+from pulsarscope.protocols.pulsar.exchanges import (
+    ANSWERED_BY,
+    CAN_ANSWER,
+    CONNECTING_REQUEST_ID,
+    IN_ORDER,
+    error_of,
+    request_id,
+)
+from pulsarscope.protocols.pulsar.findings import CODES
+from pulsarscope.protocols.pulsar.messages import Note, Plan
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from pulsarscope.session.pairing import Pairing, Request, elapsed
+from pulsarscope.wire.contract import Frame, SessionContext
+
+_CODES = {**CODES, **CAPTURE_CODES}
+
+MESSAGE_ROW_BYTES = 256
+"""What a finished message row is reckoned to take while it waits, beside its payload text."""
+
+EARLY_RESPONSES_MAX = 4096
+"""Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
+
+IDS_MAX = 65_536
+"""Producers, and consumers, remembered on one connection; clients count them up from 0, hostile bytes do not."""
+
+
+class Producer(msgspec.Struct):
+    """A PRODUCER and the SENDs of it that wait for their receipt, oldest first."""
+
+    topic: str | None = None
+    name: str | None = None
+    waiting: deque[Sent] = msgspec.field(default_factory=deque)
+
+
+class Sent(msgspec.Struct, gc=False):
+    """A SEND that waits for its receipt, with the finished rows of its messages."""
+
+    file: int
+    packet: int
+    sub: int
+    time: int
+    sequence_id: int
+    rows: list[MessageRow]
+
+
+class Consumer(msgspec.Struct):
+    """A SUBSCRIBE."""
+
+    topic: str | None = None
+    subscription: str | None = None
+
+
+class PulsarSession:
+    """See `pulsarscope.wire.contract.Session`."""
+
+    def __init__(self, context: SessionContext, single_plan: Plan) -> None:
+        self._source = context.source
+        self._connection = context.connection
+        self._want_frames = "frame" in context.kinds
+        self._want_messages = "message" in context.kinds
+        self._want_exchanges = "exchange" in context.kinds
+        self._opener = EntryOpener(context.source, context.connection, single_plan, context.payload)
+        self._producers: dict[int, Producer] = {}
+        self._consumers: dict[int, Consumer] = {}
+        self._pairing = Pairing()
+        self._early: dict[Hashable, Frame] = {}  # responses that no request has been seen for, yet
+        self._waiting_rows = 0
+        self._waiting_row_bytes = 0
+        self._waiting_sends = 0
+        self._connect: dict[str, Any] | None = None
+        self._connected: dict[str, Any] | None = None
+        self._creating: dict[int, int] = {}  # request_id of a PRODUCER → its producer_id
+
+    # ---- the contract
+
+    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Row]) -> None:
+        """Append the rows that each frame completes, its own first."""
+        want_frames, connection, source = self._want_frames, self._connection, self._source
+        for frame in frames:
+            command, fields = frame.command, frame.fields
+            direction = directions[frame.stream]
+            at = len(out)
+            if fields is None:
+                names = _NO_NAMES
+            elif command == "SEND":
+                names = self._send(frame, fields, out)
+            elif command == "SEND_RECEIPT" or command == "SEND_ERROR":  # noqa: PLR1714 - twice as fast
+                names = self._receipt(frame, fields, out)
+            elif command == "MESSAGE":
+                names = self._message(frame, fields, out)
+            else:
+                names = self._other(frame, fields, direction, out)
+            notes = frame.notes
+            findings = None
+            if notes is not None:
+                findings = list(dict.fromkeys([code for code, _ in notes]))
+                out.extend([self._finding(frame, code, text) for code, text in notes])
+            if not want_frames:
+                continue
+            topic, producer_name, subscription, request, latency_ns, num_messages = names
+            row = FrameRow(
+                source,
+                frame.file,
+                frame.packet,
+                frame.sub,
+                frame.time,
+                connection,
+                direction,
+                frame.offset,
+                frame.size,
+                command,
+                fields,
+                frame.broker_entry_metadata,
+                frame.checksum,
+                frame.metadata,
+                frame.payload_size,
+                num_messages,
+                topic,
+                producer_name,
+                subscription,
+                request,
+                latency_ns,
+                frame.status,
+                findings,
+            )
+            if len(out) == at:
+                out.append(row)
+            else:
+                out.insert(at, row)
+
+    def finish(self, out: list[Row]) -> None:
+        """What still waits gets its rows: unanswered requests, unrequested responses, messages without a receipt."""
+        unanswered = self._pairing.rest()
+        for producer_id, producer in self._producers.items():
+            for sent in producer.waiting:
+                unanswered.append(self._sent_request(producer_id, producer, sent))
+                self._give_rows(sent, None, out)
+            producer.waiting.clear()
+        unanswered.sort(key=lambda request: (request.file, request.packet, request.sub))
+        for request in unanswered:
+            self._exchange(request, None, None, out)
+        for frame in self._early.values():
+            self._unrequested(frame, out)
+        self._early.clear()
+
+    def describe(self, row: ConnectionRow) -> None:
+        """Versions and authentication, from CONNECT and CONNECTED."""
+        if self._connect is not None:
+            row.client_version = self._connect.get("client_version")
+            row.protocol_version = self._connect.get("protocol_version")
+            row.auth_method = self._connect.get("auth_method_name") or self._connect.get("auth_method")
+        if self._connected is not None:
+            row.server_version = self._connected.get("server_version")
+            row.protocol_version = self._connected.get("protocol_version", row.protocol_version)
+
+    # ---- rows
+
+    def _finding(self, frame: Frame, code: str, text: str) -> FindingRow:
+        known = _CODES[code]
+        name = f"{frame.file}:{frame.packet}.{frame.sub}"
+        return FindingRow(
+            self._source,
+            frame.file,
+            frame.packet,
+            frame.sub,
+            frame.time,
+            self._connection,
+            code,
+            known.severity,
+            known.layer,
+            f"{frame.command or 'Bytes'} {name}: {text}.",
+            {"frame": name, "offset": frame.offset, "size": frame.size},
+            known.hint,
+        )
+
+    def _exchange(self, request: Request | None, response: Frame | None, latency_ns: int | None, out: list[Row]) -> None:
+        if not self._want_exchanges:
+            return
+        error = said = None
+        if request is None and response is None:
+            return
+        if response is None:
+            status = "unanswered"
+        else:
+            error, said = error_of(response.command or "", response.fields or {})
+            status = "unrequested" if request is None else "ok" if error is None else "error"
+        where: Request | Frame = request if request is not None else response  # type: ignore[assignment]
+        row = ExchangeRow(self._source, where.file, where.packet, where.sub, where.time, self._connection)
+        if request is not None:
+            row.request = request.command
+            row.key = request.key
+            row.topic = request.topic
+            row.producer_name = request.producer_name
+            row.subscription = request.subscription
+        elif response is not None:
+            row.key = self._key_text(response.fields or {})
+        if response is not None:
+            row.response = response.command
+            row.response_file = response.file
+            row.response_packet = response.packet
+            row.response_sub = response.sub
+        row.latency_ns = latency_ns
+        row.status = status
+        row.error = error
+        row.error_message = said
+        out.append(row)
+
+    @staticmethod
+    def _key_text(fields: dict[str, Any]) -> str | None:
+        if "sequence_id" in fields:
+            return f"{fields.get('producer_id')}:{fields['sequence_id']}"
+        found = fields.get("request_id")
+        return None if found is None else str(found)
+
+    def _latency(self, request: Request | Sent, frame: Frame, out: list[Row]) -> int | None:
+        """Nanoseconds, or None and a note when the capture has the two in the wrong order."""
+        latency = elapsed((request.file, request.packet), request.time, (frame.file, frame.packet), frame.time)
+        if latency is None:
+            text = f"it stands before its request {request.file}:{request.packet}.{request.sub} in the capture"
+            out.append(self._finding(frame, "capture-order", text))
+        return latency
+
+    # ---- SEND and its receipt: first in, first out for each producer, checked by sequence id
+
+    def _producer(self, fields: dict[str, Any]) -> Producer:
+        number = fields.get("producer_id", -1)
+        producer = self._producers.get(number)
+        if producer is None:
+            producer = Producer()
+            _put(self._producers, number, producer)
+        return producer
+
+    def _send(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> Names:
+        producer = self._producers.get(fields.get("producer_id", -1)) or self._producer(fields)
+        metadata = frame.metadata
+        name = producer.name
+        num_messages = None
+        if metadata is not None:
+            name = metadata.get("producer_name", name)
+            num_messages = metadata.get("num_messages_in_batch", 1)
+        sequence_id = fields.get("sequence_id", -1)
+        rows = _NO_ROWS
+        if self._want_messages:
+            rows = self._open_send(frame, fields, producer)
+        sent = Sent(frame.file, frame.packet, frame.sub, frame.time, sequence_id, rows)
+        if self._early:
+            early = self._early.pop(("SEND", fields.get("producer_id"), sequence_id), None)
+            if early is not None:
+                self._settle(fields.get("producer_id", -1), producer, sent, early, out)
+                return producer.topic, name, None, None, None, num_messages
+        producer.waiting.append(sent)
+        self._waiting_sends += 1
+        if rows or self._waiting_sends > PENDING_REQUESTS_MAX:
+            self._bound_waiting(rows, out)
+        return producer.topic, name, None, None, None, num_messages
+
+    def _receipt(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> Names:
+        producer = self._producers.get(fields.get("producer_id", -1)) or self._producer(fields)
+        sequence_id = fields.get("sequence_id", -1)
+        waiting = producer.waiting
+        request = latency = None
+        if waiting and (waiting[0].sequence_id == sequence_id or self._align(producer, sequence_id, fields, out)):
+            sent = waiting.popleft()
+            self._waiting_sends -= 1
+            request = f"{sent.file}:{sent.packet}.{sent.sub}"
+            if sent.time <= frame.time and (sent.packet <= frame.packet or sent.file < frame.file):
+                latency = frame.time - sent.time
+            else:
+                latency = self._latency(sent, frame, out)
+            if self._want_exchanges:
+                self._exchange(self._sent_request(fields.get("producer_id", -1), producer, sent), frame, latency, out)
+            if sent.rows:
+                self._give_rows(sent, fields.get("message_id"), out)
+        else:
+            self._remember(("SEND", fields.get("producer_id"), sequence_id), frame, out)
+        return producer.topic, producer.name, None, request, latency, None
+
+    def _align(self, producer: Producer, sequence_id: int, fields: dict[str, Any], out: list[Row]) -> bool:
+        """The oldest SEND is not the one received: give up those before the right one. False when there is none."""
+        index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
+        if index < 0:
+            return False
+        for _ in range(index):
+            sent = producer.waiting.popleft()
+            self._waiting_sends -= 1
+            self._exchange(self._sent_request(fields.get("producer_id", -1), producer, sent), None, None, out)
+            self._give_rows(sent, None, out)
+        return True
+
+    def _settle(self, producer_id: int, producer: Producer, sent: Sent, receipt: Frame, out: list[Row]) -> None:
+        """A receipt that became readable before its SEND."""
+        latency = self._latency(sent, receipt, out)
+        self._exchange(self._sent_request(producer_id, producer, sent), receipt, latency, out)
+        self._waiting_rows += len(sent.rows)
+        self._waiting_row_bytes += _size_of(sent.rows)
+        self._give_rows(sent, (receipt.fields or {}).get("message_id"), out)
+
+    @staticmethod
+    def _sent_request(producer_id: int, producer: Producer, sent: Sent) -> Request:
+        key = f"{producer_id}:{sent.sequence_id}"
+        return Request(sent.file, sent.packet, sent.sub, sent.time, "SEND", key, producer.topic, producer.name)
+
+    def _open_send(self, frame: Frame, fields: dict[str, Any], producer: Producer) -> list[MessageRow]:
+        rows: list[MessageRow] = []
+        notes: list[Note] = []
+        number = fields.get("producer_id")
+        self._opener.open(frame, f"p{number}", rows, notes)
+        for row in rows:
+            row.direction = "produce"
+            row.topic = producer.topic
+            row.producer_id = number
+        self._add_notes(frame, notes)
+        return rows
+
+    def _bound_waiting(self, rows: list[MessageRow], out: list[Row]) -> None:
+        """Count rows that begin to wait; when too much waits, give the oldest without ledger and entry."""
+        self._waiting_rows += len(rows)
+        self._waiting_row_bytes += _size_of(rows)
+        while (
+            self._waiting_rows > PENDING_MESSAGES_MAX
+            or self._waiting_row_bytes > PENDING_MESSAGES_MAX_BYTES
+            or self._waiting_sends > PENDING_REQUESTS_MAX
+        ):
+            number, producer = min(
+                ((number, producer) for number, producer in self._producers.items() if producer.waiting),
+                key=lambda pair: (pair[1].waiting[0].file, pair[1].waiting[0].packet, pair[1].waiting[0].sub),
+            )
+            sent = producer.waiting.popleft()
+            self._waiting_sends -= 1
+            self._exchange(self._sent_request(number, producer, sent), None, None, out)
+            self._give_rows(sent, None, out)
+
+    def _give_rows(self, sent: Sent, message_id: dict[str, Any] | None, out: list[Row]) -> None:
+        rows = sent.rows
+        if not rows:
+            return
+        self._waiting_rows -= len(rows)
+        self._waiting_row_bytes -= _size_of(rows)
+        if message_id is not None:
+            for row in rows:
+                _set_id(row, message_id)
+        out.extend(rows)
+
+    # ---- MESSAGE
+
+    def _message(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> Names:
+        consumer = self._consumers.get(fields.get("consumer_id", -1)) or _UNKNOWN_CONSUMER
+        metadata = frame.metadata
+        name = num_messages = None
+        if metadata is not None:
+            name = metadata.get("producer_name")
+            num_messages = metadata.get("num_messages_in_batch", 1)
+        if self._want_messages:
+            rows: list[MessageRow] = []
+            notes: list[Note] = []
+            number = fields.get("consumer_id")
+            self._opener.open(frame, f"c{number}", rows, notes)
+            for row in rows:
+                row.direction = "deliver"
+                row.topic = consumer.topic
+                row.subscription = consumer.subscription
+                row.consumer_id = number
+                row.redelivery_count = fields.get("redelivery_count")
+                _set_id(row, fields.get("message_id") or {})
+            self._add_notes(frame, notes)
+            out.extend(rows)
+        return consumer.topic, name, consumer.subscription, None, None, num_messages
+
+    @staticmethod
+    def _add_notes(frame: Frame, notes: list[Note]) -> None:
+        if notes:
+            frame.notes = [*(frame.notes or ()), *dict.fromkeys(notes)]
+
+    # ---- all other commands
+
+    def _other(self, frame: Frame, fields: dict[str, Any], direction: str, out: list[Row]) -> Names:
+        command = frame.command or ""
+        topic, name, subscription = self._names(command, fields)
+        number = request_id(command, fields, direction)
+        if number is not None:
+            self._ask((command, number), frame, str(number), (topic, name, subscription), out)
+            if command in _REMEMBERED:
+                self._register(command, fields, out)
+            return topic, name, subscription, None, None, None
+        if command in IN_ORDER:
+            if command == "CONNECT":
+                self._connect = fields
+            self._ask((command, direction), frame, command, (topic, name, subscription), out)
+            return topic, name, subscription, None, None, None
+        request = self._answered(command, fields, direction)
+        if request is None:
+            if command in CAN_ANSWER or command in _IN_ORDER_ANSWERS:
+                early: Hashable = ("id", command, fields.get("request_id")) if "request_id" in fields else None
+                self._remember(early, frame, out)
+            return topic, name, subscription, None, None, None
+        latency = self._latency(request, frame, out)
+        if not (command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False):
+            self._exchange(request, frame, latency, out)
+        answered = f"{request.file}:{request.packet}.{request.sub}"
+        return (
+            topic or request.topic,
+            name or request.producer_name,
+            subscription or request.subscription,
+            answered,
+            latency,
+            None,
+        )
+
+    def _names(self, command: str, fields: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+        """(topic, producer name, subscription) that a command is about."""
+        topic, name, subscription = fields.get("topic"), fields.get("producer_name"), fields.get("subscription")
+        if isinstance(topic, list):  # WATCH_TOPIC_LIST_SUCCESS: no one topic
+            topic = None
+        if isinstance(subscription, dict):
+            topic, subscription = subscription.get("topic", topic), subscription.get("subscription")
+        elif not isinstance(subscription, str):
+            subscription = None
+        if "consumer_id" in fields and command not in ("SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"):
+            consumer = self._consumers.get(fields["consumer_id"])
+            if consumer is not None:
+                topic, subscription = consumer.topic, consumer.subscription
+        elif "producer_id" in fields and command != "PRODUCER":
+            producer = self._producers.get(fields["producer_id"])
+            if producer is not None:
+                topic, name = producer.topic, producer.name
+        return topic, name, subscription
+
+    def _register(self, command: str, fields: dict[str, Any], out: list[Row]) -> None:
+        """PRODUCER and SUBSCRIBE give their ids a meaning, from here on."""
+        if command == "SUBSCRIBE":
+            _put(self._consumers, fields.get("consumer_id", -1), Consumer(fields.get("topic"), fields.get("subscription")))
+            return
+        number = fields.get("producer_id", -1)
+        before = self._producers.get(number)
+        if before is not None:
+            for sent in before.waiting:
+                self._waiting_sends -= 1
+                self._exchange(self._sent_request(number, before, sent), None, None, out)
+                self._give_rows(sent, None, out)
+        _put(self._producers, number, Producer(fields.get("topic"), fields.get("producer_name")))
+        _put(self._creating, fields.get("request_id", -1), number)
+
+    def _ask(
+        self,
+        key: Hashable,
+        frame: Frame,
+        text: str,
+        names: tuple[str | None, str | None, str | None],
+        out: list[Row],
+    ) -> None:
+        topic, name, subscription = names
+        command = frame.command or ""
+        request = Request(
+            frame.file, frame.packet, frame.sub, frame.time, command, text, topic, name, subscription
+        )
+        if self._early and command in ANSWERED_BY:
+            for response in (ANSWERED_BY[command], "ERROR"):
+                early = self._early.pop(("id", response, (frame.fields or {}).get("request_id")), None)
+                if early is not None:
+                    self._exchange(request, early, self._latency(request, early, out), out)
+                    return
+        given_up = self._pairing.ask(key, request)
+        if given_up is not None:
+            self._add_notes(frame, [("session-cap", f"more than {PENDING_REQUESTS_MAX} requests wait on this connection")])
+            self._exchange(given_up, None, None, out)
+
+    def _answered(self, command: str, fields: dict[str, Any], direction: str) -> Request | None:
+        """The request that this response closes (or, of a producer that queues, only answers)."""
+        other = SERVER if direction == CLIENT else CLIENT
+        if command == "PONG":
+            return self._pairing.answer(("PING", other))
+        if command == "AUTH_RESPONSE":
+            return self._pairing.answer(("AUTH_CHALLENGE", other))
+        if command == "CONNECTED":
+            self._connected = fields
+            return self._pairing.answer(("CONNECT", other))
+        asked = CAN_ANSWER.get(command)
+        number = fields.get("request_id")
+        if asked is None or number is None:
+            return None
+        if command == "ERROR" and number == CONNECTING_REQUEST_ID:
+            return self._pairing.answer(("CONNECT", other))
+        if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
+            return self._pairing.peek(("PRODUCER", number))
+        if command == "PRODUCER_SUCCESS":  # a producer without a name of its own gets the broker's
+            producer = self._producers.get(self._creating.pop(number, -1))
+            if producer is not None:
+                producer.name = fields.get("producer_name", producer.name)
+        return self._pairing.answer_first([(one, number) for one in asked])
+
+    def _remember(self, key: Hashable, frame: Frame, out: list[Row]) -> None:
+        """A response whose request is not known, or not known yet: the capture may have them in the wrong order."""
+        if key is None:
+            self._unrequested(frame, out)
+            return
+        if key in self._early:
+            self._unrequested(self._early.pop(key), out)
+        self._early[key] = frame
+        if len(self._early) > EARLY_RESPONSES_MAX:
+            self._unrequested(self._early.pop(next(iter(self._early))), out)
+
+    def _unrequested(self, frame: Frame, out: list[Row]) -> None:
+        self._exchange(None, frame, None, out)
+
+
+Names = tuple[str | None, str | None, str | None, str | None, int | None, int | None]
+"""What the session knows of a frame: topic, producer name, subscription, frame that it answers, latency in ns, number of messages."""
+
+_NO_NAMES: Names = (None, None, None, None, None, None)
+_NO_ROWS: list[MessageRow] = []
+_UNKNOWN_CONSUMER = Consumer()
+_REMEMBERED = frozenset({"PRODUCER", "SUBSCRIBE"})
+_IN_ORDER_ANSWERS = frozenset(IN_ORDER.values())
+
+
+def _put(table: dict[int, Any], number: int, value: object) -> None:
+    table[number] = value
+    if len(table) > IDS_MAX:
+        del table[next(iter(table))]
+
+
+def _size_of(rows: list[MessageRow]) -> int:
+    return sum(MESSAGE_ROW_BYTES + len(row.payload or "") for row in rows)
+
+
+def _set_id(row: MessageRow, message_id: dict[str, Any]) -> None:
+    row.ledger = message_id.get("ledgerId")
+    row.entry = message_id.get("entryId")
+    partition = message_id.get("partition", -1)
+    row.partition = None if partition < 0 else partition

@@ -1,0 +1,110 @@
+"""Times and durations for the eye."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone, tzinfo
+
+SECOND = 1_000_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+RELATIVE, DELTA, UTC, LOCAL, EPOCH_SECONDS = MODES = ("relative", "delta", "utc", "local", "epoch")
+
+
+class Clock:
+    """Writes the time of each row in one of the `MODES`; `day` says when the date has changed.
+
+    relative: seconds since the first row; delta: since the row before; utc, local: time of day; epoch: seconds since 1970.
+    """
+
+    def __init__(self, mode: str, zone: tzinfo | None = None) -> None:
+        self._mode = mode
+        self._zone = timezone.utc if mode == UTC else zone
+        self.of_day = mode in (UTC, LOCAL)
+        """Times of day are shown, so the date must be told."""
+        self._zero: int | None = None
+        self._base = -SECOND
+        self._prefix = ""
+        self._day = ""
+        self._shown_day = ""
+        self.width = {RELATIVE: 10, DELTA: 10, EPOCH_SECONDS: 17}.get(mode, 15)
+
+    def text(self, time: int) -> str:
+        """The time as text with six digits, not padded."""
+        fraction = time - self._base
+        if 0 <= fraction < SECOND:
+            return f"{self._prefix}{fraction // 1000:06d}"
+        return self._new_second(time)
+
+    def day(self, time: int) -> str | None:
+        """The date, when times of day are shown and it is not the date of the call before."""
+        if not self.of_day:
+            return None
+        self.text(time)
+        if self._day == self._shown_day:
+            return None
+        self._shown_day = self._day
+        return self._day
+
+    def _new_second(self, time: int) -> str:
+        """The slow way, once for each second of the capture: the text up to the point is kept for the times that follow."""
+        if self._mode == DELTA:
+            before, self._zero = self._zero, time
+            return f"{(time - (time if before is None else before)) / SECOND:+.6f}"
+        if self._mode == RELATIVE:
+            if self._zero is None:
+                self._zero = time
+            elapsed = time - self._zero
+            if elapsed < 0:
+                return f"{elapsed / SECOND:.6f}"
+            fraction = elapsed % SECOND
+            self._prefix = f"{elapsed // SECOND}."
+        else:
+            seconds, fraction = divmod(time, SECOND)
+            self._prefix = f"{seconds}."
+            if self.of_day:
+                moment = _moment(seconds, self._zone)
+                self._day = "outside the calendar" if moment is None else f"{moment:%Y-%m-%d %Z}"
+                self._prefix = self._prefix if moment is None else f"{moment:%H:%M:%S}."
+        self._base = time - fraction
+        return f"{self._prefix}{fraction // 1000:06d}"
+
+
+def _moment(seconds: int, zone: tzinfo | None) -> datetime | None:
+    try:
+        return (EPOCH + timedelta(seconds=seconds)).astimezone(zone)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def date_text(milliseconds: int) -> str | None:
+    """Milliseconds since the epoch as a UTC date and time; None when there is none to say."""
+    seconds, rest = divmod(milliseconds, 1000)
+    moment = _moment(seconds, timezone.utc)
+    return None if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{rest:03d} UTC"
+
+
+def instant_text(time: int) -> str:
+    """Nanoseconds since the epoch as a UTC date and time with nine digits."""
+    seconds, rest = divmod(time, SECOND)
+    moment = _moment(seconds, timezone.utc)
+    return f"{seconds}.{rest:09d}" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{rest:09d} UTC"
+
+
+def duration_text(nanoseconds: int, micro: str = "µ") -> str:
+    """A duration with three digits that count: 850 ns, 12.3 µs, 1.32 ms, 45.1 s, 3 min 20 s."""
+    if nanoseconds < 1_000:
+        return f"{nanoseconds} ns"
+    if nanoseconds < 999_500:
+        return f"{_three_digits(nanoseconds / 1e3)} {micro}s"
+    if nanoseconds < 999_500_000:
+        return f"{_three_digits(nanoseconds / 1e6)} ms"
+    if nanoseconds < 119_500_000_000:
+        return f"{_three_digits(nanoseconds / 1e9)} s"
+    minutes, seconds = divmod(round(nanoseconds / 1e9), 60)
+    return f"{minutes} min {seconds} s"
+
+
+def _three_digits(value: float) -> str:
+    if value < 9.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"

@@ -1,0 +1,96 @@
+"""Hex view: each frame's line of the timeline, and under it its bytes with the names of their ranges."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from pulsarscope.export.sink import Sink
+from pulsarscope.outputs import OutputOptions
+from pulsarscope.records import RawFrame
+from pulsarscope.render.escape import escape
+from pulsarscope.render.style import palette
+from pulsarscope.render.timeline import Timeline
+
+SHOWN_BYTES = 512
+"""Bytes of one range shown; `--payload hex` shows all."""
+
+WIDE = 100
+"""From this terminal width on a row has sixteen bytes, below it eight."""
+
+_VISIBLE = bytes(code if 0x20 <= code < 0x7F else 0x2E for code in range(256))
+
+Range = tuple[int, int, str, int]
+"""start, end, name, depth."""
+
+
+class HexLines:
+    """Writes the bytes of frames: a new range begins a new line and its name stands on the right; one that others divide is a heading."""
+
+    def __init__(self, options: OutputOptions) -> None:
+        self._per_row = 16 if options.width is None or options.width >= WIDE else 8
+        self._shown = None if options.payload == "hex" else SHOWN_BYTES
+        self._look = palette(options.color)
+
+    def __call__(self, raw: RawFrame) -> list[str]:
+        """The lines of one frame."""
+        dim, reset, per_row = self._look.dim, self._look.reset, self._per_row
+        data = raw.data
+        digits = max(4, len(f"{len(data):x}"))
+        indent = " " * (digits + 6)
+        lines = []
+        for start, end, names in _pieces(data, raw.ranges):
+            *headings, label = names or [""]
+            lines += [f"{indent}{dim}{heading}{reset}" for heading in headings]
+            last = end if self._shown is None else min(end, start + self._shown)
+            for row in range(start, last, per_row):
+                part = data[row : min(row + per_row, last)]
+                text = part.translate(_VISIBLE).decode("ascii")
+                line = f"    {dim}{row:0{digits}x}{reset}  {_hex(part, per_row)}  {text:<{per_row}}  {label if row == start else ''}"
+                lines.append(line.rstrip())
+            if last < end:
+                lines.append(f"{indent}{dim}{end - last:,} more of {end - start:,} bytes{reset}")
+        return lines
+
+
+class Hex(Timeline):
+    """The output `hex`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        super().__init__(sink, options)
+        self._hex = HexLines(options)
+
+    def other(self, row: Any, lines: list[str]) -> None:
+        """Also the bytes of the frame before."""
+        if type(row) is RawFrame:
+            lines += self._hex(row)
+            lines.append("")
+        else:
+            super().other(row, lines)
+
+
+def _hex(part: bytes, per_row: int) -> str:
+    """Two digits a byte, with a wider gap in the middle of a row of sixteen."""
+    text = part.hex(" ")
+    if per_row == 16:
+        text = f"{text[:23]} {text[23:]}" if len(part) > 8 else text
+        return f"{text:<48}"
+    return f"{text:<23}"
+
+
+def _pieces(data: bytes, ranges: list[Range]) -> list[tuple[int, int, list[str]]]:
+    """The frame cut wherever a range begins or ends; each piece with the names of the ranges that begin there, outer ones first."""
+    size = len(data)
+    kept = [(start, end, name, depth) for start, end, name, depth in ranges if 0 <= start < end <= size]
+    edges = sorted({0, size, *(edge for start, end, _, _ in kept for edge in (start, end))})
+    beginning: dict[int, list[Range]] = {}
+    for one in kept:
+        beginning.setdefault(one[0], []).append(one)
+    pieces = []
+    for start, end in pairwise(edges):
+        here = sorted(beginning.get(start, ()), key=lambda one: (one[3], -one[1]))
+        names = [f"{'  ' * depth}{escape(name)}{f'  {stop - start:,} bytes' if stop > end else ''}" for _, stop, name, depth in here]
+        if here and here[-1][1] > end:
+            names.append("")  # even the innermost range goes on after this piece: all names are headings
+        pieces.append((start, end, names))
+    return pieces

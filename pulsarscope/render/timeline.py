@@ -1,0 +1,167 @@
+"""The timeline: a line for each frame, as it happened.
+
+The hot path is written for it: no rich, one pass, one f-string a line. Anything rare leaves it through one test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pulsarscope.export.sink import Sink
+from pulsarscope.flow import SERVER
+from pulsarscope.outputs import OutputOptions
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.render.clock import duration_text
+from pulsarscope.render.escape import cell_width, clip, escape
+from pulsarscope.render.messages import message_line
+from pulsarscope.render.table import connection_line, exchange_line
+from pulsarscope.render.view import View, count_text
+
+COMMAND_WIDTH = 16
+"""The column of commands: holds all but the rarest names, which push their words to the right."""
+
+Met = tuple[str, str, Callable[[FrameRow], str], int]
+"""Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words; cells of the
+number and arrow with the spaces around all columns."""
+
+
+class Timeline:
+    """The output `timeline`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        self._view = View(sink, options)
+        self._met: dict[str | None, Met] = {}
+        self._commands: dict[str | None, tuple[str, int]] = {}
+        self._show_notes = "finding" in options.kinds
+        self._frames = 0
+        self._messages = {False: 0, True: 0}
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        self._view.prepare(rows)
+        lines: list[str] = []
+        frames: list[FrameRow] = []
+        for row in rows:
+            if type(row) is FrameRow:
+                frames.append(row)
+            else:
+                self.frames(frames, lines)
+                frames.clear()
+                self.other(row, lines)
+        self.frames(frames, lines)
+        self._view.emit(lines)
+
+    def close(self) -> None:
+        """As `Output.close`."""
+        counts = [count_text(self._frames, "frame")]
+        counts += [
+            f"{count_text(count, 'message')} {'delivered' if by_server else 'produced'}"
+            for by_server, count in self._messages.items()
+            if count
+        ]
+        self._view.emit(self._view.closing(counts))
+
+    def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
+        """Append the lines of some frames to `lines`."""
+        view = self._view
+        look, marks = view.palette, view.symbols
+        dim, reset, micro, answers = look.dim, look.reset, marks.micro, marks.answers
+        clock, time_width, name_width, width = view.clock.text, view.clock.width, view.name_width, view.width
+        several, dated = view.several_files, view.clock.of_day
+
+        met, commands, messages = self._met, self._commands, self._messages
+        for row in rows:
+            time = row.time
+            if dated and time is not None:
+                view.day_line(time, lines)
+            connection = met.get(row.connection) or self._meet(row.connection, lines)
+            by_server = row.direction == SERVER
+            command, command_width = commands.get(row.command) or self._command(row.command)
+            name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
+            if len(name) > name_width:
+                view.name_width = name_width = len(name)
+            words = escape(connection[2](row))
+            if row.num_messages is not None:
+                messages[by_server] += row.num_messages
+            rest = ""
+            rest_width = 0
+            if row.request is not None:
+                rest = f"{answers} {row.request if several else row.request[2:]}"
+                if row.latency_ns is not None:
+                    rest += f" {duration_text(row.latency_ns, micro)}"
+                rest_width = len(rest)
+                rest = f"{dim}{rest}{reset}"
+            checksum = row.checksum
+            if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
+                rest, rest_width = self._warnings(row, rest, rest_width)
+            if rest_width:
+                rest = f"  {rest}"
+                rest_width += 2
+            if width is not None:
+                room = width - name_width - time_width - command_width - rest_width - connection[3]
+                if len(words) > room or not words.isascii():
+                    words = clip(words, max(room, 0), marks.ellipsis)
+                if rest_width:
+                    rest = " " * (room - cell_width(words)) + rest
+            shown = "" if time is None else clock(time)
+            lines.append(f"{dim}{name:>{name_width}} {shown:>{time_width}}{reset} {connection[by_server]} {command} {words}{rest}")
+        self._frames += len(rows)
+
+    def _meet(self, name: str | None, lines: list[str]) -> Met:
+        """A connection seen for the first time: its heading, and what its lines repeat."""
+        view = self._view
+        marks = view.symbols
+        number = 0 if name is None else view.number(name, lines)
+        color = view.palette.connection(number) if number else ""
+        reset = view.palette.reset if number else ""
+        dissector = view.dissector(name)
+        words = _no_words if dissector is None else dissector.summary
+        to_server, to_client = (f"{color}{number or '':>2} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
+        taken = max(len(str(number)), 2) + len(marks.to_server) + 5
+        met = self._met[name] = (to_server, to_client, words, taken)
+        return met
+
+    def _command(self, name: str | None) -> tuple[str, int]:
+        """A command as shown, padded, and the cells it takes."""
+        look = self._view.palette
+        text = "(no command)" if name is None else escape(name)
+        width = max(cell_width(text), COMMAND_WIDTH)
+        padding = " " * (width - cell_width(text))
+        shown = (f"{look.dim}{text}{look.reset}{padding}" if name is None else text + padding, width)
+        if len(self._commands) < 4096:  # a hostile peer can make up commands without end
+            self._commands[name] = shown
+        return shown
+
+    def _warnings(self, row: FrameRow, rest: str, width: int) -> tuple[str, int]:
+        """What follows the words of a frame that is not all well: text and cells."""
+        view = self._view
+        look = view.palette
+        parts = [(rest, width)] if width else []
+        status = row.status or "ok"
+        if status != "ok":
+            parts.append((f"{look.bad if status == 'malformed' else look.warning}{escape(status)}{look.reset}", cell_width(escape(status))))
+        verdict = None if row.checksum is None else row.checksum.status
+        if verdict == "bad":
+            parts.append((f"{look.bad}{view.symbols.bad} checksum{look.reset}", len(view.symbols.bad) + 9))
+        if row.findings:
+            parts.append(view.codes(row.findings))
+        return "  ".join(text for text, _ in parts), sum(cells for _, cells in parts) + 2 * max(len(parts) - 1, 0)
+
+    def other(self, row: Any, lines: list[str]) -> None:
+        """Lines of the rarer kinds of row. Of connections and findings only those asked for, and what warns."""
+        view = self._view
+        if type(row) is FindingRow:
+            view.finding(row, lines, notes=self._show_notes)
+        elif type(row) is MessageRow:
+            message_line(view, row, lines)
+        elif type(row) is ExchangeRow:
+            exchange_line(view, row, lines)
+        elif type(row) is ConnectionRow:
+            self._met.pop(row.connection, None)
+            if "connection" in view.options.kinds:
+                connection_line(view, row, lines)
+
+
+def _no_words(_row: FrameRow) -> str:
+    return ""

@@ -1,0 +1,200 @@
+"""What all text outputs share: names of frames and connections, the start of a line, finding lines, the closing words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from pulsarscope.export.sink import Sink
+from pulsarscope.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
+from pulsarscope.outputs import OutputOptions
+from pulsarscope.records import ConnectionRow, FindingRow, Row
+from pulsarscope.render.clock import Clock
+from pulsarscope.render.escape import cell_width, clip, escape
+from pulsarscope.render.style import palette, symbols
+
+NAME_WIDTH = 6
+"""First width of the column of frame names; a longer name widens it for the lines that follow."""
+
+NARROWEST = 20
+"""Cells kept for words however narrow the terminal: below this a line wraps rather than say nothing."""
+
+
+class View:
+    """The state of one text output: who was met, how wide things are."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        self.options = options
+        self.run = options.run
+        self.palette = palette(options.color)
+        self.symbols = symbols(options.encoding)
+        self.width = options.width
+        self.clock = Clock(options.time)
+        self.several_files = len(options.paths) > 1
+        self.name_width = NAME_WIDTH + 2 * self.several_files
+        self.numbers: dict[str, int] = {}
+        self.severity_of = {code: row.severity for codes in _code_tables(options.run) for code, row in codes.items()}
+        self._endpoints: dict[str, tuple[str, str]] = {}
+        self._dissectors: dict[str, str] = {}
+        self._sink = sink
+
+    def emit(self, lines: list[str]) -> None:
+        """Write lines. What the stream cannot carry shows as a backslash escape."""
+        if lines:
+            lines.append("")
+            self._sink.write("\n".join(lines).encode(self.options.encoding, "backslashreplace"))
+
+    def flush(self) -> None:
+        """Show what was written now: someone may be watching."""
+        self._sink.flush()
+
+    def prepare(self, rows: list[Any]) -> None:
+        """Look ahead for connections that end within these rows: the run has already forgotten them."""
+        self._endpoints.clear()
+        self._dissectors.clear()
+        for row in rows:
+            if type(row) is ConnectionRow and row.connection is not None:
+                self._endpoints[row.connection] = (row.client or "?", row.server or "?")
+                self._dissectors[row.connection] = row.dissector or ""
+
+    def name(self, row: Row) -> str:
+        """Name of the frame, or packet, that a row is about."""
+        if row.packet is None:
+            return ""
+        name = str(row.packet) if row.sub is None else f"{row.packet}.{row.sub}"
+        return f"{row.file}:{name}" if self.several_files else name
+
+    def reference(self, name: str) -> str:
+        """A frame name out of a row, as shown."""
+        return name if self.several_files else name.rpartition(":")[2]
+
+    def number(self, connection: str, lines: list[str]) -> int:
+        """Number of a connection; when it is new, its heading goes to `lines`."""
+        number = self.numbers.get(connection)
+        if number is None:
+            number = self.numbers[connection] = len(self.numbers) + 1
+            if not self.options.quiet:
+                lines.append(self.heading(connection, number))
+        return number
+
+    def heading(self, connection: str, number: int) -> str:
+        """The line that introduces a connection."""
+        look = self.palette
+        ends = self.run.endpoints.get(connection) or self._endpoints.get(connection)
+        words = f"  {escape(ends[0])} {self.symbols.to_server} {escape(ends[1])}" if ends else ""
+        file, _, packet = connection.partition(":")
+        place = f"  from packet {escape(packet)}" + (f" of {self.file_name(file)}" if self.several_files else "")
+        return f"{look.connection(number)}{look.bold}connection {number}{look.reset}{words}{look.dim}{place}{look.reset}"
+
+    def file_name(self, file: int | str | None) -> str:
+        """Name of a file of the run, without its folder."""
+        try:
+            return escape(Path(self.options.paths[int(file or 0)]).name)
+        except (IndexError, ValueError):
+            return f"file {file}"
+
+    def dissector(self, connection: str | None) -> Any:
+        """The dissector of a connection, or None."""
+        name = self.run.dissector_of.get(connection or "") or self._dissectors.get(connection or "", "")
+        return self.run.dissectors.get(name)
+
+    def start(self, row: Row, mark: str, lines: list[str]) -> str:
+        """The start of a line about `row`: name, time, connection number, and a mark in the connection's colour."""
+        look = self.palette
+        name = self.name(row)
+        self.name_width = max(self.name_width, len(name))
+        time = ""
+        if row.time is not None:
+            self.day_line(row.time, lines)
+            time = self.clock.text(row.time)
+        number = 0 if row.connection is None else self.number(row.connection, lines)
+        label = f"{number or '':>2} {mark}"
+        color = look.connection(number) if number else ""
+        return f"{look.dim}{name:>{self.name_width}} {time:>{self.clock.width}}{look.reset} {color}{label}{look.reset if color else ''}"
+
+    def day_line(self, time: int, lines: list[str]) -> None:
+        """A line with the date, when it is a new one."""
+        day = self.clock.day(time)
+        if day is not None:
+            lines.append(f"{self.palette.dim}{self.symbols.rule * 2} {day} {self.symbols.rule * 2}{self.palette.reset}")
+
+    def start_width(self, mark: str) -> int:
+        """Cells that `start` takes."""
+        return self.name_width + self.clock.width + 5 + len(mark)
+
+    def room(self, taken: int) -> int:
+        """Cells left on a line; without a terminal there is no end."""
+        return 1 << 30 if self.width is None else max(self.width - taken, NARROWEST)
+
+    def clip(self, text: str, width: int) -> str:
+        """Escaped text, clipped."""
+        return clip(text, width, self.symbols.ellipsis)
+
+    def codes(self, findings: list[str]) -> tuple[str, int]:
+        """Finding codes in their colours, and the cells they take."""
+        look = self.palette
+        words, taken = [], -1
+        for code in findings:
+            text = escape(code)
+            words.append(f"{look.severity(self.severity_of.get(code, WARNING))}{text}{look.reset}")
+            taken += cell_width(text) + 1
+        return " ".join(words), max(taken, 0)
+
+    def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False) -> None:
+        """The lines of a finding: what, and on a line of its own what to try. Notes only on request."""
+        severity = row.severity or WARNING
+        if severity == NOTE and not notes:
+            return
+        look = self.palette
+        if row.connection is not None and row.packet is not None:
+            self.number(row.connection, lines)
+        indent = " " * (self.name_width + 1)
+        head = f"{severity} {escape(row.code or '')}"
+        place = self._place(row)
+        text = place + escape(row.text or "")
+        hint = escape(row.hint or "")
+        if self.width is None:
+            lines.append(f"{indent}{look.severity(severity)}{head}{look.reset}  {text}")
+            lines += [f"{indent}  {look.dim}{hint}{look.reset}"] if hint else []
+            return
+        room = self.room(len(indent))
+        first, *rest = wrap(f"{head}  {text}", room, subsequent_indent="  ", break_on_hyphens=False) or [head]
+        lines.append(f"{indent}{look.severity(severity)}{first[: len(head)]}{look.reset}{first[len(head) :]}")
+        lines += [indent + line for line in rest]
+        for line in wrap(hint, max(room - 2, NARROWEST), break_on_hyphens=False):
+            lines.append(f"{indent}  {look.dim}{line}{look.reset}")
+
+    def _place(self, row: FindingRow) -> str:
+        if row.packet is not None:
+            number = self.numbers.get(row.connection or "")
+            on = f" on connection {number}" if number else ""
+            return f"at {self.name(row)}{on}: "
+        if row.file is not None and row.connection is None:
+            return f"{self.file_name(row.file)}: "
+        return ""
+
+    def closing(self, counts: list[str]) -> list[str]:
+        """The last lines: what was shown, and the findings by severity."""
+        if self.options.quiet:
+            return []
+        look = self.palette
+        words = [*counts, *([count_text(len(self.numbers), "connection")] if self.numbers else [])]
+        colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
+        found = [
+            f"{colors[severity]}{count_text(count, severity)}{look.reset if colors[severity] else ''}"
+            for severity in SEVERITIES
+            if (count := self.run.severities.get(severity, 0))
+        ]
+        dot = f" {look.dim}{self.symbols.dot}{look.reset} "
+        return ["", dot.join([*words, ", ".join(found) or "no findings"])]
+
+
+def count_text(number: int, noun: str) -> str:
+    """A count with its noun: 1 frame, 2,000 frames."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _code_tables(run: Any) -> list[dict[str, Any]]:
+    tables = [CAPTURE_CODES, TCP_CODES, TLS_CODES]
+    return tables + [dissector.codes for dissector in run.dissectors.values()]

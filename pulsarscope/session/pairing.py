@@ -1,0 +1,78 @@
+"""Requests wait for their responses: first in, first out for each key. Knows no protocol; a dissector says what the keys are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+
+import msgspec
+
+from pulsarscope.limits import PENDING_REQUESTS_MAX
+
+
+class Request(msgspec.Struct, gc=False):
+    """A frame that asks, with what its exchange row will say."""
+
+    file: int
+    packet: int
+    sub: int
+    time: int
+    command: str
+    key: str
+    topic: str | None = None
+    producer_name: str | None = None
+    subscription: str | None = None
+
+
+class Pairing:
+    """The waiting requests of one connection."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Hashable, deque[Request]] = {}
+        self._count = 0
+
+    def ask(self, key: Hashable, request: Request) -> Request | None:
+        """A request begins to wait. Returns the longest-waiting one when there are too many: it is given up."""
+        queue = self._waiting.get(key)
+        if queue is None:
+            self._waiting[key] = deque((request,))
+        else:
+            queue.append(request)
+        self._count += 1
+        return self.answer(next(iter(self._waiting))) if self._count > PENDING_REQUESTS_MAX else None
+
+    def answer(self, key: Hashable) -> Request | None:
+        """The request of this key that has waited longest; it waits no more."""
+        queue = self._waiting.get(key)
+        if queue is None:
+            return None
+        request = queue.popleft()
+        self._count -= 1
+        if not queue:
+            del self._waiting[key]
+        return request
+
+    def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
+        """Of several keys that a response may mean, the one that has waited longest."""
+        found = [(queue[0].file, queue[0].packet, queue[0].sub, key) for key in keys if (queue := self._waiting.get(key))]
+        return self.answer(min(found, key=lambda row: row[:3])[3]) if found else None
+
+    def peek(self, key: Hashable) -> Request | None:
+        """The request of this key that has waited longest; it goes on waiting."""
+        queue = self._waiting.get(key)
+        return queue[0] if queue else None
+
+    def rest(self) -> list[Request]:
+        """All that still wait, in the order in which they began; none waits any more."""
+        left = [request for queue in self._waiting.values() for request in queue]
+        left.sort(key=lambda request: (request.file, request.packet, request.sub))
+        self._waiting.clear()
+        self._count = 0
+        return left
+
+
+def elapsed(request_at: tuple[int, int], request_time: int, response_at: tuple[int, int], response_time: int) -> int | None:
+    """Nanoseconds from a request at (file, packet) to its response; None when the capture has them in the wrong order."""
+    if response_at < request_at or response_time < request_time:
+        return None
+    return response_time - request_time

@@ -1,0 +1,204 @@
+"""One connection from its first packet to its row: the TCP facts, the conversation in it, the dissector's session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope.findings import Code, Finding
+from pulsarscope.flow import CLIENT, SERVER, source_port
+from pulsarscope.records import ConnectionRow, RawFrame, Row, finding_row
+from pulsarscope.wire.contract import Dissector, Frame, Session, SessionContext
+from pulsarscope.wire.conversation import Conversation
+from pulsarscope.wire.splitter import Keep
+
+if TYPE_CHECKING:
+    from pulsarscope.tcp import Connection
+    from pulsarscope.tcp.pieces import Item
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What all connections of a run share."""
+
+    dissectors: tuple[Dissector, ...]
+    codes: Mapping[str, Code]
+    kinds: frozenset[str]
+    """Row kinds wanted."""
+    forced: Mapping[int, Dissector] = {}
+    """Dissectors by server port, given by the user: not recognised by content there."""
+    source: str | None = None
+    payload: str | None = None
+    raw: bool = False
+
+    def keep(self) -> Keep:
+        """The bytes that frames must hold."""
+        return Keep("message" in self.kinds, self.raw)
+
+
+class Timeline:
+    """Feed it what tcp gives for one connection; it gives frames to order, and rows for them."""
+
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        self.connection = connection
+        self._settings = settings
+        forced = self._forced(connection, settings)
+        self._conversation = Conversation(
+            settings.dissectors if forced is None else (forced,),
+            settings.keep(),
+            from_start=connection.opened == "syn",
+            forced=forced is not None,
+        )
+        self._session: Session | None = None
+        self._directions = (CLIENT, SERVER)
+
+    @staticmethod
+    def _forced(connection: Connection, settings: Settings) -> Dissector | None:
+        ports = (source_port(stream.key) for stream in connection.streams)
+        return next((settings.forced[port] for port in ports if port in settings.forced), None)
+
+    @property
+    def dissector(self) -> str | None:
+        """Name of the protocol, once it is known."""
+        found = self._conversation.dissector
+        return None if found is None else found.name
+
+    def endpoints(self) -> tuple[str, str]:
+        """(client, server); a guess by port until a SYN or a frame has told."""
+        client = self._client()
+        return self.connection.endpoint(client), self.connection.endpoint(1 - client)
+
+    # ---- frames
+
+    def feed(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+        """What the two streams have brought → frames, in the order of their moments."""
+        return self._ready(self._conversation.feed(items))
+
+    def close(self, moment: int) -> list[Frame]:
+        """The streams have ended with packet `moment`: the last frames."""
+        return self._ready(self._conversation.finish(moment))
+
+    def _ready(self, frames: list[Frame]) -> list[Frame]:
+        if frames and self._session is None:
+            dissector = self._conversation.dissector
+            if dissector is not None:
+                settings = self._settings
+                context = SessionContext(settings.source, self.connection.name, settings.kinds, settings.payload)
+                self._session = dissector.session(context)
+                self._assign_roles(dissector, frames)
+        return frames
+
+    def _assign_roles(self, dissector: Dissector, frames: Sequence[Frame]) -> None:
+        """Who is the client, when no SYN told: who sends what only a client sends, else by port."""
+        connection = self.connection
+        if connection.client is None:
+            senders = [
+                (frame.stream, sender) for frame in frames if (sender := dissector.sender(frame.command or "")) is not None
+            ]
+            client = self._client()
+            if senders:
+                stream, sender = senders[0]
+                client = stream if sender == CLIENT else 1 - stream
+            connection.set_client(client)
+        self._directions = (CLIENT, SERVER) if connection.client == 0 else (SERVER, CLIENT)
+
+    def _client(self) -> int:
+        """Index of the client's stream; by port when nothing has told."""
+        if self.connection.client is not None:
+            return self.connection.client
+        ports = [source_port(stream.key) for stream in self.connection.streams]
+        known = [any(port in dissector.ports for dissector in self._settings.dissectors) for port in ports]
+        if known[0] != known[1]:
+            return 1 if known[0] else 0
+        return 1 if ports[0] < ports[1] else 0
+
+    # ---- rows
+
+    def observe(self, frames: Sequence[Frame], out: list[Row | RawFrame]) -> None:
+        """The rows of these frames."""
+        session, dissector = self._session, self._conversation.dissector
+        if session is None or dissector is None:
+            return
+        if not self._settings.raw:
+            session.observe(self._directions, frames, out)
+            return
+        for frame in frames:
+            at = len(out)
+            session.observe(self._directions, (frame,), out)
+            if frame.raw is not None:
+                out.insert(at + 1, RawFrame(frame.raw, dissector.ranges(frame.raw)))
+
+    def end(self, out: list[Row | RawFrame]) -> None:
+        """No frames will come: the rows of all that still waited."""
+        if self._session is not None:
+            self._session.finish(out)
+
+    def finish(self, out: list[Row | RawFrame]) -> None:
+        """The row of the connection."""
+        row = self._connection_row()
+        if self._session is None:
+            finding = self._foreign(row)
+            if finding is not None:
+                out.append(finding_row(finding, self._settings.source))
+        if "connection" in self._settings.kinds:
+            out.append(row)
+
+    def _foreign(self, row: ConnectionRow) -> Finding | None:
+        """Traffic on a port of a known protocol that is not that protocol."""
+        if not (row.client_bytes or row.server_bytes) or row.server is None:
+            return None
+        port = int(row.server.rpartition(":")[2])
+        dissector = next((one for one in self._settings.dissectors if port in one.ports), None)
+        if dissector is None:
+            return None
+        code, text = dissector.foreign(self._conversation.foreign, port)
+        known = self._settings.codes[code]
+        evidence = {"client": row.client, "server": row.server, "bytes": (row.client_bytes or 0) + (row.server_bytes or 0)}
+        return Finding(
+            code,
+            known.severity,
+            known.layer,
+            f"Connection {row.connection}: {text}.",
+            evidence,
+            known.hint,
+            row.file,
+            row.packet,
+            None,
+            row.time,
+            row.connection,
+        )
+
+    def _connection_row(self) -> ConnectionRow:
+        connection = self.connection
+        client = self._client()
+        row = ConnectionRow(
+            self._settings.source, connection.file, connection.packet, None, connection.start, connection.name
+        )
+        row.client, row.server = self.endpoints()
+        row.start, row.end, row.packets = connection.start, connection.end, connection.packets
+        row.client_bytes, row.client_frames, row.client_missing, row.client_skipped, row.client_tail = self._account(client)
+        row.server_bytes, row.server_frames, row.server_missing, row.server_skipped, row.server_tail = self._account(1 - client)
+        row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
+        row.out_of_order = sum(stream.out_of_order for stream in connection.streams)
+        row.opened, row.closed = connection.opened, connection.closed
+        if connection.closed_by is not None:
+            row.closed_by = CLIENT if connection.closed_by == client else SERVER
+        row.dissector = self.dissector
+        if self._conversation.foreign == "TLS" and row.dissector is None:
+            row.tls = "TLS"
+        splitters = self._conversation.splitters
+        if splitters is not None:
+            row.proxy_source = splitters[client].proxy_source
+        if self._session is not None:
+            self._session.describe(row)
+        return row
+
+    def _account(self, stream: int) -> tuple[int, int, int, int, int]:
+        """(bytes, frames, missing, skipped, tail) of a stream: what is not in frames adds up to the bytes."""
+        length, missing = self.connection.streams[stream].length, self.connection.streams[stream].missing
+        splitters = self._conversation.splitters
+        if splitters is None:
+            return length, 0, missing, length - missing, 0
+        splitter = splitters[stream]
+        return length, splitter.frames, missing + splitter.cut, splitter.skipped, splitter.tail

@@ -1,0 +1,160 @@
+"""What a protocol must bring to be dissected: the contract between the engines and the dissectors.
+
+A dissector knows one protocol and nothing else: bytes in, frames out. The engines know no protocol: they cut streams, name frames,
+pair exchanges and write rows by asking the dissector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from pulsarscope.findings import Code
+from pulsarscope.records import Checksum, ConnectionRow, FrameRow
+
+OK = "ok"
+MALFORMED = "malformed"
+TRUNCATED = "truncated"
+SKIPPED = "skipped"
+
+Note = tuple[str, str]
+"""(finding code, where and what) about one frame."""
+
+
+Decoded = tuple[
+    str | None,
+    dict[str, Any] | None,
+    dict[str, Any] | None,
+    Checksum | None,
+    dict[str, Any] | None,
+    int | None,
+    str,
+    list[Note] | None,
+]
+"""What the bytes of one frame say: (command, fields, broker entry metadata, checksum, metadata, payload offset, status, notes).
+
+The payload offset counts from the start of the frame; None when the frame carries no payload. A plain tuple, because one is made for
+each frame: a NamedTuple costs four times as much.
+"""
+
+
+class Frame(msgspec.Struct, gc=False):
+    """A frame with its name and its place in the stream."""
+
+    stream: int
+    """0 or 1: the direction, as `tcp` numbers the two streams of the connection."""
+    moment: int
+    """Packet at which the frame became readable; orders the frames of both directions. Its name may be an earlier packet."""
+    file: int
+    packet: int
+    sub: int
+    time: int
+    offset: int
+    size: int
+    command: str | None
+    fields: dict[str, Any] | None
+    broker_entry_metadata: dict[str, Any] | None
+    checksum: Checksum | None
+    metadata: dict[str, Any] | None
+    payload_size: int | None
+    payload: bytes | None
+    """Only when the splitter was told to keep it."""
+    status: str
+    notes: list[Note] | None
+    raw: bytes | None = None
+    """The whole frame, only when the splitter was told to keep it."""
+
+
+class Candidate(NamedTuple):
+    """A possible frame start found by content."""
+
+    size: int
+    """Bytes of the whole frame, its length field included; 0 when not known yet."""
+    seen: int
+    """Position after the last byte that was looked at."""
+    proof: str
+    """"sure" (proven by itself, e.g. by a checksum), "likely" (a second frame must follow) or "wait" (more bytes are needed)."""
+
+
+class Session(Protocol):
+    """All that a dissector knows about one connection, fed with frames in the order of their moments."""
+
+    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Any]) -> None:
+        """Append the rows that these frames complete, for each frame its own FrameRow first; `directions` by `Frame.stream`."""
+
+    def finish(self, out: list[Any]) -> None:
+        """The connection has ended: append what still waited."""
+
+    def describe(self, row: ConnectionRow) -> None:
+        """Fill the protocol's columns of the connection row."""
+
+
+class Dissector(Protocol):
+    """One protocol. Stateless: sessions hold the state."""
+
+    name: str
+    ports: frozenset[int]
+    """Ports on which the protocol is expected: traffic there that is not recognised is a finding."""
+    codes: dict[str, Code]
+    """Its finding codes."""
+    length: Struct
+    """How the length field at the start of each frame is packed."""
+    length_adds: int
+    """Size of the whole frame minus the value of its length field."""
+    lookahead: int
+    """Bytes that `find_candidate` must see to know a position."""
+    announcing: frozenset[str]
+    """Commands that may announce a bound on frame sizes."""
+    min_frame_bytes: int
+    """Smallest size a frame can have; a smaller one means that the framing is lost."""
+
+    def decode(self, data: bytes, start: int, end: int) -> Decoded:
+        """The frame data[start:end]. Never raises on any bytes."""
+
+    def decode_partial(self, data: bytes, start: int, end: int) -> Decoded:
+        """The head data[start:end] of a frame whose end is lost."""
+
+    def candidate(self, data: bytes, position: int, end: int, *, checksums: bool) -> Candidate | None:
+        """Whether a frame may begin at `position`: strict, for bytes whose framing is not known.
+
+        What it says must depend only on the bytes up to `Candidate.seen`, however many more there are.
+        """
+
+    def find_candidate(self, data: bytes, position: int, end: int) -> int:
+        """Next position, from `position` on, worth a `candidate` call; -1 for none before `end`."""
+
+    def opens(self, data: bytes, position: int, end: int) -> bool:
+        """Whether the frame at the start of a stream proves the protocol by itself."""
+
+    def sender(self, command: str) -> str | None:
+        """The only side that sends this command: client, server, or None when both may."""
+
+    def max_frame_size(self, fields: dict[str, Any]) -> int | None:
+        """A new bound on frame sizes that an announcing command's fields hold, in bytes."""
+
+    def foreign(self, name: str | None, port: int) -> tuple[str, str]:
+        """The finding (code, text) for a connection on a port of this protocol that speaks `name` instead."""
+
+    def session(self, context: SessionContext) -> Session:
+        """A new session."""
+
+    def summary(self, row: FrameRow) -> str:
+        """The words of one frame that matter, not escaped."""
+
+    def ranges(self, data: bytes) -> list[tuple[int, int, str, int]]:
+        """Named byte ranges of one frame: (start, end, name, depth)."""
+
+
+class SessionContext(msgspec.Struct):
+    """What a session needs to make rows."""
+
+    source: str | None
+    connection: str
+    kinds: frozenset[str]
+    """Row kinds that are wanted; a session may leave out the work for others."""
+    payload: str | None
+    """Form in which message rows give the payload: base64, hex, text; None for none."""
+

@@ -1,0 +1,125 @@
+"""Both directions of a connection → frames in the order in which they became readable; which protocol it is, found by content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from pulsarscope.limits import RECOGNITION_WINDOW_BYTES
+from pulsarscope.tcp.pieces import Item, Run
+from pulsarscope.wire.contract import Dissector, Frame
+from pulsarscope.wire.splitter import Keep, StreamSplitter
+
+_moment_of = attrgetter("moment")
+
+
+class Conversation:
+    """Feed it the items of both streams, block by block; then finish it."""
+
+    def __init__(self, dissectors: Sequence[Dissector], keep: Keep, *, from_start: bool, forced: bool = False) -> None:
+        """`from_start`: the capture holds the handshake; `forced`: the first dissector is the protocol, whatever the content."""
+        self.dissector: Dissector | None = None
+        self._tried = [
+            [StreamSplitter(dissector, keep, stream=stream, at_start=from_start) for stream in (0, 1)]
+            for dissector in dissectors[: 1 if forced else None]
+        ]
+        self.splitters: list[StreamSplitter] | None = None
+        if forced:
+            self._recognise(self._tried[0])
+            for splitter in self._tried[0]:
+                splitter.synced = from_start
+
+    def _recognise(self, splitters: list[StreamSplitter]) -> None:
+        self.splitters = splitters
+        self.dissector = splitters[0].dissector
+        self._tried = []
+
+    @property
+    def foreign(self) -> str | None:
+        """Name of another protocol that the first bytes of a stream show."""
+        return next((splitter.foreign for pair in self._tried for splitter in pair if splitter.foreign), None)
+
+    def waits(self) -> int:
+        """Bytes held for frames that are not complete."""
+        pairs = self._tried if self.splitters is None else [self.splitters]
+        return sum(splitter.waits() for pair in pairs for splitter in pair)
+
+    def feed(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+        """The items of stream 0 and of stream 1, each in stream order → frames of both, by moment."""
+        splitters = self.splitters
+        if splitters is None:
+            return self._feed_unknown(items) if self._tried else []
+        out: list[Frame] = []
+        both = 0
+        for splitter, stream_items in zip(splitters, items, strict=True):
+            if stream_items:
+                both += 1
+                for item in stream_items:
+                    self._step(splitter, item, out)
+        self._share_limit(splitters)
+        if both > 1:
+            out.sort(key=_moment_of)
+        return out
+
+    @staticmethod
+    def _share_limit(splitters: list[StreamSplitter]) -> None:
+        """What one side announces holds for both."""
+        first, second = splitters
+        if first.max_frame != second.max_frame:
+            announced = second.max_frame if first.announced is None else first.max_frame
+            first.max_frame = second.max_frame = announced
+
+    def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+        """Piece by piece in the order of their moments, so that the answer does not depend on how many came at once."""
+        steps: list[tuple[int, int, Item]] = []
+        for stream in (0, 1):
+            for item in items[stream]:
+                if isinstance(item, Run):
+                    offset = item.offset
+                    for piece in item.pieces:
+                        steps.append((piece[3], stream, Run(item.file, offset, [piece])))
+                        offset += len(piece[0])
+                else:
+                    steps.append((item.moment, stream, item))
+        steps.sort(key=lambda step: step[0])
+        out: list[Frame] = []
+        for moment, stream, item in steps:
+            if self.splitters is not None:
+                self._step(self.splitters[stream], item, out)
+                self._share_limit(self.splitters)
+                continue
+            for pair in self._tried:
+                found: list[Frame] = []
+                self._step(pair[stream], item, found)
+                if pair[stream].synced or pair[stream].frames:
+                    self._recognise(pair)
+                    out += found
+                    pair[1 - stream].trust(moment, out)
+                    break
+            else:
+                if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
+                    self._tried = []
+                    break
+        out.sort(key=_moment_of)
+        return out
+
+    @staticmethod
+    def _step(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:
+        if isinstance(item, Run):
+            splitter.feed(item.file, item.offset, item.pieces, out)
+        else:
+            splitter.gap(item.offset, item.size, item.moment, out)
+
+    def finish(self, moment: int) -> list[Frame]:
+        """The connection has ended with packet `moment`."""
+        out: list[Frame] = []
+        for pair in self._tried if self.splitters is None else [self.splitters]:
+            found: list[Frame] = []
+            for splitter in pair:
+                splitter.finish(moment, found)
+            if any(splitter.frames for splitter in pair):
+                self._recognise(pair)
+                out = found
+                break
+        out.sort(key=_moment_of)
+        return out

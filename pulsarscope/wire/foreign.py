@@ -1,0 +1,60 @@
+"""What stands at the start of a stream that is not the protocol itself: PROXY protocol headers, and other protocols by name."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address
+from typing import NamedTuple
+
+PROXY_V1_START = b"PROXY "
+PROXY_V1_MAX_BYTES = 107
+"""Longest v1 line, its CRLF included (PROXY protocol specification, 2.1)."""
+PROXY_V2_START = b"\r\n\r\n\x00\r\nQUIT\n"
+PROXY_V2_FIXED_BYTES = 16
+
+FOREIGN_HEAD_BYTES = 8
+"""Bytes that `foreign_name` looks at."""
+
+_HTTP_STARTS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"CONN", b"PRI ")
+
+
+class ProxyHeader(NamedTuple):
+    """A PROXY protocol header: its length in bytes, the source endpoint that it names."""
+
+    size: int
+    source: str | None
+
+
+def proxy_header(head: bytes) -> ProxyHeader | None:
+    """The header that `head` begins with; None when it begins with none, size 0 when more bytes are needed to tell."""
+    if head[:6] == PROXY_V1_START[: len(head)]:
+        end = head.find(b"\r\n", 0, PROXY_V1_MAX_BYTES)
+        if end < 0:
+            return ProxyHeader(0, None) if len(head) < PROXY_V1_MAX_BYTES else None
+        words = head[:end].split(b" ")
+        if len(words) != 6:
+            return ProxyHeader(end + 2, None)
+        address, port = words[2].decode("ascii", "backslashreplace"), words[4].decode("ascii", "backslashreplace")
+        return ProxyHeader(end + 2, f"[{address}]:{port}" if words[1] == b"TCP6" else f"{address}:{port}")
+    if head[:12] == PROXY_V2_START[: len(head)]:
+        if len(head) < PROXY_V2_FIXED_BYTES:
+            return ProxyHeader(0, None)
+        size = PROXY_V2_FIXED_BYTES + int.from_bytes(head[14:16], "big")
+        return ProxyHeader(size, _v2_source(head[13], head[16:size])) if len(head) >= size else ProxyHeader(0, None)
+    return None
+
+
+def _v2_source(family: int, addresses: bytes) -> str | None:
+    if family == 0x11 and len(addresses) >= 12:
+        return f"{addresses[0]}.{addresses[1]}.{addresses[2]}.{addresses[3]}:{int.from_bytes(addresses[8:10], 'big')}"
+    if family == 0x21 and len(addresses) >= 36:
+        return f"[{IPv6Address(addresses[:16])}]:{int.from_bytes(addresses[32:34], 'big')}"
+    return None
+
+
+def foreign_name(head: bytes) -> str | None:
+    """The protocol that a stream's first bytes show: TLS, HTTP, SSH; None when it is none of these."""
+    if len(head) >= 3 and head[0] == 0x16 and head[1] == 3 and head[2] <= 4:
+        return "TLS"
+    if head.startswith(_HTTP_STARTS):
+        return "HTTP"
+    return "SSH" if head.startswith(b"SSH-") else None

@@ -1,0 +1,484 @@
+"""One direction of a connection → frames with names. Knows lengths and positions, no commands; the dissector knows those.
+
+In sync the splitter follows the length fields. Out of sync (a gap, a middle start, a length that cannot be) it looks for the next frame
+by content and counts what it skips. Every answer depends only on the bytes and the packets they came in, never on how they were
+handed over: a frame that had to wait for more bytes than its own carries the moment of those in `Frame.moment`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pulsarscope.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES, FRAME_PADDING_BYTES
+from pulsarscope.wire.contract import MALFORMED, SKIPPED, TRUNCATED, Decoded, Dissector, Frame, Note
+from pulsarscope.wire.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pulsarscope.tcp.pieces import Piece
+
+SCAN_CHECKSUM_FACTOR = 4
+"""Bytes of checksums computed while looking for a frame, for each byte looked at: hostile bytes can hold a candidate every ten."""
+
+SUB_WINDOW_PACKETS = 4096
+"""Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
+
+_packet_of = itemgetter(1)
+
+
+class Keep(NamedTuple):
+    """Which bytes frames are to hold beside what they say: each costs a copy."""
+
+    payload: bool = False
+    raw: bool = False
+
+
+class StreamSplitter:
+    """Cuts one stream; feed it runs and gaps in order, then finish it."""
+
+    def __init__(
+        self, dissector: Dissector, keep: Keep, *, stream: int = 0, synced: bool = False, at_start: bool = True
+    ) -> None:
+        self.dissector = dissector
+        self._stream = stream
+        self.frames = 0
+        """Whole frames given, malformed ones included."""
+        self.skipped = 0
+        self.cut = 0
+        """Bytes of frame heads whose rest fell into a gap."""
+        self.tail = 0
+        self.proxy_source: str | None = None
+        self.foreign: str | None = None
+        self.synced = synced
+        self.max_frame = FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES
+        self.announced: int | None = None
+        self._keep = keep
+        self._at_start = at_start
+        self._data = b""
+        self._base = 0  # stream offset of _data[0]
+        self._pieces: list[Piece] = []  # those that hold _data
+        self._ends: list[int] = []  # stream offset after each of them
+        self._file = 0
+        self._gapped = False  # frames are named by their own packets
+        self._floor = 0  # earliest moment of the next frame
+        self._sub_of: dict[int, int] = {}
+        self._packet = -1
+        self._sub = 0
+        self._skip_start = -1  # where the current run of skipped bytes began
+        self._skip_size = 0
+        self._skip_packets: tuple[int, int, int] = (0, 0, 0)  # packet, time, moment of its last byte so far
+        self._skip_notes: list[Note] = []
+        self._start = 0  # where the protocol begins: behind a PROXY protocol header
+        self._expected = -1  # where a frame must begin, when the length of a cut one tells
+        self._budget = 0
+
+    # ---- what the conversation calls
+
+    def trust(self, moment: int, out: list[Frame]) -> None:
+        """The other direction has proven the protocol at `moment`: a stream seen from its start is in sync."""
+        if self._at_start and not self.synced and self._skip_start < 0:
+            self.synced = True
+            self._floor = max(self._floor, moment)
+            self._consume(out, at_end=False)
+
+    def waits(self) -> int:
+        """Bytes held."""
+        return len(self._data)
+
+    def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: list[Frame]) -> None:
+        """The next bytes of the stream, from `offset` on."""
+        if file != self._file:
+            self._file = file
+            self._sub_of.clear()
+            self._packet = -1
+            self._floor = 0
+            self._pieces = [(piece[0], 0, piece[2], 0) for piece in self._pieces]  # any packet of this file is later
+        payloads = [piece[0] for piece in pieces]
+        ends = list(accumulate(map(len, payloads), initial=offset))
+        del ends[0]
+        if self._data:
+            payloads.insert(0, self._data)
+            self._pieces.extend(pieces)
+            self._ends.extend(ends)
+        else:
+            self._base = offset
+            self._pieces = list(pieces)
+            self._ends = ends
+        self._data = b"".join(payloads)
+        self._budget += (self._ends[-1] - offset) * SCAN_CHECKSUM_FACTOR
+        self._consume(out, at_end=False)
+
+    def gap(self, offset: int, size: int, moment: int, out: list[Frame]) -> None:
+        """`size` bytes from `offset` on are not in the capture."""
+        self._consume(out, at_end=True)
+        self._end_of_bytes(moment, out, tail=False)
+        if self._expected < offset + size:
+            self._expected = -1
+        self._data = b""
+        self._pieces = []
+        self._ends = []
+        self._base = offset + size
+        if not self._gapped:
+            self._gapped = True
+            self._sub_of = {self._packet: self._sub}
+        self._at_start = False
+        self.synced = False
+
+    def finish(self, moment: int, out: list[Frame]) -> None:
+        """No more bytes will come."""
+        self._consume(out, at_end=True)
+        self._end_of_bytes(moment, out, tail=True)
+
+    # ---- in sync
+
+    def _consume(self, out: list[Frame], *, at_end: bool) -> None:
+        position = 0
+        while True:
+            if self.synced:
+                position = self._split(position, out, at_end=at_end)
+            if self.synced:
+                break
+            position = self._search(position, out, at_end=at_end)
+            if not self.synced:
+                break
+        if position:
+            self._drop(position)
+
+    def _drop(self, position: int) -> None:
+        """Forget what has been dealt with; one copy of what is left, once per feed."""
+        self._base += position
+        if position == len(self._data):
+            self._data = b""
+            self._pieces = []
+            self._ends = []
+            return
+        self._data = self._data[position:]
+        first = bisect_right(self._ends, self._base)
+        if first:
+            del self._pieces[:first], self._ends[:first]
+
+    def _split(self, position: int, out: list[Frame], *, at_end: bool) -> int:
+        """Frames from `position` on while their lengths can be; returns the position of the first byte not dealt with."""
+        dissector = self.dissector
+        decode = dissector.decode
+        unpack = dissector.length.unpack_from
+        length_bytes, length_adds = dissector.length.size, dissector.length_adds
+        smallest, largest = dissector.min_frame_bytes, self.max_frame
+        data, base, file = self._data, self._base, self._file
+        pieces, ends = self._pieces, self._ends
+        keep_payload, keep_raw = self._keep
+        announcing = dissector.announcing
+        available = len(data)
+        last_packet, sub = self._packet, self._sub
+        gapped, stream = self._gapped, self._stream
+        index = first = 0
+        append = out.append
+        count = 0
+        while available - position >= length_bytes:
+            size = unpack(data, position)[0] + length_adds
+            end = position + size
+            if size < smallest or size > largest:
+                self._lose_sync(size, largest)
+                break
+            if end > available:
+                break
+            command, fields, entry, checksum, metadata, payload_offset, status, notes = decode(data, position, end)
+            if command is None and status == MALFORMED and not self._length_holds(end, at_end=at_end):
+                if self.synced:  # not known yet: wait for the bytes that tell
+                    break
+                self._skip_notes.append(("frame-malformed", notes[0][1] if notes else "the command did not decode"))
+                break
+            floor = self._floor
+            stop = base + end
+            while ends[index] < stop:
+                index += 1
+            _, packet, time, moment = pieces[index]
+            if gapped:
+                while ends[first] <= base + position:
+                    first += 1
+                _, packet, time, _ = max(pieces[first : index + 1], key=_packet_of)
+                sub = self._next_sub(packet)
+            elif packet == last_packet:
+                sub += 1
+            else:
+                last_packet = packet
+                sub = 1
+            if moment < floor:
+                moment = floor
+            payload_size = payload = None
+            if payload_offset is not None:
+                payload_size = size - payload_offset
+                if keep_payload:
+                    payload = data[position + payload_offset : end]
+            append(
+                Frame(
+                    stream,
+                    moment,
+                    file,
+                    packet,
+                    sub,
+                    time,
+                    base + position,
+                    size,
+                    command,
+                    fields,
+                    entry,
+                    checksum,
+                    metadata,
+                    payload_size,
+                    payload,
+                    status,
+                    notes,
+                    data[position:end] if keep_raw else None,
+                )
+            )
+            if command in announcing:
+                self._announce(fields)
+                largest = self.max_frame
+            count += 1
+            position = end
+        self._packet, self._sub = last_packet, sub
+        self.frames += count
+        if count:
+            self._at_start = False
+        return position
+
+    def _announce(self, fields: dict[str, Any] | None) -> None:
+        announced = self.dissector.max_frame_size(fields or {})
+        if announced is not None:
+            self.announced = announced
+            self.max_frame = max(self.dissector.min_frame_bytes, min(announced, FRAME_HARD_MAX_BYTES))
+
+    def _next_sub(self, packet: int) -> int:
+        """The sub of a frame behind a gap, where names may go back to earlier packets."""
+        sub = self._sub_of.get(packet, 0) + 1
+        self._sub_of[packet] = sub
+        if len(self._sub_of) > SUB_WINDOW_PACKETS:
+            del self._sub_of[next(iter(self._sub_of))]
+        return sub
+
+    def _length_holds(self, end: int, *, at_end: bool) -> bool:
+        """Whether what follows a frame that did not decode looks like a frame, so that its length can be believed."""
+        available = len(self._data)
+        if end == available and at_end:
+            return True
+        length = self.dissector.length
+        if available - end < self.dissector.min_frame_bytes:
+            if at_end:
+                self.synced = False
+            return False
+        size = length.unpack_from(self._data, end)[0] + self.dissector.length_adds
+        follow = self.dissector.candidate(self._data, end, available, checksums=False)
+        if follow is None or not self.dissector.min_frame_bytes <= size <= self.max_frame:
+            self.synced = False
+            return False
+        if follow.proof == "wait" and not at_end:
+            return False
+        self._prove(follow.seen)
+        return True
+
+    def _lose_sync(self, size: int, largest: int) -> None:
+        self.synced = False
+        if size > largest:
+            self._skip_notes.append(("frame-too-large", f"a frame of {size} bytes is announced, the limit is {largest}"))
+        else:
+            self._skip_notes.append(("frame-malformed", f"a frame of {size} bytes cannot be"))
+
+    # ---- out of sync
+
+    def _search(self, position: int, out: list[Frame], *, at_end: bool) -> int:
+        """Skip to the next frame; sets `synced` when one is found. Returns the position from which bytes are still needed."""
+        if self._at_start and self._base + position == self._start:
+            if not self._start:
+                header = proxy_header(self._data)
+                if header is not None and header.size == 0 and not at_end:
+                    return 0
+                if header is not None and header.size:
+                    self.proxy_source = header.source
+                    position = self._start = header.size
+                    self._skip(0, position)
+                    self._end_skip(out, None)
+            if self.dissector.opens(self._data, position, len(self._data)):
+                self.synced = True
+                return position
+            if self.foreign is None and len(self._data) >= position + FOREIGN_HEAD_BYTES:
+                self.foreign = foreign_name(self._data[position : position + FOREIGN_HEAD_BYTES])
+        found, needed = self._find(position, at_end=at_end)
+        if found >= 0:
+            if found > position:
+                self._skip(position, found)
+            if self._skip_start >= 0:
+                self._end_skip(out)
+            self.synced = True
+            self._expected = -1
+            return found
+        if needed > position:
+            self._skip(position, needed)
+        return needed
+
+    def _find(self, position: int, *, at_end: bool) -> tuple[int, int]:
+        """(position of the next proven frame, or −1; position from which bytes are needed to go on)."""
+        data, dissector = self._data, self.dissector
+        available = len(data)
+        if self._expected >= 0:
+            expected = self._expected - self._base
+            if expected >= available:
+                return -1, available
+            if expected >= position:
+                position = expected
+                only = dissector.candidate(data, position, available, checksums=False)
+                if only is not None and only.proof == "wait" and not at_end:
+                    return -1, position
+                if only is not None and only.proof != "wait" and only.size <= self.max_frame:
+                    self._prove(only.seen)
+                    return position, position
+            self._expected = -1
+        start = position
+        while True:
+            start = dissector.find_candidate(data, start, available)
+            if start < 0:
+                return -1, available if at_end else max(position, available - dissector.lookahead + 1)
+            first = dissector.candidate(data, start, available, checksums=self._budget > 0)
+            if first is None or first.size > self.max_frame:
+                start += 1
+                continue
+            if first.proof == "sure":
+                self._budget -= first.size
+                self._prove(first.seen)
+                return start, start
+            if first.proof == "wait":
+                if not at_end:
+                    return -1, start
+                start += 1
+                continue
+            second = start + first.size
+            if second >= available:
+                if not at_end:
+                    return -1, start
+                if second == available:  # the stream ends exactly where the frame does
+                    self._prove(available)
+                    return start, start
+                start += 1
+                continue
+            follow = dissector.candidate(data, second, available, checksums=False)
+            if follow is not None and follow.size <= self.max_frame:
+                if follow.proof != "wait":
+                    self._prove(follow.seen)
+                    return start, start
+                if not at_end:
+                    return -1, start
+                if follow.size:
+                    self._prove(available)
+                    return start, start
+            start += 1
+
+    def _prove(self, seen: int) -> None:
+        """Frames found here were readable no sooner than the byte before position `seen` was."""
+        offset = self._base + seen
+        index = min(bisect_right(self._ends, offset - 1), len(self._pieces) - 1)
+        self._floor = max(self._floor, self._pieces[index][3])
+
+    def _skip(self, start: int, end: int) -> None:
+        """The bytes from position `start` to `end` are not framed."""
+        if self._skip_start < 0:
+            self._skip_start = self._base + start
+        first = min(bisect_right(self._ends, self._base + start), len(self._pieces) - 1)
+        last = min(bisect_right(self._ends, self._base + end - 1), len(self._pieces) - 1)
+        for piece in self._pieces[first : last + 1] if self._gapped else (self._pieces[last],):
+            if piece[1] >= self._skip_packets[0]:
+                self._skip_packets = (piece[1], piece[2], piece[3])
+        self.skipped += end - start
+        self._skip_size += end - start
+
+    def _end_skip(self, out: list[Frame], code: str | None = "bytes-skipped") -> None:
+        """Give the row of a run of skipped bytes, which ends with the last byte skipped."""
+        packet, time, moment = self._skip_packets
+        notes = self._skip_notes
+        if code is not None:
+            notes.append((code, f"{self._skip_size} bytes at stream offset {self._skip_start} are not framed"))
+        self._give_rest(out, packet, time, max(moment, self._floor), self._skip_start, self._skip_size, SKIPPED, notes)
+        self._skip_start = -1
+        self._skip_size = 0
+        self._skip_packets = (0, 0, 0)
+        self._skip_notes = []
+
+    # ---- the end
+
+    def _end_of_bytes(self, moment: int, out: list[Frame], *, tail: bool) -> None:
+        """Bytes that no more will follow: a truncated frame in sync, skipped ones otherwise."""
+        left = len(self._data)
+        if left and self.synced:
+            self._truncated(moment, out, tail=tail)
+        elif left:
+            self._skip(0, left)
+        if self._skip_start >= 0:
+            self._end_skip(out)
+        self._data = b""
+
+    def _truncated(self, moment: int, out: list[Frame], *, tail: bool) -> None:
+        data, dissector = self._data, self.dissector
+        left = len(data)
+        decoded = dissector.decode_partial(data, 0, left)
+        piece = max(self._pieces, key=_packet_of) if self._gapped else self._pieces[-1]
+        need = None
+        if left >= dissector.length.size:
+            need = dissector.length.unpack_from(data)[0] + dissector.length_adds
+            self._expected = self._base + need
+        text = f"{left} of {need if need is not None else 'at least ' + str(dissector.min_frame_bytes)} bytes are there"
+        notes = [*(decoded[7] or ()), ("frame-truncated", text)]
+        if tail:
+            self.tail += left
+        else:
+            self.cut += left
+        moment = max(moment, self._floor)
+        self._give_rest(out, piece[1], piece[2], moment, self._base, left, TRUNCATED, notes, decoded)
+
+    def _give_rest(
+        self,
+        out: list[Frame],
+        packet: int,
+        time: int,
+        moment: int,
+        offset: int,
+        size: int,
+        status: str,
+        notes: list[Note],
+        decoded: Decoded = (None, None, None, None, None, None, SKIPPED, None),
+    ) -> None:
+        """A row that is no whole frame."""
+        command, fields, entry, checksum, metadata, payload_offset, _, _ = decoded
+        if self._gapped:
+            sub = self._next_sub(packet)
+        else:
+            self._sub = sub = self._sub + 1 if packet == self._packet else 1
+            self._packet = packet
+        payload_size = None if payload_offset is None else size - payload_offset
+        keep_payload = self._keep.payload and payload_offset is not None
+        start = offset - self._base
+        out.append(
+            Frame(
+                self._stream,
+                moment,
+                self._file,
+                packet,
+                sub,
+                time,
+                offset,
+                size,
+                command,
+                fields,
+                entry,
+                checksum,
+                metadata,
+                payload_size,
+                self._data[start + (payload_offset or 0) : start + size] if keep_payload else None,
+                status,
+                notes or None,
+                self._data[max(start, 0) : start + size] if self._keep.raw and start >= 0 else None,
+            )
+        )
+

@@ -1,0 +1,53 @@
+"""The modules of the package as syntax trees."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "pulsarscope"
+
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.endswith("_pb2.py"))
+"""All modules but the generated one."""
+
+
+def name_of(path: Path) -> str:
+    """pulsarscope/tcp/stream.py → pulsarscope.tcp.stream; a package's __init__.py has the package's name."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def room_of(module: str) -> str:
+    """pulsarscope.tcp.stream → tcp; the package's own __init__ and the names in it are the room pulsarscope."""
+    package, _, rest = module.partition(".")
+    room = rest.partition(".")[0]
+    known = room and ((PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").is_file())
+    return room if known else package
+
+
+def imports(path: Path, *, top_level: bool = False) -> Iterator[str]:
+    """Full names of what a module imports, wherever in it; with `top_level` only what is imported when it is.
+
+    `from pulsarscope import wire` counts as pulsarscope.wire, `from pulsarscope.tcp import Assembler` as pulsarscope.tcp.Assembler.
+    """
+    tree = ast.parse(path.read_text())
+    for node in executed_on_import(tree.body) if top_level else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def executed_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements outside functions and outside `if TYPE_CHECKING`."""
+    for node in body:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            yield from executed_on_import(node.orelse)
+            continue
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for block in ("body", "orelse", "finalbody"):
+                yield from executed_on_import(getattr(node, block, []))

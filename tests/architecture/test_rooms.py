@@ -1,0 +1,116 @@
+"""One way for imports: a room knows the rooms to its left and nothing of those to its right."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.modules import PACKAGE, SOURCES, imports, name_of, room_of
+
+LEAVES = {"flow", "errors", "limits", "findings"}
+
+ALLOWED = {
+    "records": LEAVES,
+    "capture": LEAVES,
+    "tcp": LEAVES | {"capture"},
+    "tls": LEAVES | {"tcp"},
+    "wire": LEAVES | {"records", "tcp"},
+    "protocols": LEAVES | {"records", "wire"},
+    "session": LEAVES | {"records", "tcp", "wire"},
+    "analysis": LEAVES | {"records", "wire", "session"},
+    "filter": LEAVES | {"records"},
+    "pipeline": LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
+    "outputs": LEAVES | {"records", "export"},
+    "export": LEAVES | {"records", "outputs"},
+    "render": LEAVES | {"records", "outputs", "export"},
+    "api": LEAVES | {"records", "export", "pipeline"},
+    "pulsarscope": LEAVES | {"api", "wire"},
+    "live": LEAVES | {"records", "capture", "pipeline"},
+    "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
+    "cli": LEAVES | {"pulsarscope", "records", "filter", "outputs", "export", "render", "pipeline", "live", "spark"},
+    "__main__": {"cli"},
+} | dict.fromkeys(LEAVES, LEAVES)
+"""Room → the other rooms that it may import."""
+
+CORE = LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis", "filter"}
+SHELL_MODULES = {
+    "asyncio",
+    "multiprocessing",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+    "rich",
+    "scapy",
+    "selectors",
+    "signal",
+    "socket",
+    "subprocess",
+    "threading",
+    "time",
+    "typer",
+}
+"""What no core room imports: the network, the clock, the screen, the cluster."""
+FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfile"}
+"""What of the core only `capture` imports: it is the one that reads files."""
+CLOCKS = {"now", "utcnow", "today"}
+
+HEAVY = {"numpy", "pandas", "pyarrow", "pyspark", "scapy"}
+"""Imported where they are used, never by importing a module of ours; the exceptions are modules imported on use themselves."""
+HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet"}
+
+CORE_SOURCES = [path for path in SOURCES if room_of(name_of(path)) in CORE]
+
+
+def identify(path: Path) -> str:
+    return name_of(path)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=identify)
+def test_a_room_imports_only_the_rooms_it_may(path: Path) -> None:
+    room = room_of(name_of(path))
+    assert room in ALLOWED, "a new room needs a row in the table above"
+    rooms = {room_of(name) for name in imports(path) if name.partition(".")[0] == "pulsarscope"}
+    assert rooms - {room} <= ALLOWED[room]
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if room_of(name_of(path)) in {"wire", "session", "analysis"}], ids=identify)
+def test_an_engine_names_no_protocol(path: Path) -> None:
+    assert not [name for name in imports(path) if name.startswith("pulsarscope.protocols")]
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" in path.parts], ids=identify)
+def test_a_protocol_imports_no_other_protocol(path: Path) -> None:
+    place = path.relative_to(PACKAGE / "protocols").parts
+    if len(place) > 1:  # not the list of them all
+        others = {name.split(".")[2] for name in imports(path) if name.startswith("pulsarscope.protocols.")}
+        assert others <= {place[0]}
+
+
+@pytest.mark.parametrize("path", CORE_SOURCES, ids=identify)
+def test_a_core_room_does_no_input_or_output_and_reads_no_clock(path: Path) -> None:
+    room = room_of(name_of(path))
+    imported = {name.partition(".")[0] for name in imports(path)}
+    assert not imported & SHELL_MODULES
+    tree = ast.parse(path.read_text())
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert not called & {"print", "input"}
+    assert not CLOCKS & {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    if room != "capture":
+        assert not imported & FILE_MODULES
+        assert "open" not in called
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=identify)
+def test_heavy_modules_are_imported_on_use(path: Path) -> None:
+    if name_of(path) not in HEAVY_ON_USE:
+        assert not {name.partition(".")[0] for name in imports(path, top_level=True)} & HEAVY
+
+
+def test_a_forbidden_import_is_seen(tmp_path: Path) -> None:
+    source = tmp_path / "x.py"
+    source.write_text("if TYPE_CHECKING:\n    import numpy\ntry:\n    import os\nexcept E:\n    pass\ndef f():\n    from a.b import c\n")
+    assert set(imports(source)) == {"numpy", "os", "a.b.c"}
+    assert set(imports(source, top_level=True)) == {"os"}

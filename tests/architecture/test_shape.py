@@ -1,0 +1,93 @@
+"""Files: tests mirror sources, no module grows without end, what is promised to users of the package is there."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import pulsarscope
+from tests.architecture.modules import PACKAGE, ROOT, SOURCES, name_of
+
+LINES_MAX = 600
+
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+
+OF_THE_WHOLE = {"tests/test_captures.py", "tests/protocols/pulsar/test_proto.py"}
+"""Tests of no one module: of the real captures, and of the generated one. And those of this folder."""
+
+PLAIN_DECODE = """
+import sys
+import pulsarscope.cli
+sys.argv = ["pulsarscope", *sys.argv[1:]]
+try:
+    pulsarscope.cli.main()
+finally:
+    print("modules:", *sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """Names of the packages that a run of the command line imported."""
+    command = [sys.executable, "-c", PLAIN_DECODE, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("modules:")
+    return set(line.split())
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT / "tests")))
+def test_a_test_file_mirrors_a_source_file(path: Path) -> None:
+    place = path.relative_to(ROOT / "tests")
+    if place.parts[0] == "architecture" or str(path.relative_to(ROOT)) in OF_THE_WHOLE:
+        return
+    source = place.with_name(place.name.removeprefix("test_"))
+    roots = (ROOT,) if place.parts[0] == "benchmarks" else (PACKAGE,)
+    package = source.with_suffix("") / "__init__.py"
+    of_its_folder = source.parent.with_name(source.parent.name) / "__init__.py" if source.stem == source.parent.name else package
+    assert any((root / name).is_file() for root in roots for name in (source, package, of_its_folder)), f"no source for {place}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_no_module_is_longer_than_one_can_read(path: Path) -> None:
+    lines = path.read_text().count("\n")
+    assert lines <= LINES_MAX
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    assert [path.parent for path in SOURCES if not (path.parent / "__init__.py").is_file()] == []
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_all_names_exactly_what_is_public() -> None:
+    public = {name for name, value in vars(pulsarscope).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    modules = {name for name in pulsarscope.__all__ if inspect.ismodule(getattr(pulsarscope, name))}
+    assert set(pulsarscope.__all__) == public - {"annotations"} | modules
+    assert len(set(pulsarscope.__all__)) == len(pulsarscope.__all__)
+
+
+def test_help_and_a_plain_decode_import_nothing_heavy() -> None:
+    heavy = {"numpy", "pandas", "pyarrow", "pyspark", "scapy"}
+    quickstart = str(ROOT / "captures" / "quickstart.pcapng")
+    assert not modules_after("--help") & heavy
+    assert not modules_after("decode", quickstart) & heavy
+    assert not modules_after("decode", quickstart, "--format", "ndjson") & (heavy | {"rich"})
+
+
+def test_the_console_script_decodes() -> None:
+    script = Path(sysconfig.get_path("scripts")) / "pulsarscope"
+    command = [str(script), "decode", str(ROOT / "captures" / "quickstart.pcapng"), "--format", "ndjson"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=os.environ | {"NO_COLOR": "1"})
+    assert (result.returncode, result.stderr) == (0, "")
+    first = json.loads(result.stdout.splitlines()[0])
+    assert (first["record"], first["command"], first["direction"]) == ("frame", "CONNECT", "client")

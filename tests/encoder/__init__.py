@@ -1,0 +1,52 @@
+"""A small, honest encoder: Pulsar frames, TCP conversations and capture files, for tests and benchmarks.
+
+It shares nothing with the decoder but the generated protobuf module, so that a mistake in one shows in the other.
+"""
+
+from __future__ import annotations
+
+from tests.encoder.capturefile import Packet, pcap, write_pcap
+from tests.encoder.conversation import Conversation
+from tests.encoder.frames import (
+    Single,
+    batch,
+    command_frame,
+    compress,
+    message_metadata,
+    payload_frame,
+)
+from tests.encoder.packets import (
+    ACK,
+    FIN,
+    PSH,
+    RST,
+    SYN,
+    ethernet,
+    ip_packet,
+    ipv4,
+    ipv6,
+    tcp_segment,
+)
+
+__all__ = [
+    "ACK",
+    "FIN",
+    "PSH",
+    "RST",
+    "SYN",
+    "Conversation",
+    "Packet",
+    "Single",
+    "batch",
+    "command_frame",
+    "compress",
+    "ethernet",
+    "ip_packet",
+    "ipv4",
+    "ipv6",
+    "message_metadata",
+    "payload_frame",
+    "pcap",
+    "tcp_segment",
+    "write_pcap",
+]

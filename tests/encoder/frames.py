@@ -1,0 +1,116 @@
+"""Pulsar frames: [totalSize][commandSize][BaseCommand], and for payload commands
+[0x0e02, size, BrokerEntryMetadata]? [0x0e01, CRC32-C]? [metadataSize][MessageMetadata][payload].
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import cramjam
+import lz4.block
+import zstandard
+from crc32c import crc32c
+
+from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
+
+CHECKSUM_MAGIC = b"\x0e\x01"
+BROKER_ENTRY_MAGIC = b"\x0e\x02"
+PUBLISH_TIME_MS = 1_700_000_000_000
+"""Default publish_time: a fixed moment, so that equal calls give equal bytes."""
+
+_BODY_FIELDS = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields}
+
+
+class Single(NamedTuple):
+    """One message of a batch; `fields` are those of SingleMessageMetadata (payload_size is filled in)."""
+
+    payload: bytes
+    fields: dict[str, Any] = {}  # noqa: RUF012 - never written to
+
+
+def sized(data: bytes) -> bytes:
+    """Data behind its length as four bytes."""
+    return struct.pack(">I", len(data)) + data
+
+
+def base_command(name: str, **fields: Any) -> bytes:
+    """A serialized BaseCommand.
+
+    Args:
+        name: the command as in the protocol ("SEND_RECEIPT").
+        fields: of its sub-message; nested messages as dicts, enums by name.
+    """
+    number = pb.BaseCommand.Type.Value(name)
+    # In this protocol a sub-message's field number is its command's number.
+    command = pb.BaseCommand(type=number, **{_BODY_FIELDS[number]: fields})
+    serialized: bytes = command.SerializeToString()
+    return serialized
+
+
+def command_frame(name: str, **fields: Any) -> bytes:
+    """A frame without payload. See `base_command` for the arguments."""
+    return sized(sized(base_command(name, **fields)))
+
+
+def message_metadata(**fields: Any) -> bytes:
+    """A serialized MessageMetadata; the three required fields have defaults."""
+    required: dict[str, Any] = {"producer_name": "producer-1", "sequence_id": 0, "publish_time": PUBLISH_TIME_MS}
+    serialized: bytes = pb.MessageMetadata(**(required | fields)).SerializeToString()
+    return serialized
+
+
+def payload_frame(
+    name: str,
+    metadata: bytes,
+    payload: bytes,
+    *,
+    checksum: bool | int = True,
+    broker_entry: dict[str, Any] | None = None,
+    **fields: Any,
+) -> bytes:
+    """A SEND or MESSAGE frame.
+
+    Args:
+        name: "SEND" or "MESSAGE".
+        metadata: serialized MessageMetadata.
+        payload: as on the wire: batched, compressed, or plain.
+        checksum: True writes the right CRC32-C, False none, a number that number.
+        broker_entry: fields of BrokerEntryMetadata, written before the checksum.
+        fields: of the command.
+    """
+    rest = sized(metadata) + payload
+    if checksum is not False:
+        value = crc32c(rest) if checksum is True else checksum
+        rest = CHECKSUM_MAGIC + struct.pack(">I", value) + rest
+    if broker_entry is not None:
+        rest = BROKER_ENTRY_MAGIC + sized(pb.BrokerEntryMetadata(**broker_entry).SerializeToString()) + rest
+    return sized(sized(base_command(name, **fields)) + rest)
+
+
+def batch(messages: Sequence[Single]) -> bytes:
+    """The uncompressed payload of a batch: [metadataSize][SingleMessageMetadata][payload] for each message."""
+    parts = []
+    for message in messages:
+        single = pb.SingleMessageMetadata(payload_size=len(message.payload), **message.fields)
+        parts.append(sized(single.SerializeToString()) + message.payload)
+    return b"".join(parts)
+
+
+def compress(codec: str, payload: bytes) -> bytes:
+    """A payload as Pulsar clients compress it; codec as in CompressionType ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")."""
+    if codec == "NONE":
+        return payload
+    if codec == "LZ4":
+        packed: bytes = lz4.block.compress(payload, store_size=False)
+        return packed
+    if codec == "ZLIB":
+        return zlib.compress(payload)
+    if codec == "ZSTD":
+        return zstandard.ZstdCompressor().compress(payload)
+    if codec == "SNAPPY":
+        return bytes(cramjam.snappy.compress_raw(payload))
+    message = f"no such codec: {codec}"
+    raise ValueError(message)

@@ -1,0 +1,59 @@
+"""The committed protobuf module is what `proto/generate.py` makes of `proto/pulsar.proto`."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from pathlib import Path
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from pulsarscope.protocols.pulsar import pulsar_pb2
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def serialized_descriptor(module: Path) -> bytes:
+    """The bytes that a generated module hands to the descriptor pool, read without importing it."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "AddSerializedFile":
+            value = ast.literal_eval(node.args[0])
+            assert isinstance(value, bytes)
+            return value
+    message = f"{module} has no serialized descriptor"
+    raise AssertionError(message)
+
+
+def committed() -> FileDescriptorProto:
+    return FileDescriptorProto.FromString(pulsar_pb2.DESCRIPTOR.serialized_pb)
+
+
+def test_generating_anew_gives_the_committed_module(tmp_path: Path) -> None:
+    generate = runpy.run_path(str(ROOT / "proto" / "generate.py"))["main"]
+    assert generate(tmp_path) == 0
+    fresh = FileDescriptorProto.FromString(serialized_descriptor(tmp_path / "pulsar_pb2.py"))
+    assert fresh == committed()
+
+
+def test_all_messages_and_enums_of_the_protocol_are_there() -> None:
+    messages = list(committed().message_type)
+    enums = len(committed().enum_type)
+    for message in messages:  # grows while it is walked: nested messages count, too
+        messages.extend(message.nested_type)
+        enums += len(message.enum_type)
+    assert (len(messages), enums) == (93, 19)
+
+
+def test_a_command_and_its_body_have_one_number_and_nearly_one_name() -> None:
+    """The encoder of the tests and the decoder rely on it."""
+    bodies = {field.number: field.name for field in pulsar_pb2.BaseCommand.DESCRIPTOR.fields if field.name != "type"}
+    commands = {value.number: value.name for value in pulsar_pb2.BaseCommand.Type.DESCRIPTOR.values}
+    assert bodies.keys() == commands.keys()
+    plain = {number: name.lower().replace("_", "") for number, name in bodies.items()}
+    renamed = {number: name for number, name in commands.items() if plain[number] != name.lower().replace("_", "")}
+    assert renamed == {
+        21: "PARTITIONED_METADATA",  # partitionMetadata
+        22: "PARTITIONED_METADATA_RESPONSE",
+        23: "LOOKUP",  # lookupTopic
+        24: "LOOKUP_RESPONSE",
+    }

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.render.escape import cell_width
+from pulsarscope.render.messages import short_topic
+from tests.render import rows
+from tests.render.rows import text_of
+
+
+def messages(some: list[Any], **values: Any) -> list[str]:
+    return text_of("messages", some, rows.options("message", **values)).splitlines()
+
+
+def test_a_delivery_is_a_line_with_all_that_matters() -> None:
+    lines = messages([rows.message()])
+    assert lines[1:] == [
+        "   9.1   0.000000  1 ← deliver orders  sub billing  26:14:3  key k1  seq 7  1,234 B  LZ4  redelivery 2  {a=1}",
+        "",
+        "0 messages produced · 1 message delivered · 1 connection · no findings",
+    ]
+
+
+def test_a_produced_message_without_receipt_says_so() -> None:
+    line = messages([rows.message(direction="produce", topic=None, producer_id=3, subscription=None, ledger=None)])[1]
+    assert " → produce producer 3  no id  key k1 " in line
+
+
+def test_what_is_odd_about_a_message_is_said() -> None:
+    odd = rows.message(status="encrypted", encrypted=True, null_value=True, marker="transaction commit", chunks=3, txn="(1,2)", key=None)
+    line = messages([odd], width=200)[1]
+    assert line.rstrip().endswith("encrypted")
+    for words in ("marker transaction commit", "tombstone", "3 chunks", "txn (1,2)"):
+        assert words in line
+
+
+def test_a_payload_is_shown_when_it_was_asked_for_and_clipped_on_a_terminal() -> None:
+    shown = rows.message(payload="hello\x1b[31m" * 400)
+    assert "hello\\x1b[31m" in messages([shown])[1]
+    assert cell_width(messages([shown], width=100)[1]) == 100
+
+
+def test_more_properties_than_anyone_reads_are_counted() -> None:
+    many = rows.message(properties={f"k{number}": "v" for number in range(1_500)})
+    assert "and 500 more}" in messages([many])[1]
+
+
+def test_topics_lose_what_clients_add_themselves() -> None:
+    assert short_topic("persistent://public/default/orders") == "orders"
+    assert short_topic("persistent://shop/eu/orders") == "shop/eu/orders"
+    assert short_topic("non-persistent://public/default/x") == "non-persistent://public/default/x"

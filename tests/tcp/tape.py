@@ -1,0 +1,189 @@
+"""A tape of packets of one or more connections, cut into blocks at will, and what comes out in a form that cuts do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pulsarscope.capture.block import Block, Segment
+from pulsarscope.flow import reverse_key
+from pulsarscope.tcp import Assembler, Connection, ConnectionEvents, Run
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+CLIENT, SERVER = 0, 1
+SECOND = 1_000_000_000
+BASES = (1_000, 5_000)
+"""Sequence number of offset 0 of each side."""
+
+
+def flow_key(side: int, connection: int = 0) -> bytes:
+    """Key of one side of a connection from 10.0.0.1:40000+n to 10.0.0.2:6650."""
+    key = bytes([10, 0, 0, 1, 10, 0, 0, 2]) + (40_000 + connection).to_bytes(2, "big") + (6650).to_bytes(2, "big")
+    return key if side == CLIENT else reverse_key(key)
+
+
+class Tape:
+    """Packets in order of capture; `send` and its relatives append one and give its number."""
+
+    def __init__(self, bases: tuple[int, int] = BASES) -> None:
+        self.bases = bases
+        self.packets: list[tuple[int, bytes, Segment]] = []
+        self.file = 0
+        self.number = 0
+        self.time = SECOND
+
+    def next_file(self) -> None:
+        """What follows stands in another file."""
+        self.file += 1
+        self.number = 0
+
+    def send(
+        self,
+        side: int,
+        offset: int,
+        payload: bytes = b"",
+        flags: int = ACK,
+        *,
+        window: int = 1_000,
+        missing: int = 0,
+        ack: int = 0,
+        connection: int = 0,
+        after: int = 10 * 1_000_000,
+    ) -> int:
+        """A segment at a stream offset, `after` nanoseconds behind the last packet."""
+        self.number += 1
+        self.time += after
+        seq = (self.bases[side] + offset) & 0xFFFF_FFFF
+        segment = (self.number, self.time, seq, ack & 0xFFFF_FFFF, flags, window, payload, missing)
+        self.packets.append((self.file, flow_key(side, connection), segment))
+        return self.number
+
+    def open(self, connection: int = 0) -> None:
+        """The three packets of a handshake."""
+        self.send(CLIENT, -1, flags=SYN, connection=connection)
+        self.send(SERVER, -1, flags=SYN | ACK, ack=self.bases[CLIENT], connection=connection)
+        self.send(CLIENT, 0, connection=connection)
+
+    def blocks(self, cuts: Sequence[int] = ()) -> list[Block]:
+        """Blocks that end before these positions, and where a file ends."""
+        blocks: list[Block] = []
+        for position, (file, key, segment) in enumerate(self.packets):
+            if not blocks or position in cuts or blocks[-1].file != file:
+                blocks.append(Block(file, {}, set(), [], 0, segment[0], segment[0], segment[1], 0))
+            block = blocks[-1]
+            block.flows.setdefault(key, []).append(segment)
+            if segment[4] & (SYN | FIN | RST):
+                block.control.add(key)
+            block.packets += 1
+            block.last_packet, block.last_time = segment[0], segment[1]
+        return blocks
+
+    def run(self, cuts: Sequence[int] = ()) -> list[Outcome]:
+        """All connections, in order of their first packets."""
+        return outcomes(self.blocks(cuts))
+
+    def run_apart(self) -> list[Outcome]:
+        """The same with a block for each packet."""
+        return self.run(range(len(self.packets)))
+
+    def one(self) -> Outcome:
+        """The only connection; cuts change nothing."""
+        (outcome,) = whole = self.run()
+        assert [each.facts() for each in self.run_apart()] == [each.facts() for each in whole]
+        return outcome
+
+
+class Outcome:
+    """What came out for one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.items: tuple[list[Any], list[Any]] = ([], [])
+        """Of each stream: ("bytes", file, offset, payload, packet, time, moment) and ("gap", offset, size, moment, reason)."""
+        self.findings: list[Any] = []
+        self.life: list[str] = []
+
+    def add(self, events: ConnectionEvents) -> None:
+        """The next block's part."""
+        for items, flat in zip(events.items, self.items, strict=True):
+            for item in items:
+                if isinstance(item, Run):
+                    offset = item.offset
+                    assert item.pieces
+                    for payload, packet, time, moment in item.pieces:
+                        flat.append(("bytes", item.file, offset, payload, packet, time, (events.file, moment)))
+                        offset += len(payload)
+                else:
+                    flat.append(("gap", item.offset, item.size, (events.file, item.moment), item.reason))
+        assert not (self.life and self.life[-1] == "finished")
+        assert not (any(events.items) and "ended" in self.life)
+        self.life += [name for name in ("opened", "ended", "finished") if getattr(events, name)]
+        self.findings += events.findings
+
+    def pieces(self, side: int) -> list[tuple[bytes, int]]:
+        """(payload, packet) of a stream."""
+        return [(item[3], item[4]) for item in self.items[side] if item[0] == "bytes"]
+
+    def shape(self, side: int) -> list[bytes | int]:
+        """A stream as joined bytes and sizes of gaps."""
+        shape: list[bytes | int] = []
+        for item in self.items[side]:
+            if item[0] == "gap":
+                shape.append(item[2])
+            elif shape and isinstance(last := shape[-1], bytes):
+                shape[-1] = last + item[3]
+            else:
+                shape.append(item[3])
+        return shape
+
+    def codes(self) -> list[str]:
+        """Codes of the findings."""
+        return [finding.code for finding in self.findings]
+
+    def evidence(self, code: str) -> dict[str, Any]:
+        """Evidence of the only finding of this code."""
+        (evidence,) = [finding.evidence for finding in self.findings if finding.code == code]
+        return evidence  # type: ignore[no-any-return]
+
+    def facts(self) -> tuple[Any, ...]:
+        """All that must not depend on the cuts."""
+        connection = self.connection
+        return (
+            (connection.name, connection.key, connection.start, connection.end, connection.packets, connection.last),
+            (connection.opened, connection.closed, connection.closed_by, connection.client),
+            [
+                (stream.length, stream.missing, stream.segments, stream.retransmitted, stream.out_of_order, stream.ignored, stream.copies)
+                for stream in connection.streams
+            ],
+            self.life,
+            self.items,
+            [(f.code, f.text, f.evidence, f.file, f.packet, f.time, f.connection) for f in self.findings],
+        )
+
+
+def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
+    """Feed and finish; conservation holds for each stream."""
+    assembler = Assembler()
+    found: dict[Connection, Outcome] = {}
+    for block in [*blocks, None]:
+        for events in assembler.finish() if block is None else assembler.feed(block):
+            assert events.connection.events is None
+            found.setdefault(events.connection, Outcome(events.connection)).add(events)
+    for connection, outcome in found.items():
+        assert outcome.life == ["opened", "ended", "finished"]
+        for stream, items in zip(connection.streams, outcome.items, strict=True):
+            at = 0
+            moments = []
+            for item in items:
+                offset, size, moment = (item[2], len(item[3]), item[6]) if item[0] == "bytes" else (item[1], item[2], item[3])
+                assert offset == at
+                assert size
+                at += size
+                moments.append(moment)
+            assert at == stream.length
+            assert moments == sorted(moments)
+            assert stream.missing == sum(item[2] for item in items if item[0] == "gap")
+            assert stream.waiting is None
+            assert not stream.items
+            assert not stream.kept
+    return sorted(found.values(), key=lambda outcome: (outcome.connection.file, outcome.connection.packet))

@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from pulsarscope.limits import IDLE_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES
+from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Tape
+
+
+class Case(NamedTuple):
+    """What happens on one 4-tuple, and for each connection: packets, opened, closed, closed_by, client, the two streams joined."""
+
+    name: str
+    send: Callable[[Tape], None]
+    want: list[tuple[int, str, str, int | None, int | None, bytes, bytes]]
+
+
+def closed_by_client(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, b"answer")
+    tape.send(CLIENT, 3, flags=FIN | ACK)
+    tape.send(SERVER, 6, flags=FIN | ACK)
+    tape.send(CLIENT, 4)
+
+
+def stray_packets_after_the_end(tape: Tape) -> None:
+    closed_by_client(tape)
+    tape.send(SERVER, 6, flags=FIN | ACK)
+    tape.send(SERVER, 0, b"answer")
+    tape.send(CLIENT, 3, b"too late")
+    tape.send(CLIENT, 0, flags=RST)
+
+
+def half_closed(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", FIN | ACK)
+    tape.send(SERVER, 0, b"ans")
+    tape.send(SERVER, 3, b"wer")
+
+
+def fin_repeated(tape: Tape) -> None:
+    tape.open()
+    tape.send(SERVER, 0, flags=FIN | ACK)
+    tape.send(SERVER, 0, flags=FIN | ACK)
+    tape.send(CLIENT, 0, b"last", FIN | ACK)
+
+
+def fin_in_a_hole(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 3, b"def", FIN | ACK)
+    tape.send(SERVER, 0, flags=FIN | ACK)
+    tape.send(CLIENT, 0, b"abc")
+    tape.send(CLIENT, 0, b"abc")
+
+
+def reset_by_server(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, flags=RST | ACK)
+    tape.send(CLIENT, 3, b"more")
+
+
+def reset_after_fin(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", FIN | ACK)
+    tape.send(SERVER, 0, flags=RST)
+
+
+def reset_out_of_window(tape: Tape) -> None:
+    tape.open()
+    tape.send(SERVER, RESET_WINDOW_BYTES + 1, flags=RST)
+    tape.send(SERVER, -RESET_WINDOW_BYTES - 1, flags=RST)
+    tape.send(CLIENT, 0, b"ask")
+
+
+def refused(tape: Tape) -> None:
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(SERVER, -5_000, flags=RST | ACK)
+
+
+def syn_repeated(tape: Tape) -> None:
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(CLIENT, -1, flags=SYN)
+
+
+def syn_lost(tape: Tape) -> None:
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(CLIENT, 0)
+    tape.send(CLIENT, 0, b"ask")
+
+
+def syn_after_its_answer(tape: Tape) -> None:
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(CLIENT, 0, b"ask")
+
+
+def syn_after_data(tape: Tape) -> None:
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(CLIENT, 3, b"more")
+
+
+def answer_after_data(tape: Tape) -> None:
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(SERVER, 0, b"answer")
+
+
+def opened_from_both_sides(tape: Tape) -> None:
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(SERVER, -1, flags=SYN)
+    tape.send(CLIENT, -1, flags=SYN | ACK, ack=5_000)
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 0, b"answer")
+
+
+def second_answer_to_one_syn(tape: Tape) -> None:
+    tape.open()
+    tape.send(SERVER, 70_000, b"!", SYN | ACK, ack=1_000)
+    tape.send(SERVER, 0, b"answer")
+
+
+def answer_to_another_syn(tape: Tape) -> None:
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(SERVER, 70_000, flags=SYN | ACK, ack=9_000_000)
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(SERVER, 0, b"answer")
+
+
+def port_reused_after_fin(tape: Tape) -> None:
+    closed_by_client(tape)
+    tape.bases = (700_000, 800_000)
+    closed_by_client(tape)
+
+
+def port_reused_without_fin(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.bases = (700_000, 800_000)
+    tape.open()
+    tape.send(CLIENT, 0, b"again")
+
+
+def port_reused_syn_lost(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.bases = (700_000_000, 800_000_000)
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=tape.bases[CLIENT])
+    tape.send(CLIENT, 0, b"again")
+
+
+def port_reused_after_the_end_syn_lost(tape: Tape) -> None:
+    closed_by_client(tape)
+    tape.bases = (700_000_000, 800_000_000)
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=tape.bases[CLIENT])
+    tape.send(CLIENT, 0, b"again")
+
+
+def port_reused_midstream(tape: Tape) -> None:
+    tape.send(SERVER, 0, b"old")
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(CLIENT, 0, b"new")
+
+
+def syn_repeated_after_the_end(tape: Tape) -> None:
+    refused(tape)
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(SERVER, -5_000, flags=RST | ACK)
+
+
+def midstream(tape: Tape) -> None:
+    tape.send(SERVER, 0)
+    tape.send(SERVER, 0, b"mid")
+    tape.send(CLIENT, 500, b"dle")
+
+
+def idle_half_an_hour(tape: Tape) -> None:
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(CLIENT, 3, b" again", after=IDLE_CONNECTION_NANOSECONDS // 2)
+
+
+def idle_an_hour(tape: Tape) -> None:
+    tape.open()
+    tape.send(SERVER, 0, b"a", after=IDLE_CONNECTION_NANOSECONDS)
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(SERVER, 1, b"b", after=IDLE_CONNECTION_NANOSECONDS + 1)
+    tape.send(CLIENT, 3, b"more")
+
+
+def to_itself(tape: Tape) -> None:
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(CLIENT, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(CLIENT, 0, b"self")
+    own = bytes([10, 0, 0, 1, 10, 0, 0, 1, 1, 1, 1, 1])
+    tape.packets = [(file, own, segment) for file, _, segment in tape.packets]
+
+
+CASES = [
+    Case("closed by the client", closed_by_client, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
+    Case("stray packets after the end", stray_packets_after_the_end, [(12, "syn", "fin", 0, 0, b"ask", b"answer")]),
+    Case("half closed", half_closed, [(6, "syn", "open", 0, 0, b"ask", b"answer")]),
+    Case("FIN repeated", fin_repeated, [(6, "syn", "fin", 1, 0, b"last", b"")]),
+    Case("FIN in a hole", fin_in_a_hole, [(7, "syn", "fin", 0, 0, b"abcdef", b"")]),
+    Case("reset by the server", reset_by_server, [(6, "syn", "rst", 1, 0, b"ask", b"")]),
+    Case("reset after a FIN", reset_after_fin, [(5, "syn", "rst", 0, 0, b"ask", b"")]),
+    Case("reset out of window", reset_out_of_window, [(6, "syn", "open", None, 0, b"ask", b"")]),
+    Case("refused", refused, [(2, "syn", "rst", 1, 0, b"", b"")]),
+    Case("SYN repeated", syn_repeated, [(6, "syn", "open", None, 0, b"ask", b"")]),
+    Case("SYN lost", syn_lost, [(3, "syn", "open", None, 1, b"", b"ask")]),
+    Case("SYN after its answer", syn_after_its_answer, [(3, "syn", "open", None, 1, b"", b"ask")]),
+    Case("SYN after data", syn_after_data, [(3, "midstream", "open", None, 0, b"askmore", b"")]),
+    Case("answer after data", answer_after_data, [(3, "midstream", "open", None, 0, b"ask", b"answer")]),
+    Case("opened from both sides", opened_from_both_sides, [(6, "syn", "open", None, 0, b"ask", b"answer")]),
+    Case("second answer to one SYN", second_answer_to_one_syn, [(5, "syn", "open", None, 0, b"", b"answer")]),
+    Case("answer to another SYN", answer_to_another_syn, [(4, "syn", "open", None, 0, b"", b"answer")]),
+    Case(
+        "port reused after FIN",
+        port_reused_after_fin,
+        [(8, "syn", "fin", 0, 0, b"ask", b"answer"), (8, "syn", "fin", 0, 0, b"ask", b"answer")],
+    ),
+    Case(
+        "port reused without FIN",
+        port_reused_without_fin,
+        [(4, "syn", "open", None, 0, b"ask", b""), (4, "syn", "open", None, 0, b"again", b"")],
+    ),
+    Case(
+        "port reused, SYN lost",
+        port_reused_syn_lost,
+        [(4, "syn", "open", None, 0, b"ask", b""), (2, "syn", "open", None, 1, b"", b"again")],
+    ),
+    Case(
+        "port reused after the end, SYN lost",
+        port_reused_after_the_end_syn_lost,
+        [(8, "syn", "fin", 0, 0, b"ask", b"answer"), (2, "syn", "open", None, 1, b"", b"again")],
+    ),
+    Case(
+        "port reused, first one midstream",
+        port_reused_midstream,
+        [(1, "midstream", "open", None, None, b"old", b""), (2, "syn", "open", None, 0, b"new", b"")],
+    ),
+    Case("SYN repeated after the end", syn_repeated_after_the_end, [(4, "syn", "rst", 1, 0, b"", b"")]),
+    Case("midstream", midstream, [(3, "midstream", "open", None, None, b"mid", b"dle")]),
+    Case("idle for half an hour", idle_half_an_hour, [(5, "syn", "open", None, 0, b"ask again", b"")]),
+    Case(
+        "idle for over an hour",
+        idle_an_hour,
+        [(5, "syn", "open", None, 0, b"ask", b"a"), (2, "midstream", "open", None, None, b"b", b"more")],
+    ),
+    Case("connected to itself", to_itself, [(3, "syn", "open", None, 0, b"self", b"")]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name.replace(" ", "-") for case in CASES])
+def test_situation(case: Case) -> None:
+    tape = Tape()
+    case.send(tape)
+    got = tape.run()
+    assert [
+        (
+            connection.packets,
+            connection.opened,
+            connection.closed,
+            connection.closed_by,
+            connection.client,
+            b"".join(payload for payload, _ in outcome.pieces(0)),
+            b"".join(payload for payload, _ in outcome.pieces(1)),
+        )
+        for outcome in got
+        for connection in [outcome.connection]
+    ] == case.want
+    assert [outcome.facts() for outcome in tape.run_apart()] == [outcome.facts() for outcome in got]
+
+
+def test_a_connection_is_named_by_its_first_packet() -> None:
+    tape = Tape()
+    tape.next_file()
+    tape.send(SERVER, 0)
+    tape.open(1)
+    assert [outcome.connection.name for outcome in tape.run()] == ["1:1", "1:2"]
+
+
+def test_endpoints_are_those_of_the_streams() -> None:
+    tape = Tape()
+    tape.open()
+    connection = tape.one().connection
+    assert [connection.endpoint(index) for index in (0, 1)] == ["10.0.0.1:40000", "10.0.0.2:6650"]
+    assert connection.server == 1
+
+
+def test_a_later_layer_may_tell_the_client() -> None:
+    tape = Tape()
+    tape.send(SERVER, 0, b"mid")
+    connection = tape.one().connection
+    assert connection.server is None
+    connection.set_client(1)
+    assert (connection.client, connection.server) == (1, 0)
+
+
+def test_midstream_is_said_once_and_only_of_connections_with_bytes() -> None:
+    tape = Tape()
+    tape.send(SERVER, 0)
+    tape.send(CLIENT, 0, connection=1)
+    tape.send(SERVER, 0, b"mid")
+    tape.send(CLIENT, 0, b"dle")
+    tape.send(SERVER, 3, b"end")
+    first, second = tape.run_apart()
+    assert first.codes() == ["midstream-start"]
+    assert first.findings[0].packet == 1
+    assert second.codes() == []
+
+
+def test_a_reset_says_who_and_what_was_pending() -> None:
+    tape = Tape()
+    tape.open()
+    tape.send(CLIENT, 3, b"pending")
+    reset = tape.send(SERVER, 0, flags=RST)
+    outcome = tape.one()
+    assert outcome.evidence("connection-reset") == {"direction": 1, "waiting": 7}
+    assert outcome.shape(CLIENT) == [3, b"pending"]
+    assert [item[3] for item in outcome.items[CLIENT] if item[0] == "gap"] == [(0, reset)]
+    assert outcome.codes() == ["connection-reset", "stream-gap"]
+
+
+def test_late_data_is_counted() -> None:
+    tape = Tape()
+    stray_packets_after_the_end(tape)
+    first, second = tape.one().connection.streams
+    assert (first.retransmitted, first.ignored, second.retransmitted, second.ignored) == (0, 1, 1, 0)
+
+
+def test_unbelieved_resets_are_counted() -> None:
+    tape = Tape()
+    reset_out_of_window(tape)
+    outcome = tape.one()
+    assert outcome.connection.streams[1].ignored == 2
+    assert outcome.codes() == []
+
+
+def test_times_are_those_of_the_first_and_the_latest_packet() -> None:
+    tape = Tape()
+    tape.open()
+    latest = tape.time
+    tape.send(CLIENT, 0, b"ask", after=-2_000_000_000)
+    connection = tape.one().connection
+    assert (connection.start, connection.end) == (tape.packets[0][2][1], latest)

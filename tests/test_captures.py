@@ -1,0 +1,200 @@
+"""Real captures against what independent decoders counted, what the clients themselves said, and conservation of bytes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import pulsarscope as ps
+from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow
+
+CAPTURES = Path(__file__).resolve().parent.parent / "captures"
+NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
+COUNTS: dict[str, dict[str, int]] = json.loads((CAPTURES / "commands.json").read_text())
+
+LOSSY = {"rw-capture-loss.pcap.zst", "rw-cuthead.pcap.zst", "snaplen200.pcap"}
+"""The capture lacks bytes of the run that the truth lists: what is found must be right, but not everything is found."""
+
+ENCRYPTED = {"encrypted.pcap"}
+"""Payloads cannot be compared without a key."""
+
+EXPECTED_FINDINGS: dict[str, set[str]] = {}
+"""Codes of the errors and warnings of captures in which something did go wrong. All others have only notes."""
+
+
+class MessageId(NamedTuple):
+    """What names one delivery or one sent message in both worlds."""
+
+    direction: str
+    ledger: int
+    entry: int
+    batch_index: int
+    """-1: not batched."""
+
+
+class Expected(NamedTuple):
+    """What a client said of one message."""
+
+    id: MessageId
+    sha256: str
+    attributes: dict[str, Any]
+    """By column; only what the client told."""
+
+
+def truth_of(name: str) -> Any:
+    return json.loads((CAPTURES / f"{name.partition('.pcap')[0]}.truth.json").read_text())
+
+
+def nanoseconds(milliseconds: int | None) -> int | None:
+    return milliseconds * 1_000_000 if milliseconds else None
+
+
+def expected_messages(truth: Any) -> Iterator[Expected]:
+    """The client's list. Left out: refused sends (no id), and keys given only as hashes."""
+    for direction, rows in (("produce", truth["produced"]), ("deliver", truth["consumed"])):
+        for row in rows:
+            ident = row.get("id")
+            if not ident or ident["ledger"] < 0 or "key_sha256" in row:
+                continue
+            partitioned = (ident.get("partition") or -1) >= 0  # the client counts over all partitions, the wire for each
+            attributes = {
+                "payload_size": row["size"],
+                "key": row.get("key"),
+                "properties": row.get("properties") or None,
+                "producer_name": row.get("producer"),
+                "sequence_id": None if partitioned else row.get("sequence_id"),
+                "publish_time": nanoseconds(row.get("publish_time")),
+                "event_time": nanoseconds(row.get("event_time")),
+                "broker_time": nanoseconds(row.get("broker_publish_time")),
+                "index": row.get("broker_index"),
+            }
+            batch_index = -1 if ident.get("batch_index") is None else ident["batch_index"]
+            told = {column: value for column, value in attributes.items() if value is not None}
+            yield Expected(MessageId(direction, ident["ledger"], ident["entry"], batch_index), row["sha256"], told)
+
+
+class Decoded:
+    """The messages of a capture, by id."""
+
+    def __init__(self, name: str) -> None:
+        self.rows: dict[MessageId, list[MessageRow]] = defaultdict(list)
+        for row in ps.open(str(CAPTURES / name)).messages():
+            if row.ledger is not None and row.entry is not None:
+                index = -1 if row.batch_index is None else row.batch_index
+                self.rows[MessageId(row.direction or "", row.ledger, row.entry, index)].append(row)
+
+    def candidates(self, wanted: Expected) -> list[MessageRow]:
+        """The rows that the client may mean: some clients name a message more loosely than the wire does."""
+        found = self.rows.get(wanted.id, [])
+        if not found and wanted.id.batch_index == 0:  # the Go client calls an unbatched message's index 0
+            found = self.rows.get(wanted.id._replace(batch_index=-1), [])
+        if not found and wanted.id.direction == "produce" and wanted.id.batch_index == -1:
+            # A receipt names the entry, and the Rust client adds no index.
+            found = [row for ident, rows in self.rows.items() if ident[:3] == wanted.id[:3] for row in rows]
+        return found
+
+
+def differences(wanted: Expected, row: MessageRow) -> list[str]:
+    """What the row says otherwise than the client. Of the properties only those that the client lists count."""
+    problems = []
+    for column, want in wanted.attributes.items():
+        have = getattr(row, column)
+        if column == "properties":
+            have = {key: value for key, value in (have or {}).items() if key in want}
+        if have != want:
+            problems.append(f"{wanted.id} {column}: {have!r} is not {want!r}")
+    return problems
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_every_command_is_found_as_often_as_two_independent_decoders_found_it(name: str) -> None:
+    frames = ps.open(str(CAPTURES / name)).frames()
+    assert Counter(frame.command for frame in frames if frame.status in ("ok", "malformed")) == COUNTS[name]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ENCRYPTED])
+def test_every_message_is_what_the_client_says_it_sent_or_got(name: str) -> None:
+    decoded = Decoded(name)
+    missing: list[MessageId] = []
+    contradictions: list[MessageId] = []
+    wrong: list[str] = []
+    for wanted in expected_messages(truth_of(name)):
+        candidates = decoded.candidates(wanted)
+        same = [row for row in candidates if row.payload_sha256 == wanted.sha256]
+        if same:
+            closest = min((differences(wanted, row) for row in same), key=len)
+            wrong += closest
+        elif any(row.status == "ok" for row in candidates):
+            contradictions.append(wanted.id)
+        else:
+            missing.append(wanted.id)
+    assert wrong == []
+    assert contradictions == []
+    if name not in LOSSY:
+        assert missing == []
+
+
+@pytest.mark.parametrize("name", sorted(ENCRYPTED))
+def test_without_a_key_every_entry_is_found_and_called_encrypted(name: str) -> None:
+    decoded = Decoded(name)
+    statuses = {(ident.direction, ident.ledger, ident.entry): {row.status for row in rows} for ident, rows in decoded.rows.items()}
+    wanted = {expected.id[:3] for expected in expected_messages(truth_of(name))}
+    assert statuses == {entry: {"encrypted"} for entry in wanted}
+
+
+class Sums(NamedTuple):
+    """Bytes and frames of one direction of a connection."""
+
+    framed: int
+    frames: int
+    skipped: int
+
+
+def sums(frames: list[FrameRow]) -> dict[tuple[str | None, str | None], Sums]:
+    """By connection and direction."""
+    found: dict[tuple[str | None, str | None], Sums] = defaultdict(lambda: Sums(0, 0, 0))
+    for frame in frames:
+        at = (frame.connection, frame.direction)
+        framed, count, skipped = found[at]
+        size = frame.size or 0
+        if frame.status in ("ok", "malformed"):
+            found[at] = Sums(framed + size, count + 1, skipped)
+        elif frame.status == "skipped":
+            found[at] = Sums(framed, count, skipped + size)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_byte_of_a_stream_is_accounted_for_once(name: str) -> None:
+    rows = list(ps.open(str(CAPTURES / name)).records("frame", "connection"))
+    found = sums([row for row in rows if isinstance(row, FrameRow)])
+    connections = [row for row in rows if isinstance(row, ConnectionRow)]
+    assert connections
+    for row in connections:
+        for side in ("client", "server"):
+            total, frames, missing, skipped, tail = (
+                getattr(row, f"{side}_{what}") or 0 for what in ("bytes", "frames", "missing", "skipped", "tail")
+            )
+            have = found[row.connection, side]
+            assert have.framed + skipped + missing + tail == total, f"{row.connection} {side}: {row}"
+            assert (have.frames, have.skipped) == (frames, skipped), f"{row.connection} {side}: {row}"
+    assert found.keys() <= {(row.connection, side) for row in connections for side in ("client", "server")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_errors_and_warnings_are_found_where_something_went_wrong_and_nowhere_else(name: str) -> None:
+    findings: Iterator[FindingRow] = ps.open(str(CAPTURES / name)).findings()
+    assert {row.code for row in findings if row.severity != "note"} == EXPECTED_FINDINGS.get(name, set())
+
+
+def test_every_capture_has_its_truth_and_its_line_in_the_index() -> None:
+    index = (CAPTURES / "README.md").read_text()
+    for name in NAMES:
+        assert truth_of(name)["scenario"]
+        assert f"`{name}`" in index
+    assert COUNTS.keys() <= set(NAMES)
