@@ -1,12 +1,12 @@
 """An inspector for the Apache Pulsar binary protocol.
 
-    import pulsarscope as ps
-    for frame in ps.open("capture.pcap").frames():
-        print(frame.packet, frame.command, frame.fields)
+import pulsarscope as ps
+for frame in ps.open("capture.pcap").frames():
+    print(frame.packet, frame.command, frame.fields)
 
-    splitter = ps.wire.FrameSplitter()  # no capture: bytes of one stream in, frames out
-    for frame in splitter.feed(data):
-        print(frame.command)
+splitter = ps.wire.FrameSplitter()  # no capture: bytes of one stream in, frames out
+for frame in splitter.feed(data):
+    print(frame.command)
 """
 
 from __future__ import annotations

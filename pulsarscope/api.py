@@ -50,7 +50,7 @@ class Capture:
                 if isinstance(row, Row):
                     yield row
 
-    def table(self, kind: str) -> Any:  # noqa: ANN401 - pyarrow.Table, and pyarrow is an extra
+    def table(self, kind: str) -> Any:
         """One kind as a pyarrow.Table. Raises UsageError when pyarrow is missing."""
         from pulsarscope.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
 

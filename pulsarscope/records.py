@@ -65,7 +65,9 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     client_missing: Annotated[
         int | None, Doc("Bytes of the client's stream lost to the capture: gaps, and the heads of the frames that they cut.")
     ] = None
-    client_skipped: Annotated[int | None, Doc("Bytes of the client's stream that are not framed: resync, PROXY header, other protocol.")] = None
+    client_skipped: Annotated[
+        int | None, Doc("Bytes of the client's stream that are not framed: resync, PROXY header, other protocol.")
+    ] = None
     client_tail: Annotated[int | None, Doc("Bytes of an unfinished last frame of the client.")] = None
     server_bytes: Annotated[int | None, Doc("As client_bytes, for the server.")] = None
     server_frames: Annotated[int | None, Doc("As client_frames, for the server.")] = None

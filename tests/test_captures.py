@@ -23,7 +23,13 @@ LOSSY = {"rw-capture-loss.pcap.zst", "rw-cuthead.pcap.zst", "snaplen200.pcap"}
 ENCRYPTED = {"encrypted.pcap"}
 """Payloads cannot be compared without a key."""
 
-EXPECTED_FINDINGS: dict[str, set[str]] = {}
+EXPECTED_FINDINGS = {
+    "raw-checksum.pcap": {"checksum-mismatch"},
+    "raw-not-pulsar.pcap": {"http-on-plain-port", "tls-on-plain-port"},
+    "raw-strange.pcap": {"frame-malformed", "frame-too-large", "required-field-missing", "unknown-command"},
+    "rw-capture-loss.pcap.zst": {"frame-truncated", "stream-gap"},
+    "snaplen200.pcap": {"frame-truncated", "snaplen-truncated", "stream-gap"},
+}
 """Codes of the errors and warnings of captures in which something did go wrong. All others have only notes."""
 
 
@@ -182,7 +188,10 @@ def test_every_byte_of_a_stream_is_accounted_for_once(name: str) -> None:
             )
             have = found[row.connection, side]
             assert have.framed + skipped + missing + tail == total, f"{row.connection} {side}: {row}"
-            assert (have.frames, have.skipped) == (frames, skipped), f"{row.connection} {side}: {row}"
+            assert have.frames == frames, f"{row.connection} {side}: {row}"
+            # A PROXY header, and a connection of another protocol, have no rows of their own.
+            if row.dissector is not None and row.proxy_source is None:
+                assert have.skipped == skipped, f"{row.connection} {side}: {row}"
     assert found.keys() <= {(row.connection, side) for row in connections for side in ("client", "server")}
 
 

@@ -63,7 +63,7 @@ class Decoder(ABC):
         first_packet = self._packets + 1
         self._pieces.append(chunk)
         self._held += len(chunk)
-        if self._held >= self._wanted and not self.stopped:
+        if self._held >= self._wanted:
             self._wanted = 0
             size = self._held
             self._pieces.append(bytes(16))

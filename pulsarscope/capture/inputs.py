@@ -58,35 +58,40 @@ class _Expansion:
         else:
             self._path(argument)
 
-    def _path(self, path: str) -> None:
+    def _path(self, path: str, *, named: bool = True) -> None:
+        """Takes a file if it is a capture; of a named folder, the files in it.
+
+        What else is in a folder is passed over in silence, unless it began like a capture.
+        """
         try:
-            mode = Path(path).stat().st_mode
-            if stat.S_ISDIR(mode):
-                self._directory(path)
-            else:
-                self._file(path, named=True)
+            status = Path(path).stat()
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             self._note("file-unreadable", path, f"cannot be read: {_reason(error)}")
-
-    def _directory(self, path: str) -> None:
-        before = len(self.candidates)
-        for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-            if entry.is_file():
-                self._file(entry.path, named=False)
-        if len(self.candidates) == before:
-            self._note("not-a-capture", path, "is a folder without captures")
-
-    def _file(self, path: str, *, named: bool) -> None:
-        """Takes a file if it is a capture. What else is in a folder is passed over in silence, unless it began like a capture."""
-        status = Path(path).stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe: looking into it would take its bytes away
-            self._add(_Candidate(path, None, None), path)
             return
-        first_time, refusal, looks_like = _probe(path)
-        if refusal is None:
-            self._add(_Candidate(path, first_time, status.st_size), os.path.realpath(path))
-        elif named or not looks_like:
-            self.findings.append(refusal)
+        if stat.S_ISREG(status.st_mode):
+            first_time, refusal, looks_like = _probe(path)
+            if refusal is None:
+                self._add(_Candidate(path, first_time, status.st_size), os.path.realpath(path))
+            elif named or not looks_like:
+                self.findings.append(refusal)
+        elif not named:
+            pass
+        elif stat.S_ISDIR(status.st_mode):
+            self._folder(path)
+        else:  # a pipe or device: looking into it would take its bytes away
+            self._add(_Candidate(path, None, None), path)
+
+    def _folder(self, path: str) -> None:
+        before = len(self.candidates) + len(self.findings)
+        try:
+            entries = sorted(entry.path for entry in os.scandir(path))
+        except OSError as error:
+            self._note("file-unreadable", path, f"cannot be read: {_reason(error)}")
+            return
+        for entry in entries:
+            self._path(entry, named=False)
+        if len(self.candidates) + len(self.findings) == before:
+            self._note("not-a-capture", path, "is a folder without captures")
 
     def _add(self, candidate: _Candidate, identity: str) -> None:
         if identity in self._seen:

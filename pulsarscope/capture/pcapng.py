@@ -22,8 +22,7 @@ _TLS_KEY_LOG = 0x544C534B  # "TLSK" (§4.7)
 _BLOCK_MIN_BYTES = 12
 _SECTION_MIN_BYTES = 28
 _PACKET_START = 28  # of the bytes of a packet in an Enhanced or (old) Packet Block
-_PACKET_BLOCK_MIN_BYTES = _PACKET_START + 4
-_SIMPLE_PACKET_START = 12
+_NEVER = TIME_MAX + 1  # stands for the time of the packet before the first, which the general way has to see
 
 
 class PcapngDecoder(Decoder):
@@ -49,7 +48,7 @@ class PcapngDecoder(Decoder):
         # zero bytes follow the data.
         position = self._next_section(data, 0, size) if self._lost else 0
         unpack_words, unpack_word, longest = self._unpack_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
-        number, last_time = self._packets, self._last_time if self._packets else TIME_MAX
+        number, last_time = self._packets, self._last_time if self._packets else _NEVER
         current_interface = current_high = -1
         bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts) = -1, 0, 0, NO_LAYOUT
         last_block = size - _BLOCK_MIN_BYTES
@@ -96,7 +95,7 @@ class PcapngDecoder(Decoder):
             if block_type != _PACKET:  # a section or interface begins perhaps
                 unpack_words, unpack_word = self._unpack_words, self._unpack_word
                 current_interface = -1
-            number, last_time = self._packets, self._last_time if self._packets else TIME_MAX
+            number, last_time = self._packets, self._last_time if self._packets else _NEVER
         if number:
             self._packets, self._last_time = number, last_time
         return position
@@ -118,14 +117,17 @@ class PcapngDecoder(Decoder):
             self._set_byte_order(byte_order)
         block_type, length = self._unpack_words(data, position)[:2]
         least = _SECTION_MIN_BYTES if block_type == _SECTION else _BLOCK_MIN_BYTES
-        if not least <= length <= PCAPNG_BLOCK_MAX_BYTES or length & 3:
+        if not least <= length <= PCAPNG_BLOCK_MAX_BYTES:
             return self._lose(f"A block of type {block_type:#x} claims an impossible length of {length:,} bytes", data, position, size)
-        end = position + length
-        if end > size:
-            self._wanted = length
+        end: int = position + length
+        padding = -length & 3  # early writers left it out, or left it out of the length
+        if end + padding > size and (end > size or self._unpack_word(data, end - 4)[0] != length):
+            self._wanted = length + padding
             return -1
         if self._unpack_word(data, end - 4)[0] != length:
-            return self._lose(f"A block of type {block_type:#x} has two different lengths", data, position, size)
+            end += padding
+            if self._unpack_word(data, end - 4)[0] != length:
+                return self._lose(f"A block of type {block_type:#x} has two different lengths", data, position, size)
 
         body = data[position + 8 : end - 4]
         if block_type == _SECTION:

@@ -57,7 +57,7 @@ class Payload(str, Enum):
 
 FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input."
 
-Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES_HELP, show_default=False)]
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help=FILES_HELP, show_default=False)]
 FormatOption = Annotated[Format | None, typer.Option("--format", "-f", help="Records for programs instead of text.")]
 OutOption = Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Write here instead of standard output.")]
 ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns, in this order.")]
@@ -112,7 +112,10 @@ def decode(
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
 ) -> None:
-    """Frame by frame: what was said, when, by whom, and what answered it."""
+    """Show captures frame by frame.
+
+    What was said, when, by whom, and what answered it.
+    """
     from pulsarscope.cli.work import Request, work  # noqa: PLC0415 - asking for help must stay quick
 
     raise typer.Exit(
@@ -152,7 +155,10 @@ def messages(
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
 ) -> None:
-    """The application's messages: batches opened, chunks joined, with the ids of their receipts."""
+    """Show the messages of the applications.
+
+    Batches are opened, chunks are joined, produced messages have the ids of their receipts.
+    """
     from pulsarscope.cli.work import Request, work  # noqa: PLC0415 - as above
 
     raise typer.Exit(

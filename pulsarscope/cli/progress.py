@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pulsarscope.render.style import is_terminal
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
 
 PATIENCE_SECONDS = 0.5
 """Shorter work shows nothing."""
@@ -21,16 +19,22 @@ REFRESH_SECONDS = 0.1
 class Progress:
     """Bytes read of all bytes; enter it around the work."""
 
-    def __init__(self, sizes: Sequence[int] | None, *, wanted: bool) -> None:
-        self._sizes = sizes
+    def __init__(self, paths: Sequence[str], total: int | None, *, wanted: bool) -> None:
+        """`total` is the size of all files of `paths` together, None when it is not known."""
+        self._paths = paths
+        self._total = total
+        self._file = 0
+        self._before = 0
         self._bar: Any = None
-        self._task: TaskID | None = None
+        self._task: Any = None
         self._next = time.monotonic() + PATIENCE_SECONDS if wanted and is_terminal(sys.stderr) else None
 
     def __enter__(self) -> Progress:  # noqa: PYI034 - typing.Self is newer than Python 3.10
+        """Nothing is shown yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Leave no trace on the terminal."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -44,8 +48,10 @@ class Progress:
         self._next = now + REFRESH_SECONDS
         if self._bar is None:
             self._start()
-        before = sum(self._sizes[:file]) if self._sizes else 0
-        self._bar.update(self._task, completed=before + bytes_read)
+        while self._file < file:
+            self._before += _size(self._paths[self._file])
+            self._file += 1
+        self._bar.update(self._task, completed=self._before + bytes_read)
         self._bar.refresh()
 
     def _start(self) -> None:
@@ -54,7 +60,14 @@ class Progress:
         from rich.progress import Progress as Bar  # noqa: PLC0415
 
         columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        # Refreshed between blocks only: no thread, and nothing is drawn while a pager holds the output back.
+        # Refreshed between blocks only: no thread, and nothing is drawn while a reader holds the output back.
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
-        self._task = self._bar.add_task("", total=sum(self._sizes) if self._sizes else None)
+        self._task = self._bar.add_task("", total=self._total)
         self._bar.start()
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0

@@ -102,7 +102,7 @@ def _pour(request: Request, kinds: tuple[str, ...], run: Run, made: Output, sink
     live = text and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout)
     told = text or request.quiet
     try:
-        with Progress(run.inputs.sizes, wanted=not request.quiet and _shows_progress(request)) as progress:
+        with Progress(run.inputs.paths, run.inputs.sizes, wanted=not request.quiet and _shows_progress(request)) as progress:
             for batch, rows in _limited(run, kinds, request.limit):
                 with interrupts.deferred():
                     made.write(rows if text else _take_findings(rows, kinds, quiet=told))

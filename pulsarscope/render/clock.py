@@ -26,7 +26,8 @@ class Clock:
         self._prefix = ""
         self._day = ""
         self._shown_day = ""
-        self.width = {RELATIVE: 10, DELTA: 10, EPOCH_SECONDS: 17}.get(mode, 15)
+        self.width = {RELATIVE: 9, DELTA: 9, EPOCH_SECONDS: 17}.get(mode, 15)
+        """Cells of the column of times; whoever writes a longer text widens it."""
 
     def text(self, time: int) -> str:
         """The time as text with six digits, not padded."""

@@ -55,6 +55,19 @@ def cell_width(text: str) -> int:
     return _cell_length(text)
 
 
+def clip_words(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
+    """As `clip`, but rather loses a whole word or two than part of one. Words are what two spaces separate."""
+    clipped = clip(text, width, ellipsis)
+    if clipped is text or len(clipped) == len(text):
+        return clipped
+    edge = clipped.rfind("  ")
+    return f"{clipped[:edge]} {ellipsis}" if edge > 0 and edge >= len(clipped) - LOST_MAX else clipped
+
+
+LOST_MAX = 14
+"""Cells that `clip_words` may leave empty."""
+
+
 def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     """At most `width` cells of escaped text; what is cut ends in an ellipsis."""
     if len(text) <= width and (text.isascii() or cell_width(text) <= width):

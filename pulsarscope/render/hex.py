@@ -8,8 +8,8 @@ from typing import Any
 from pulsarscope.export.sink import Sink
 from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import RawFrame
-from pulsarscope.render.escape import escape
-from pulsarscope.render.style import palette
+from pulsarscope.render.escape import clip, escape
+from pulsarscope.render.style import palette, symbols
 from pulsarscope.render.timeline import Timeline
 
 SHOWN_BYTES = 512
@@ -25,32 +25,38 @@ Range = tuple[int, int, str, int]
 
 
 class HexLines:
-    """Writes the bytes of frames: a new range begins a new line and its name stands on the right; one that others divide is a heading."""
+    """Writes the bytes of frames. What a range is stands on the right of its first line; a new range begins a new line."""
 
     def __init__(self, options: OutputOptions) -> None:
         self._per_row = 16 if options.width is None or options.width >= WIDE else 8
+        self._width = options.width
         self._shown = None if options.payload == "hex" else SHOWN_BYTES
         self._look = palette(options.color)
+        self._ellipsis = symbols(options.encoding).ellipsis
 
     def __call__(self, raw: RawFrame) -> list[str]:
         """The lines of one frame."""
         dim, reset, per_row = self._look.dim, self._look.reset, self._per_row
         data = raw.data
         digits = max(4, len(f"{len(data):x}"))
-        indent = " " * (digits + 6)
+        bytes_width = 48 if per_row == 16 else 23
+        left = digits + 6 + bytes_width + 2 + per_row + 2
         lines = []
         for start, end, names in _pieces(data, raw.ranges):
-            *headings, label = names or [""]
-            lines += [f"{indent}{dim}{heading}{reset}" for heading in headings]
+            *outer, label = [self._clip(name, left) for name in names] or [""]
+            lines += [f"{'':{left}}{dim}{name}{reset}" for name in outer]
             last = end if self._shown is None else min(end, start + self._shown)
             for row in range(start, last, per_row):
                 part = data[row : min(row + per_row, last)]
                 text = part.translate(_VISIBLE).decode("ascii")
-                line = f"    {dim}{row:0{digits}x}{reset}  {_hex(part, per_row)}  {text:<{per_row}}  {label if row == start else ''}"
+                line = f"    {dim}{row:0{digits}x}{reset}  {_hex(part, bytes_width)}  {text:<{per_row}}  {label if row == start else ''}"
                 lines.append(line.rstrip())
             if last < end:
-                lines.append(f"{indent}{dim}{end - last:,} more of {end - start:,} bytes{reset}")
+                lines.append(f"{'':{digits + 6}}{dim}{end - last:,} more of {end - start:,} bytes{reset}")
         return lines
+
+    def _clip(self, name: str, left: int) -> str:
+        return name if self._width is None else clip(name, max(self._width - left, 8), self._ellipsis)
 
 
 class Hex(Timeline):
@@ -69,13 +75,12 @@ class Hex(Timeline):
             super().other(row, lines)
 
 
-def _hex(part: bytes, per_row: int) -> str:
+def _hex(part: bytes, width: int) -> str:
     """Two digits a byte, with a wider gap in the middle of a row of sixteen."""
     text = part.hex(" ")
-    if per_row == 16:
-        text = f"{text[:23]} {text[23:]}" if len(part) > 8 else text
-        return f"{text:<48}"
-    return f"{text:<23}"
+    if width == 48 and len(part) > 8:
+        text = f"{text[:23]} {text[23:]}"
+    return f"{text:<{width}}"
 
 
 def _pieces(data: bytes, ranges: list[Range]) -> list[tuple[int, int, list[str]]]:
@@ -90,7 +95,5 @@ def _pieces(data: bytes, ranges: list[Range]) -> list[tuple[int, int, list[str]]
     for start, end in pairwise(edges):
         here = sorted(beginning.get(start, ()), key=lambda one: (one[3], -one[1]))
         names = [f"{'  ' * depth}{escape(name)}{f'  {stop - start:,} bytes' if stop > end else ''}" for _, stop, name, depth in here]
-        if here and here[-1][1] > end:
-            names.append("")  # even the innermost range goes on after this piece: all names are headings
         pieces.append((start, end, names))
     return pieces

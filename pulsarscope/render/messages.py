@@ -8,7 +8,7 @@ from pulsarscope.export.sink import Sink
 from pulsarscope.limits import SHOWN_ITEMS_MAX
 from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import FindingRow, MessageRow
-from pulsarscope.render.escape import cell_width, escape
+from pulsarscope.render.escape import cell_width, clip_words, escape
 from pulsarscope.render.view import View, count_text
 
 PRODUCE = "produce"
@@ -24,7 +24,8 @@ class Messages:
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._view = View(sink, options)
         self._show_notes = "finding" in options.kinds
-        self._counts = {"produced": 0, "delivered": 0}
+        self._produced = 0
+        self._delivered = 0
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
@@ -33,14 +34,18 @@ class Messages:
         for row in rows:
             if type(row) is MessageRow:
                 message_line(self._view, row, lines)
-                self._counts["produced" if row.direction == PRODUCE else "delivered"] += 1
+                if row.direction == PRODUCE:
+                    self._produced += 1
+                else:
+                    self._delivered += 1
             elif type(row) is FindingRow:
                 self._view.finding(row, lines, notes=self._show_notes)
         self._view.emit(lines)
 
     def close(self) -> None:
         """As `Output.close`."""
-        self._view.emit(self._view.closing([f"{count_text(count, 'message')} {what}" for what, count in self._counts.items()]))
+        words = f"{count_text(self._produced, 'message')} produced, {self._delivered:,} delivered"
+        self._view.emit(self._view.closing([words]))
 
 
 def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
@@ -55,7 +60,7 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
         status = escape(row.status or "")
         rest, rest_width = f"{look.warning}{status}{look.reset}", cell_width(status)
     room = view.room(view.start_width(mark) + 9 + rest_width + 2 * bool(rest))
-    words = view.clip(words, room)
+    words = clip_words(words, room, marks.ellipsis)
     if rest:
         rest = " " * (room - cell_width(words) + 2 if view.width is not None else 2) + rest
     lines.append(f"{start} {'produce' if produced else 'deliver':<7} {words}{rest}")
@@ -64,13 +69,11 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
 def message_words(row: MessageRow) -> list[str]:
     """What matters about a message, not escaped."""
     words = [short_topic(row.topic) if row.topic is not None else f"{'producer' if row.direction == PRODUCE else 'consumer'} {_peer(row)}"]
-    if row.subscription is not None:
-        words.append(f"sub {row.subscription}")
     words.append(_message_id(row))
     if row.key is not None:
         words.append(f"key {row.key}")
     elif row.ordering_key is not None:
-        words.append(f"ordering key {row.ordering_key.hex()}")
+        words.append(f"ordering key {_bytes_text(row.ordering_key)}")
     if row.sequence_id is not None:
         words.append(f"seq {row.sequence_id}")
     if row.marker is not None:
@@ -79,6 +82,8 @@ def message_words(row: MessageRow) -> list[str]:
         words.append("tombstone")
     elif row.payload_size is not None:
         words.append(f"{row.payload_size:,} B")
+    if row.subscription is not None:
+        words.append(f"sub {row.subscription}")
     if row.compression not in (None, "NONE"):
         words.append(str(row.compression))
     if row.encrypted:
@@ -101,6 +106,15 @@ def short_topic(topic: str) -> str:
     if topic.startswith("persistent://"):
         return topic[13:].removeprefix("public/default/")
     return topic
+
+
+def _bytes_text(data: bytes) -> str:
+    """Bytes as the text that they mostly are, else in hex."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"
+    return text if text.isprintable() else f"0x{data.hex()}"
 
 
 def _peer(row: MessageRow) -> str:

@@ -12,7 +12,7 @@ from pulsarscope.export.times import IsoTimes
 from pulsarscope.outputs import OutputOptions, choose_columns
 from pulsarscope.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, MessageRow, columns
 from pulsarscope.render.clock import duration_text
-from pulsarscope.render.escape import cell_width, escape
+from pulsarscope.render.escape import cell_width, clip_words, escape
 from pulsarscope.render.messages import message_line, short_topic
 from pulsarscope.render.view import View, count_text
 
@@ -141,7 +141,7 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
         status, rest_width = f"{look.bad if text == 'error' else look.warning}{text}{look.reset}", cell_width(text) + 2
     asked = f"{asked:<{REQUEST_WIDTH}}"
     room = view.room(view.start_width(marks.answers) + 11 + len(asked) + 1 + rest_width)
-    words = view.clip(words, room)
+    words = clip_words(words, room, marks.ellipsis)
     if status:
         words += " " * (room - cell_width(words) + 2 if view.width is not None else 2)
     lines.append(f"{start} {latency:>9} {asked} {words}{status}")
@@ -170,8 +170,7 @@ def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
     course += [f"{row.retransmitted:,} retransmitted" if row.retransmitted else ""]
     course += [f"{row.out_of_order:,} out of order" if row.out_of_order else ""]
     indent = " " * 4
-    for parts in (facts, course):
-        lines.append(view.clip(indent + "  ".join(part for part in parts if part), view.room(0)))
+    lines += [view.clip(indent + "  ".join(filter(None, parts)), view.room(0)) for parts in (facts, course)]
     lines += [_side(view, row, side, indent) for side in ("client", "server")]
 
 

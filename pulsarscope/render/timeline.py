@@ -13,13 +13,18 @@ from pulsarscope.flow import SERVER
 from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.render.clock import duration_text
-from pulsarscope.render.escape import cell_width, clip, escape
+from pulsarscope.render.escape import cell_width, clip_words, escape
 from pulsarscope.render.messages import message_line
 from pulsarscope.render.table import connection_line, exchange_line
 from pulsarscope.render.view import View, count_text
 
 COMMAND_WIDTH = 16
 """The column of commands: holds all but the rarest names, which push their words to the right."""
+
+NARROW_COMMAND_WIDTH = 12
+"""The same on a terminal narrower than NARROW cells: holds what a busy connection says all the time."""
+
+NARROW = 100
 
 Met = tuple[str, str, Callable[[FrameRow], str], int]
 """Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words; cells of the
@@ -34,7 +39,9 @@ class Timeline:
         self._met: dict[str | None, Met] = {}
         self._commands: dict[str | None, tuple[str, int]] = {}
         self._show_notes = "finding" in options.kinds
+        self._command_width = COMMAND_WIDTH if options.width is None or options.width >= NARROW else NARROW_COMMAND_WIDTH
         self._frames = 0
+        self._last: FrameRow | None = None
         self._messages = {False: 0, True: 0}
 
     def write(self, rows: list[Any]) -> None:
@@ -54,19 +61,16 @@ class Timeline:
 
     def close(self) -> None:
         """As `Output.close`."""
-        counts = [count_text(self._frames, "frame")]
-        counts += [
-            f"{count_text(count, 'message')} {'delivered' if by_server else 'produced'}"
-            for by_server, count in self._messages.items()
-            if count
-        ]
-        self._view.emit(self._view.closing(counts))
+        produced, delivered = self._messages[False], self._messages[True]
+        messages = [f"{count_text(produced, 'message')} produced, {delivered:,} delivered"] if produced or delivered else []
+        self._view.emit(self._view.closing([count_text(self._frames, "frame"), *messages]))
 
     def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
         """Append the lines of some frames to `lines`."""
         view = self._view
         look, marks = view.palette, view.symbols
         dim, reset, micro, answers = look.dim, look.reset, marks.micro, marks.answers
+        good, good_width = f"{look.good}{marks.good}{reset}", len(marks.good)
         clock, time_width, name_width, width = view.clock.text, view.clock.width, view.name_width, view.width
         several, dated = view.several_files, view.clock.of_day
 
@@ -81,6 +85,9 @@ class Timeline:
             name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
             if len(name) > name_width:
                 view.name_width = name_width = len(name)
+            shown = "" if time is None else clock(time)
+            if len(shown) > time_width:
+                view.clock.width = time_width = len(shown)
             words = escape(connection[2](row))
             if row.num_messages is not None:
                 messages[by_server] += row.num_messages
@@ -95,18 +102,22 @@ class Timeline:
             checksum = row.checksum
             if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
                 rest, rest_width = self._warnings(row, rest, rest_width)
+            elif checksum is not None:
+                rest = f"{rest}  {good}" if rest_width else good
+                rest_width += good_width + 2 * (rest_width > 0)
             if rest_width:
                 rest = f"  {rest}"
                 rest_width += 2
             if width is not None:
                 room = width - name_width - time_width - command_width - rest_width - connection[3]
                 if len(words) > room or not words.isascii():
-                    words = clip(words, max(room, 0), marks.ellipsis)
+                    words = clip_words(words, max(room, 0), marks.ellipsis)
                 if rest_width:
                     rest = " " * (room - cell_width(words)) + rest
-            shown = "" if time is None else clock(time)
             lines.append(f"{dim}{name:>{name_width}} {shown:>{time_width}}{reset} {connection[by_server]} {command} {words}{rest}")
-        self._frames += len(rows)
+        if rows:
+            self._frames += len(rows)
+            self._last = rows[-1]
 
     def _meet(self, name: str | None, lines: list[str]) -> Met:
         """A connection seen for the first time: its heading, and what its lines repeat."""
@@ -126,7 +137,7 @@ class Timeline:
         """A command as shown, padded, and the cells it takes."""
         look = self._view.palette
         text = "(no command)" if name is None else escape(name)
-        width = max(cell_width(text), COMMAND_WIDTH)
+        width = max(cell_width(text), self._command_width)
         padding = " " * (width - cell_width(text))
         shown = (f"{look.dim}{text}{look.reset}{padding}" if name is None else text + padding, width)
         if len(self._commands) < 4096:  # a hostile peer can make up commands without end
@@ -139,7 +150,7 @@ class Timeline:
         look = view.palette
         parts = [(rest, width)] if width else []
         status = row.status or "ok"
-        if status != "ok":
+        if status != "ok" and not any(status in code for code in row.findings or ()):
             parts.append((f"{look.bad if status == 'malformed' else look.warning}{escape(status)}{look.reset}", cell_width(escape(status))))
         verdict = None if row.checksum is None else row.checksum.status
         if verdict == "bad":
@@ -152,7 +163,7 @@ class Timeline:
         """Lines of the rarer kinds of row. Of connections and findings only those asked for, and what warns."""
         view = self._view
         if type(row) is FindingRow:
-            view.finding(row, lines, notes=self._show_notes)
+            view.finding(row, lines, notes=self._show_notes, last=self._last)
         elif type(row) is MessageRow:
             message_line(view, row, lines)
         elif type(row) is ExchangeRow:

@@ -15,8 +15,8 @@ from pulsarscope.render.escape import cell_width, escape
 from pulsarscope.render.hex import HexLines
 from pulsarscope.render.view import View, count_text
 
-LABEL_WIDTH = 26
-"""Column at which values begin, from the start of the label's own indent."""
+VALUE_COLUMN = 32
+"""Column at which values begin, whatever the depth of their label; a longer label pushes its value on."""
 
 SHOWN_BYTES = 64
 """Bytes of one value shown as hex; the length is always said."""
@@ -82,7 +82,7 @@ class Tree:
                 lines.append(f"  {title}{'' if value else f'  {dim}empty{reset}'}")
                 lines += [self._fit(line) for line in _branch(value, 2, explain, dim, reset)]
             else:
-                lines.append(self._fit(f"  {dim}{title:<{LABEL_WIDTH}}{reset}{value}"))
+                lines.append(self._fit(f"{_label(title, 1, dim, reset)}{value}"))
 
     def _sections(self, row: FrameRow) -> list[tuple[str, Any]]:
         """Titles with text, or with an object that becomes a branch; what is absent is left out."""
@@ -104,7 +104,7 @@ class Tree:
             sections.append(("answers", f"{view.reference(row.request)}{latency}"))
         for title in ("topic", "producer_name", "subscription"):
             value = getattr(row, title)
-            if value is not None:
+            if value is not None and value != (row.fields or {}).get(title):
                 sections.append((title.replace("_", " "), _text(value)))
         if row.fields is not None:
             sections.append(("command", row.fields))
@@ -156,7 +156,7 @@ def _branch(value: Mapping[str, Any], depth: int, explain: Explain, dim: str, re
 
 def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
     """The lines of one field: one, or a heading and what is below it."""
-    label = f"{'  ' * depth}{dim}{escape(name):<{LABEL_WIDTH}}{reset}"
+    label = _label(name, depth, dim, reset)
     words = explain(name, value)
     if words is not None:
         return [f"{label}{escape(words)}"]
@@ -168,17 +168,24 @@ def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: 
     shown = value[:SHOWN_ITEMS_MAX]
     more = [f"{'  ' * (depth + 1)}{dim}and {hidden:,} more{reset}"] if hidden > 0 else []
     if all(_is_pair(item) for item in shown):
-        pairs = [f"{'  ' * (depth + 1)}{dim}{escape(str(item['key'])):<{LABEL_WIDTH - 2}}{reset}{_text(item['value'])}" for item in shown]
+        pairs = [f"{_label(str(item['key']), depth + 1, dim, reset)}{_text(item['value'])}" for item in shown]
         return [f"{label}{len(value):,}", *pairs, *more]
     texts = [
         None if isinstance(item, (Mapping, list)) and explain(name, item) is None else explain(name, item) or _text(item) for item in shown
     ]
-    if not hidden > 0 and None not in texts and sum(map(len, filter(None, texts))) <= 2 * LABEL_WIDTH:
+    if not hidden > 0 and None not in texts and sum(map(len, filter(None, texts))) <= 2 * VALUE_COLUMN:
         return [f"{label}{len(value):,}  {', '.join(escape(text or '') for text in texts)}"]
     below = []
     for index, (item, text) in enumerate(zip(shown, texts, strict=True)):
         below += _leaf(f"[{index}]", item, depth + 1, explain, dim, reset) if text is None else [f"{'  ' * (depth + 1)}{escape(text)}"]
     return [f"{label}{len(value):,}", *below, *more]
+
+
+def _label(name: str, depth: int, dim: str, reset: str) -> str:
+    """The name of a field, indented, with the space up to its value."""
+    text = escape(name)
+    space = max(VALUE_COLUMN - 2 * depth - cell_width(text), 2)
+    return f"{'  ' * depth}{dim}{text}{reset}{' ' * space}"
 
 
 def _is_pair(item: Any) -> bool:

@@ -17,6 +17,9 @@ from pulsarscope.render.style import palette, symbols
 NAME_WIDTH = 6
 """First width of the column of frame names; a longer name widens it for the lines that follow."""
 
+HINTS_MAX = 1_000
+"""Different hints remembered; each code has few."""
+
 NARROWEST = 20
 """Cells kept for words however narrow the terminal: below this a line wraps rather than say nothing."""
 
@@ -37,6 +40,7 @@ class View:
         self.severity_of = {code: row.severity for codes in _code_tables(options.run) for code, row in codes.items()}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
+        self._hints: set[str] = set()
         self._sink = sink
 
     def emit(self, lines: list[str]) -> None:
@@ -108,6 +112,7 @@ class View:
         if row.time is not None:
             self.day_line(row.time, lines)
             time = self.clock.text(row.time)
+            self.clock.width = max(self.clock.width, len(time))
         number = 0 if row.connection is None else self.number(row.connection, lines)
         label = f"{number or '':>2} {mark}"
         color = look.connection(number) if number else ""
@@ -141,8 +146,11 @@ class View:
             taken += cell_width(text) + 1
         return " ".join(words), max(taken, 0)
 
-    def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False) -> None:
-        """The lines of a finding: what, and on a line of its own what to try. Notes only on request."""
+    def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False, last: Row | None = None) -> None:
+        """The lines of a finding: what, and on a line of its own what to try. Notes only on request.
+
+        Nobody needs the same advice twice, nor the place of a finding about the frame just above (`last`).
+        """
         severity = row.severity or WARNING
         if severity == NOTE and not notes:
             return
@@ -151,9 +159,11 @@ class View:
             self.number(row.connection, lines)
         indent = " " * (self.name_width + 1)
         head = f"{severity} {escape(row.code or '')}"
-        place = self._place(row)
-        text = place + escape(row.text or "")
-        hint = escape(row.hint or "")
+        above = last is not None and (last.file, last.packet, last.sub) == (row.file, row.packet, row.sub)
+        text = ("" if above else self._place(row)) + escape(row.text or "")
+        hint = "" if row.hint in self._hints else escape(row.hint or "")
+        if row.hint is not None and len(self._hints) < HINTS_MAX:
+            self._hints.add(row.hint)
         if self.width is None:
             lines.append(f"{indent}{look.severity(severity)}{head}{look.reset}  {text}")
             lines += [f"{indent}  {look.dim}{hint}{look.reset}"] if hint else []

@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable
 
-import msgspec
-
 from pulsarscope.limits import PENDING_REQUESTS_MAX
-
-
-class Request(msgspec.Struct, gc=False):
-    """A frame that asks, with what its exchange row will say."""
-
-    file: int
-    packet: int
-    sub: int
-    time: int
-    command: str
-    key: str
-    topic: str | None = None
-    producer_name: str | None = None
-    subscription: str | None = None
+from pulsarscope.wire.exchange import Request
 
 
 class Pairing:
@@ -69,10 +54,3 @@ class Pairing:
         self._waiting.clear()
         self._count = 0
         return left
-
-
-def elapsed(request_at: tuple[int, int], request_time: int, response_at: tuple[int, int], response_time: int) -> int | None:
-    """Nanoseconds from a request at (file, packet) to its response; None when the capture has them in the wrong order."""
-    if response_at < request_at or response_time < request_time:
-        return None
-    return response_time - request_time

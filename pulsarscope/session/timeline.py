@@ -10,6 +10,7 @@ import msgspec
 from pulsarscope.findings import Code, Finding
 from pulsarscope.flow import CLIENT, SERVER, source_port
 from pulsarscope.records import ConnectionRow, RawFrame, Row, finding_row
+from pulsarscope.session.pairing import Pairing
 from pulsarscope.wire.contract import Dissector, Frame, Session, SessionContext
 from pulsarscope.wire.conversation import Conversation
 from pulsarscope.wire.splitter import Keep
@@ -84,7 +85,7 @@ class Timeline:
             dissector = self._conversation.dissector
             if dissector is not None:
                 settings = self._settings
-                context = SessionContext(settings.source, self.connection.name, settings.kinds, settings.payload)
+                context = SessionContext(settings.source, self.connection.name, settings.kinds, Pairing(), settings.payload)
                 self._session = dissector.session(context)
                 self._assign_roles(dissector, frames)
         return frames
@@ -93,9 +94,7 @@ class Timeline:
         """Who is the client, when no SYN told: who sends what only a client sends, else by port."""
         connection = self.connection
         if connection.client is None:
-            senders = [
-                (frame.stream, sender) for frame in frames if (sender := dissector.sender(frame.command or "")) is not None
-            ]
+            senders = [(frame.stream, sender) for frame in frames if (sender := dissector.sender(frame.command or "")) is not None]
             client = self._client()
             if senders:
                 stream, sender = senders[0]
@@ -172,9 +171,7 @@ class Timeline:
     def _connection_row(self) -> ConnectionRow:
         connection = self.connection
         client = self._client()
-        row = ConnectionRow(
-            self._settings.source, connection.file, connection.packet, None, connection.start, connection.name
-        )
+        row = ConnectionRow(self._settings.source, connection.file, connection.packet, None, connection.start, connection.name)
         row.client, row.server = self.endpoints()
         row.start, row.end, row.packets = connection.start, connection.end, connection.packets
         row.client_bytes, row.client_frames, row.client_missing, row.client_skipped, row.client_tail = self._account(client)

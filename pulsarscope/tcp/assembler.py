@@ -21,10 +21,10 @@ from pulsarscope.limits import (
     OVERLAP_WINDOW_PACKETS,
 )
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
-from pulsarscope.tcp.oddities import Log, finding
+from pulsarscope.tcp.oddities import finding
 from pulsarscope.tcp.pieces import Piece
 from pulsarscope.tcp.sequence import SEQUENCE_MASK
-from pulsarscope.tcp.stream import RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
@@ -130,7 +130,7 @@ class Assembler:
         if connection.ended:
             stream.receive_late(segment)
         elif flags & RST:
-            self._reset(connection, index, segment)
+            self._reset(connection, index, segment, file)
         elif flags & SYN and not connection.shake_hands(index, segment):
             stream.ignored += 1
         else:
@@ -142,21 +142,20 @@ class Assembler:
                 if connection.streams[0].ended and connection.streams[1].ended:
                     self._close(connection, "fin")
 
-    def _reset(self, connection: Connection, index: int, segment: Segment) -> None:
+    def _reset(self, connection: Connection, index: int, segment: Segment, file: int) -> None:
         stream = connection.streams[index]
-        if not stream.believes_reset(segment[2]):
+        if not connection.believes_reset(index, segment):
             stream.ignored += 1
             return
+        packet, time, seq, ack, flags, window, payload, cut = segment
+        if payload or cut:
+            # It may say why (RFC 9293 section 3.5.3); what was on the wire is shown.
+            stream.receive((packet, time, seq, ack, flags & ACK, window or 1, payload, cut), file)
         if connection.closed_by is None:
             connection.closed_by = index
         waiting = sum(each.waiting.size for each in connection.streams if each.waiting is not None)
         text = f"{stream.source} reset the connection{f' while {waiting} bytes waited beyond a hole' if waiting else ''}."
-        self._log(connection).append(
-            (
-                connection.last_packet,
-                finding("connection-reset", text, {"direction": index, "waiting": waiting}, connection.last),
-            )
-        )
+        self._note(connection, "connection-reset", text, {"direction": index, "waiting": waiting})
         self._close(connection, "rst")
 
     def _close(self, connection: Connection, how: Literal["fin", "rst"]) -> None:
@@ -181,8 +180,7 @@ class Assembler:
         segments = first.segments + second.segments
         if copies and copies * 100 >= segments * DUPLICATE_SEGMENTS_PERCENT:
             text = f"{copies} of {segments} segments were captured twice."
-            note = finding("packet-duplicate", text, {"copies": copies, "segments": segments}, connection.last)
-            self._log(connection).append((connection.last_packet, note))
+            self._note(connection, "packet-duplicate", text, {"copies": copies, "segments": segments})
         connection.ended = connection.delicate = True
 
     def _finish(self, connection: Connection) -> None:
@@ -191,6 +189,10 @@ class Assembler:
             return
         (connection.events or self._touch(connection)).finished = True
         connection.finished = True
+        for stream in connection.streams:
+            if connection.closed == "rst" and stream.ignored_bytes:
+                text = f"{stream.ignored_bytes} bytes from {stream.source} came after the reset: no application read them."
+                self._note(connection, "connection-reset", text, {"direction": stream.index, "bytes": stream.ignored_bytes})
         self._open -= 1
         for stream in connection.streams:
             self._table.pop(stream.key, None)
@@ -204,8 +206,10 @@ class Assembler:
         self._touched.append(events)
         return events
 
-    def _log(self, connection: Connection) -> Log:
-        return (connection.events or self._touch(connection)).log
+    def _note(self, connection: Connection, code: str, text: str, evidence: dict[str, int]) -> None:
+        """A finding about the connection, at its last packet."""
+        events = connection.events or self._touch(connection)
+        events.log.append((connection.last_packet, finding(code, text, evidence, connection.last)))
 
     def _hand_on(self, file: int, last_packet: int) -> list[ConnectionEvents]:
         """End of a block: bounds of the whole process, findings in order, and no reference kept that is not needed."""
@@ -259,8 +263,7 @@ class Assembler:
         """Declare the holes of the connections that wait longest, until the rest is within the bound."""
         for connection in list(self._waiting):
             text = f"{self._held} bytes waited beyond holes in all connections: the holes of this one, the longest-waiting, are gaps."
-            note = finding("memory-cap", text, {"bytes": self._held, "freed": connection.held}, connection.last)
-            self._log(connection).append((connection.last_packet, note))
+            self._note(connection, "memory-cap", text, {"bytes": self._held, "freed": connection.held})
             for stream in connection.streams:
                 stream.flush(connection.last)
             self._account(connection)
@@ -275,8 +278,7 @@ class Assembler:
         for index, connection in enumerate(idle):
             if not index:
                 text = f"More than {OPEN_CONNECTIONS_MAX} connections are open: the {len(idle)} idle longest were given up."
-                note = finding("memory-cap", text, {"connections": len(idle)}, connection.last)
-                self._log(connection).append((connection.last_packet, note))
+                self._note(connection, "memory-cap", text, {"connections": len(idle)})
             self._end(connection)
             self._finish(connection)
 

@@ -83,7 +83,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
     def is_left_by(self, index: int, segment: Segment) -> bool:
         """Whether this packet on the same 4-tuple begins another connection: after an hour of silence, or by its SYN."""
-        _, time, seq, ack, flags, *_ = segment
+        _, time, seq, ack, flags, _, _, _ = segment
         if time - self.end > IDLE_CONNECTION_NANOSECONDS:
             return True
         if not flags & SYN or flags & RST:
@@ -100,6 +100,15 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             return False
         return self.ended or other.sequence != UNKNOWN or own_first != UNKNOWN
 
+    def believes_reset(self, index: int, segment: Segment) -> bool:
+        """Whether a RST is of this connection: near its sender's stream, or an answer to the other side's SYN (RFC 9293 section 3.5.3)."""
+        _, _, seq, ack, flags, _, _, _ = segment
+        own = self.streams[index]
+        other = self.streams[1 - index]
+        if own.sequence != UNKNOWN:
+            return own.is_near(seq)
+        return not (flags & ACK and other.handshake) or self._acknowledges(other, ack)
+
     @staticmethod
     def _acknowledges(stream: Stream, ack: int) -> bool:
         """Whether a SYN|ACK answers this stream's SYN, which may have carried data (RFC 7413)."""
@@ -108,7 +117,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
     def shake_hands(self, index: int, segment: Segment) -> bool:
         """Take the sequence numbers and roles of a SYN or SYN|ACK; false when it is not of this connection."""
-        _, _, seq, ack, flags, *_ = segment
+        _, _, seq, ack, flags, _, _, _ = segment
         own = self.streams[index]
         other = self.streams[1 - index]
         if flags & ACK and other.handshake and own.sequence == UNKNOWN and not self._acknowledges(other, ack):
@@ -116,7 +125,8 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         if own.sequence == UNKNOWN:
             own.sequence = (seq + 1) & SEQUENCE_MASK
         if own.first_sequence() != (seq + 1) & SEQUENCE_MASK:
-            return False  # a second answer to one SYN: the first one counts
+            own.second_answer = (seq + 1) & SEQUENCE_MASK
+            return False
         own.handshake = True
         if flags & ACK and other.sequence == UNKNOWN:
             # The SYN was lost: what it acknowledges is the client's first byte.
@@ -128,7 +138,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
 def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
     """A connection that begins with this packet, which is still to be received."""
-    packet, time, _, _, flags, *_ = segment
+    packet, time, _, _, flags, _, _, _ = segment
     handshake = bool(flags & SYN and not flags & RST)
     return Connection(
         key=key,

@@ -73,6 +73,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Segments that arrived beyond a hole."""
     ignored: int = 0
     """Segments with data after the end of the stream or of the connection, and resets that were not believed."""
+    ignored_bytes: int = 0
+    """Bytes of the segments after the end of the connection."""
     copies: int = 0
     """Segments captured twice."""
     snapped: int = 0
@@ -83,6 +85,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """A gap was declared."""
     handshake: bool = False
     """Its SYN was seen."""
+    second_answer: int = UNKNOWN
+    """First sequence number by another SYN|ACK to the same SYN, which the client may have taken instead."""
     shut: bool = False
     """The window that its sender announces is closed."""
     fin: int = UNKNOWN
@@ -171,7 +175,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             return
         if flags & SYN:
             seq = (seq + 1) & SEQUENCE_MASK
-        if self.sequence == UNKNOWN:
+        if self.sequence == UNKNOWN or (seq == self.second_answer and not self.length and self.waiting is None):
             self.sequence = seq
         distance = sequence_difference(self.sequence, seq)
         start = self.length + distance
@@ -205,6 +209,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self.retransmitted += 1
         elif size:
             self.ignored += 1
+            self.ignored_bytes += size
 
     def _keep_alive_offset(self) -> int:
         """The offset of the last byte seen, which keep-alives repeat (RFC 9293 section 3.8.4); a garbage byte there says nothing."""
@@ -316,10 +321,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         conflicts, copy_of = self.recent.compare(start, payload, self.length, where[0], where[1])
         self._say_overlap(conflicts, copy_of, where)
 
-    def believes_reset(self, seq: int) -> bool:
-        """Whether a reset with this sequence number lies near what was seen."""
-        if self.sequence == UNKNOWN:
-            return True
+    def is_near(self, seq: int) -> bool:
+        """Whether a sequence number lies near what was seen of the stream."""
         distance = sequence_difference(self.sequence, seq)
         ahead = max(self.waiting.end - self.length, 0) if self.waiting is not None else 0
         return -RESET_WINDOW_BYTES <= distance <= ahead + RESET_WINDOW_BYTES

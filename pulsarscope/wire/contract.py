@@ -14,6 +14,7 @@ import msgspec
 
 from pulsarscope.findings import Code
 from pulsarscope.records import Checksum, ConnectionRow, FrameRow
+from pulsarscope.wire.exchange import Pairing
 
 OK = "ok"
 MALFORMED = "malformed"
@@ -155,6 +156,7 @@ class SessionContext(msgspec.Struct):
     connection: str
     kinds: frozenset[str]
     """Row kinds that are wanted; a session may leave out the work for others."""
+    pairing: Pairing
+    """Where its requests wait for their responses."""
     payload: str | None
     """Form in which message rows give the payload: base64, hex, text; None for none."""
-

@@ -40,9 +40,7 @@ class Keep(NamedTuple):
 class StreamSplitter:
     """Cuts one stream; feed it runs and gaps in order, then finish it."""
 
-    def __init__(
-        self, dissector: Dissector, keep: Keep, *, stream: int = 0, synced: bool = False, at_start: bool = True
-    ) -> None:
+    def __init__(self, dissector: Dissector, keep: Keep, *, stream: int = 0, synced: bool = False, at_start: bool = True) -> None:
         self.dissector = dissector
         self._stream = stream
         self.frames = 0
@@ -207,7 +205,7 @@ class StreamSplitter:
             else:
                 last_packet = packet
                 sub = 1
-            if moment < floor:
+            if moment < floor:  # noqa: PLR1730 - a call of max costs more than the rest of the name
                 moment = floor
             payload_size = payload = None
             if payload_offset is not None:
@@ -481,4 +479,3 @@ class StreamSplitter:
                 self._data[max(start, 0) : start + size] if self._keep.raw and start >= 0 else None,
             )
         )
-

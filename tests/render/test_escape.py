@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.render.escape import cell_width, clip, escape
+from pulsarscope.render.escape import cell_width, clip, clip_words, escape
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,12 @@ def test_wide_characters_count_two_cells() -> None:
     assert clip("日本語", 6) == "日本語"
     assert clip("日本語", 5) == "日本…"
     assert clip("日本語", 4) == "日…"
+
+
+def test_whole_words_are_lost_rather_than_parts() -> None:
+    assert clip_words("orders  seq 7  1,234 B  producer 0", 28) == "orders  seq 7  1,234 B …"
+    assert clip_words("orders  " + "x" * 40, 28) == "orders  " + "x" * 19 + "…"
+    assert clip_words("orders  seq 7", 28) == "orders  seq 7"
 
 
 def test_an_ascii_ellipsis_takes_its_own_width() -> None:

@@ -11,7 +11,14 @@ from tests.render import rows
 from tests.render.rows import text_of
 
 DATA = bytes(range(8)) + b"command!" + b"payload " * 100
-RANGES = [(0, 4, "totalSize", 0), (4, 8, "commandSize", 0), (8, 16, "command", 0), (8, 10, "type", 1), (10, 16, "send", 1), (16, 816, "payload", 0)]
+RANGES = [
+    (0, 4, "totalSize", 0),
+    (4, 8, "commandSize", 0),
+    (8, 16, "command", 0),
+    (8, 10, "type", 1),
+    (10, 16, "send", 1),
+    (16, 816, "payload", 0),
+]
 
 
 def lines(**values: Any) -> list[str]:
@@ -21,8 +28,9 @@ def lines(**values: Any) -> list[str]:
 def test_each_range_begins_a_line_with_its_name() -> None:
     shown = lines()
     assert shown[0] == "    0000  00 01 02 03                                       ....              totalSize"
-    assert shown[2] == "          command  8 bytes"
+    assert shown[2].strip() == "command  8 bytes"
     assert shown[3].endswith("co                  type")
+    assert shown[2].index("command") + 2 == shown[3].index("type")
     assert shown[5] == "    0010  70 61 79 6c 6f 61 64 20  70 61 79 6c 6f 61 64 20  payload payload   payload"
 
 

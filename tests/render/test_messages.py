@@ -15,9 +15,9 @@ def messages(some: list[Any], **values: Any) -> list[str]:
 def test_a_delivery_is_a_line_with_all_that_matters() -> None:
     lines = messages([rows.message()])
     assert lines[1:] == [
-        "   9.1   0.000000  1 ← deliver orders  sub billing  26:14:3  key k1  seq 7  1,234 B  LZ4  redelivery 2  {a=1}",
+        "   9.1  0.000000  1 ← deliver orders  26:14:3  key k1  seq 7  1,234 B  sub billing  LZ4  redelivery 2  {a=1}",
         "",
-        "0 messages produced · 1 message delivered · 1 connection · no findings",
+        "0 messages produced, 1 delivered · 1 connection · no findings",
     ]
 
 
@@ -37,7 +37,7 @@ def test_what_is_odd_about_a_message_is_said() -> None:
 def test_a_payload_is_shown_when_it_was_asked_for_and_clipped_on_a_terminal() -> None:
     shown = rows.message(payload="hello\x1b[31m" * 400)
     assert "hello\\x1b[31m" in messages([shown])[1]
-    assert cell_width(messages([shown], width=100)[1]) == 100
+    assert 85 <= cell_width(messages([shown], width=100)[1]) <= 100
 
 
 def test_more_properties_than_anyone_reads_are_counted() -> None:

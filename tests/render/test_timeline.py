@@ -24,10 +24,10 @@ def test_a_frame_is_a_line_with_name_time_connection_direction_command_and_words
     lines = timeline([rows.send(), rows.receipt()])
     assert lines == [
         "connection 1  10.0.0.1:50886 → 10.0.0.2:6650  from packet 1",
-        "   4.1   0.000000  1 → SEND             orders  seq 7  1,234 B  producer 0",
-        "   6.1   0.002000  1 ← SEND_RECEIPT     orders  seq 7  id 26:14  producer 0  ↩ 4.1 1.32 ms",
+        "   4.1  0.000000  1 → SEND             orders  seq 7  1,234 B  producer 0  ✓",
+        "   6.1  0.002000  1 ← SEND_RECEIPT     orders  id 26:14  seq 7  producer 0  ↩ 4.1 1.32 ms",
         "",
-        "2 frames · 1 message produced · 1 connection · no findings",
+        "2 frames · 1 message produced, 0 delivered · 1 connection · no findings",
     ]
 
 
@@ -51,7 +51,12 @@ def test_without_a_terminal_nothing_is_clipped() -> None:
 
 @pytest.mark.parametrize("width", [1, 40, 80, 160])
 def test_lines_fit_the_terminal(width: int) -> None:
-    some = [rows.send(topic="日本語" * 30), rows.receipt(), rows.frame(9, "PING", direction="server"), rows.frame(10, None, status="skipped")]
+    some = [
+        rows.send(topic="日本語" * 30),
+        rows.receipt(),
+        rows.frame(9, "PING", direction="server"),
+        rows.frame(10, None, status="skipped"),
+    ]
     for line in timeline(some, width=width, color=True)[:-1]:
         plain = OWN_COLORS.sub("", line)
         assert cell_width(plain) <= max(width, 70)
@@ -77,6 +82,22 @@ def test_warnings_stand_where_they_occur_and_notes_are_only_counted() -> None:
 def test_a_run_without_colour_writes_no_escape() -> None:
     everything = [rows.send(), rows.finding(), rows.message(), rows.exchange(), rows.connection()]
     assert "\x1b" not in "\n".join(timeline(everything, kinds=("frame", "message", "exchange", "connection", "finding")))
+
+
+def test_a_finding_below_its_frame_says_no_place_and_its_hint_once() -> None:
+    lines = timeline([rows.send(), rows.finding(), rows.send(5), rows.finding(packet=5)], quiet=True)
+    assert [line.split()[0] for line in lines] == ["4.1", "error", "Look", "5.1", "error"]
+    assert not any(" at " in line for line in lines if "error" in line)
+
+
+def test_a_status_that_a_finding_repeats_is_left_out() -> None:
+    cut = rows.frame(5, "PING", status="truncated", findings=["frame-truncated"])
+    assert timeline([cut])[1].endswith("PING               frame-truncated")
+
+
+def test_a_long_running_capture_widens_its_columns() -> None:
+    lines = timeline([rows.send(), rows.send(4_000_000, time=rows.START + 10**15)], quiet=True)
+    assert lines[1].startswith("4000000.1 999999.99")
 
 
 def test_all_kinds_have_lines() -> None:

@@ -6,7 +6,7 @@ from tests.render.rows import Memory, Run
 
 
 def view(**values: object) -> View:
-    return View(Memory(), rows.options(**values))  # type: ignore[arg-type]
+    return View(Memory(), rows.options(**values))
 
 
 def test_names_leave_out_the_file_when_there_is_one() -> None:

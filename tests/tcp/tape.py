@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.capture.block import Block, Segment
+from pulsarscope.capture import Block, Segment
 from pulsarscope.flow import reverse_key
 from pulsarscope.tcp import Assembler, Connection, ConnectionEvents, Run
 

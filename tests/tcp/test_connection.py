@@ -76,9 +76,21 @@ def reset_out_of_window(tape: Tape) -> None:
     tape.send(CLIENT, 0, b"ask")
 
 
+def reset_with_words(tape: Tape) -> None:
+    tape.open()
+    tape.send(SERVER, 0, b"go away", RST | ACK, window=0)
+
+
+def reset_that_answers_no_syn(tape: Tape) -> None:
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(SERVER, -1, flags=RST | ACK, ack=999)
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(CLIENT, 0, b"ask")
+
+
 def refused(tape: Tape) -> None:
     tape.send(CLIENT, -1, flags=SYN)
-    tape.send(SERVER, -5_000, flags=RST | ACK)
+    tape.send(SERVER, -5_000, flags=RST | ACK, ack=1_000)
 
 
 def syn_repeated(tape: Tape) -> None:
@@ -129,6 +141,14 @@ def second_answer_to_one_syn(tape: Tape) -> None:
     tape.send(SERVER, 0, b"answer")
 
 
+def second_answer_is_taken(tape: Tape) -> None:
+    tape.open()
+    tape.send(SERVER, 70_000_000, flags=SYN | ACK, ack=1_000)
+    tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000)
+    tape.send(SERVER, 70_000_001, b"ans")
+    tape.send(SERVER, 70_000_004, b"wer")
+
+
 def answer_to_another_syn(tape: Tape) -> None:
     tape.send(CLIENT, -1, flags=SYN)
     tape.send(SERVER, 70_000, flags=SYN | ACK, ack=9_000_000)
@@ -171,10 +191,16 @@ def port_reused_midstream(tape: Tape) -> None:
     tape.send(CLIENT, 0, b"new")
 
 
+def port_reused_from_the_other_side(tape: Tape) -> None:
+    tape.send(CLIENT, -1, flags=SYN)
+    tape.send(CLIENT, 0, flags=RST)
+    tape.send(SERVER, -1, flags=SYN)
+
+
 def syn_repeated_after_the_end(tape: Tape) -> None:
     refused(tape)
     tape.send(CLIENT, -1, flags=SYN)
-    tape.send(SERVER, -5_000, flags=RST | ACK)
+    tape.send(SERVER, -5_000, flags=RST | ACK, ack=1_000)
 
 
 def midstream(tape: Tape) -> None:
@@ -214,6 +240,8 @@ CASES = [
     Case("reset by the server", reset_by_server, [(6, "syn", "rst", 1, 0, b"ask", b"")]),
     Case("reset after a FIN", reset_after_fin, [(5, "syn", "rst", 0, 0, b"ask", b"")]),
     Case("reset out of window", reset_out_of_window, [(6, "syn", "open", None, 0, b"ask", b"")]),
+    Case("reset with words", reset_with_words, [(4, "syn", "rst", 1, 0, b"", b"go away")]),
+    Case("reset that answers no SYN", reset_that_answers_no_syn, [(4, "syn", "open", None, 0, b"ask", b"")]),
     Case("refused", refused, [(2, "syn", "rst", 1, 0, b"", b"")]),
     Case("SYN repeated", syn_repeated, [(6, "syn", "open", None, 0, b"ask", b"")]),
     Case("SYN lost", syn_lost, [(3, "syn", "open", None, 1, b"", b"ask")]),
@@ -222,6 +250,7 @@ CASES = [
     Case("answer after data", answer_after_data, [(3, "midstream", "open", None, 0, b"ask", b"answer")]),
     Case("opened from both sides", opened_from_both_sides, [(6, "syn", "open", None, 0, b"ask", b"answer")]),
     Case("second answer to one SYN", second_answer_to_one_syn, [(5, "syn", "open", None, 0, b"", b"answer")]),
+    Case("second answer is taken", second_answer_is_taken, [(7, "syn", "open", None, 0, b"", b"answer")]),
     Case("answer to another SYN", answer_to_another_syn, [(4, "syn", "open", None, 0, b"", b"answer")]),
     Case(
         "port reused after FIN",
@@ -247,6 +276,11 @@ CASES = [
         "port reused, first one midstream",
         port_reused_midstream,
         [(1, "midstream", "open", None, None, b"old", b""), (2, "syn", "open", None, 0, b"new", b"")],
+    ),
+    Case(
+        "port reused from the other side",
+        port_reused_from_the_other_side,
+        [(2, "syn", "rst", 0, 0, b"", b""), (1, "syn", "open", None, 0, b"", b"")],
     ),
     Case("SYN repeated after the end", syn_repeated_after_the_end, [(4, "syn", "rst", 1, 0, b"", b"")]),
     Case("midstream", midstream, [(3, "midstream", "open", None, None, b"mid", b"dle")]),
@@ -303,7 +337,7 @@ def test_a_later_layer_may_tell_the_client() -> None:
     connection = tape.one().connection
     assert connection.server is None
     connection.set_client(1)
-    assert (connection.client, connection.server) == (1, 0)
+    assert connection.server == 0
 
 
 def test_midstream_is_said_once_and_only_of_connections_with_bytes() -> None:
@@ -336,6 +370,13 @@ def test_late_data_is_counted() -> None:
     stray_packets_after_the_end(tape)
     first, second = tape.one().connection.streams
     assert (first.retransmitted, first.ignored, second.retransmitted, second.ignored) == (0, 1, 1, 0)
+
+
+def test_bytes_after_a_reset_are_said() -> None:
+    tape = Tape()
+    reset_by_server(tape)
+    said = [finding.evidence for finding in tape.one().findings]
+    assert said == [{"direction": 1, "waiting": 0}, {"direction": 0, "bytes": 4}]
 
 
 def test_unbelieved_resets_are_counted() -> None:

@@ -202,6 +202,20 @@ def test_delivered_bytes_are_compared_for_some_packets(monkeypatch: pytest.Monke
     assert (CONFLICT in tape.one().codes()) is told
 
 
+@pytest.mark.parametrize(("between", "told"), [(9, True), (10, False)])
+def test_delivered_bytes_are_compared_for_some_packets_of_the_same_stream(
+    monkeypatch: pytest.MonkeyPatch, between: int, told: bool
+) -> None:
+    for module in ("assembler", "recent", "stream"):
+        monkeypatch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 10)
+    tape = opened()
+    tape.send(CLIENT, 0, b"GOOD")
+    for offset in range(between):
+        tape.send(CLIENT, 4 + offset, b"x")
+    tape.send(CLIENT, 0, b"EVIL")
+    assert (CONFLICT in tape.one().codes()) is told
+
+
 def test_delivered_bytes_are_not_compared_across_files() -> None:
     tape = opened()
     tape.send(CLIENT, 0, b"GOOD")

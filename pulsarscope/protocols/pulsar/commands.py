@@ -70,7 +70,7 @@ def _tag(number: int) -> bytes:
 def _sender(name: str) -> str | None:
     if name in _BOTH_WAYS:
         return None
-    return SERVER if name in _FROM_SERVER or name.endswith("_RESPONSE") and name != "AUTH_RESPONSE" else CLIENT
+    return SERVER if name in _FROM_SERVER or (name.endswith("_RESPONSE") and name != "AUTH_RESPONSE") else CLIENT
 
 
 def command_table(plans: Plans) -> dict[int, Command]:

@@ -38,7 +38,7 @@ def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
     try:
         opened = opener(data, bound)
     except _library_errors() as error:
-        return _failed(f"{codec}: {error or type(error).__name__}")
+        return _failed(f"{codec}: {str(error) or type(error).__name__}")
     if opened.data is not None and len(opened.data) > bound:
         return Opened(None, ("decompress-bomb", f"{codec} gives more than {bound} bytes"))
     if opened.data is not None and uncompressed_size and len(opened.data) != uncompressed_size:

@@ -138,10 +138,8 @@ class EntryOpener:
         if self._form is not None:
             row.payload = _text(payload, self._form)
 
-    def _open_batch(
-        self, base: MessageRow, metadata: dict[str, Any], data: bytes, rows: list[MessageRow], notes: list[Note]
-    ) -> None:
-        """n × [size u32, SingleMessageMetadata, payload]; n is the metadata's word, the bytes are believed."""
+    def _open_batch(self, base: MessageRow, metadata: dict[str, Any], data: bytes, rows: list[MessageRow], notes: list[Note]) -> None:
+        """Messages as [size u32, SingleMessageMetadata, payload]; n is the metadata's word, the bytes are believed."""
         claimed = metadata["num_messages_in_batch"]
         position, end, index = 0, len(data), 0
         first = len(rows)
@@ -200,9 +198,7 @@ class EntryOpener:
         self._finish(row, payload)
         return row
 
-    def _join(
-        self, metadata: dict[str, Any], payload: bytes, owner: str, base: MessageRow, notes: list[Note]
-    ) -> bytes | None:
+    def _join(self, metadata: dict[str, Any], payload: bytes, owner: str, base: MessageRow, notes: list[Note]) -> bytes | None:
         """The whole payload at the last chunk; before that None. `base.status` "incomplete" when it will never be whole."""
         number, count = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"]
         base.chunks = count

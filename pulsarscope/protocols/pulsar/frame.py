@@ -136,9 +136,7 @@ class FrameDecoder:
         offset = None if payload_at < 0 else payload_at - start
         return name, fields, entry, checksum, metadata, offset, TRUNCATED, notes or None
 
-    def _command(
-        self, data: bytes, position: int, end: int, notes: list[Note]
-    ) -> tuple[str | None, dict[str, Any] | None, bool]:
+    def _command(self, data: bytes, position: int, end: int, notes: list[Note]) -> tuple[str | None, dict[str, Any] | None, bool]:
         """(name or None, fields or None, whether metadata and payload follow) of any BaseCommand."""
         base = walk(data, position, end, self.base_plan, notes)
         number = base.pop("type", None)

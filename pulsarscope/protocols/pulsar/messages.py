@@ -97,9 +97,9 @@ class Plans:
         if not self._show_secrets and field.name in SECRET_FIELDS:
             kind = SECRET_STRING if kind == STRING else SECRET_BYTES
         extra: Any = None
-        if kind == MESSAGE:
+        if field.message_type is not None:
             extra = self.of(field.message_type)
-        elif kind == ENUM:
+        elif field.enum_type is not None:
             extra = _enum_names(field.enum_type)
         row = Field(field.name, kind, field.is_repeated, extra)
         wire = _VARINT_WIRE if kind <= ENUM else _FIXED64_WIRE if kind == DOUBLE else _LENGTH_WIRE
@@ -145,6 +145,7 @@ def walk(
     """
     out: dict[str, Any] = {} if begun is None else begun
     rows = plan.rows
+    value: Any
     try:
         while position < end:
             tag = data[position]
@@ -226,8 +227,8 @@ def walk(
         message = f"{plan.name} is cut off within a field"
         raise WireError(message)
     for name in plan.required:
-        if name not in out:
-            notes.append(("required-field-missing", f"{plan.name}.{name}"))
+        if name not in out:  # a loop: a comprehension costs as much as the rest of a small message
+            notes.append(("required-field-missing", f"{plan.name}.{name}"))  # noqa: PERF401
     return out
 
 
@@ -242,9 +243,7 @@ def _invalid_text(raw: bytes, message: str, field: str, notes: list[Note]) -> st
     return raw.decode(errors="backslashreplace")
 
 
-def _unusual(
-    data: bytes, position: int, end: int, tag: int, plan: Plan, out: dict[str, Any], notes: list[Note], depth: int
-) -> int:
+def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: dict[str, Any], notes: list[Note], depth: int) -> int:
     """An unknown field, or a known repeated number in packed form; returns the position after it."""
     number, wire = tag >> 3, tag & 7
     if number == 0:
@@ -282,6 +281,7 @@ def _unusual(
 
 
 def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: dict[str, Any], notes: list[Note]) -> int:
+    value: Any
     length, position = varint(data, position)
     stop = position + length
     if stop > end:

@@ -15,7 +15,7 @@ from pulsarscope.protocols.pulsar.messages import (
 Range = tuple[int, int, str, int]
 """(start, end, name, depth) in bytes from the start of the frame."""
 
-SECRET_SUFFIX = " (secret)"
+SECRET_SUFFIX = " (secret)"  # noqa: S105 - a mark, not a secret
 """Ends the name of a range whose bytes must not be shown."""
 
 
@@ -99,4 +99,3 @@ def _walk(data: bytes, position: int, end: int, plan: Plan, depth: int, out: lis
         except (IndexError, WireError):
             return
         out.append((start, min(position, end), name, depth))
-

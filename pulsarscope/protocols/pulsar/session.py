@@ -26,8 +26,8 @@ from pulsarscope.protocols.pulsar.exchanges import (
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.messages import Note, Plan
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
-from pulsarscope.session.pairing import Pairing, Request, elapsed
 from pulsarscope.wire.contract import Frame, SessionContext
+from pulsarscope.wire.exchange import Request, elapsed
 
 _CODES = {**CODES, **CAPTURE_CODES}
 
@@ -79,7 +79,7 @@ class PulsarSession:
         self._opener = EntryOpener(context.source, context.connection, single_plan, context.payload)
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
-        self._pairing = Pairing()
+        self._pairing = context.pairing
         self._early: dict[Hashable, Frame] = {}  # responses that no request has been seen for, yet
         self._waiting_rows = 0
         self._waiting_row_bytes = 0
@@ -239,16 +239,15 @@ class PulsarSession:
 
     # ---- SEND and its receipt: first in, first out for each producer, checked by sequence id
 
-    def _producer(self, fields: dict[str, Any]) -> Producer:
-        number = fields.get("producer_id", -1)
-        producer = self._producers.get(number)
-        if producer is None:
-            producer = Producer()
-            _put(self._producers, number, producer)
+    def _producer(self, number: int) -> Producer:
+        """A producer whose PRODUCER is not in the capture."""
+        producer = Producer()
+        _put(self._producers, number, producer)
         return producer
 
     def _send(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> Names:
-        producer = self._producers.get(fields.get("producer_id", -1)) or self._producer(fields)
+        producer_id = fields.get("producer_id", -1)
+        producer = self._producers.get(producer_id) or self._producer(producer_id)
         metadata = frame.metadata
         name = producer.name
         num_messages = None
@@ -261,9 +260,9 @@ class PulsarSession:
             rows = self._open_send(frame, fields, producer)
         sent = Sent(frame.file, frame.packet, frame.sub, frame.time, sequence_id, rows)
         if self._early:
-            early = self._early.pop(("SEND", fields.get("producer_id"), sequence_id), None)
+            early = self._early.pop(("SEND", producer_id, sequence_id), None)
             if early is not None:
-                self._settle(fields.get("producer_id", -1), producer, sent, early, out)
+                self._settle(producer_id, producer, sent, early, out)
                 return producer.topic, name, None, None, None, num_messages
         producer.waiting.append(sent)
         self._waiting_sends += 1
@@ -272,11 +271,12 @@ class PulsarSession:
         return producer.topic, name, None, None, None, num_messages
 
     def _receipt(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> Names:
-        producer = self._producers.get(fields.get("producer_id", -1)) or self._producer(fields)
+        producer_id = fields.get("producer_id", -1)
+        producer = self._producers.get(producer_id) or self._producer(producer_id)
         sequence_id = fields.get("sequence_id", -1)
         waiting = producer.waiting
         request = latency = None
-        if waiting and (waiting[0].sequence_id == sequence_id or self._align(producer, sequence_id, fields, out)):
+        if waiting and (waiting[0].sequence_id == sequence_id or self._align(producer_id, producer, sequence_id, out)):
             sent = waiting.popleft()
             self._waiting_sends -= 1
             request = f"{sent.file}:{sent.packet}.{sent.sub}"
@@ -285,14 +285,14 @@ class PulsarSession:
             else:
                 latency = self._latency(sent, frame, out)
             if self._want_exchanges:
-                self._exchange(self._sent_request(fields.get("producer_id", -1), producer, sent), frame, latency, out)
+                self._exchange(self._sent_request(producer_id, producer, sent), frame, latency, out)
             if sent.rows:
                 self._give_rows(sent, fields.get("message_id"), out)
         else:
-            self._remember(("SEND", fields.get("producer_id"), sequence_id), frame, out)
+            self._remember(("SEND", producer_id, sequence_id), frame, out)
         return producer.topic, producer.name, None, request, latency, None
 
-    def _align(self, producer: Producer, sequence_id: int, fields: dict[str, Any], out: list[Row]) -> bool:
+    def _align(self, producer_id: int, producer: Producer, sequence_id: int, out: list[Row]) -> bool:
         """The oldest SEND is not the one received: give up those before the right one. False when there is none."""
         index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
         if index < 0:
@@ -300,7 +300,7 @@ class PulsarSession:
         for _ in range(index):
             sent = producer.waiting.popleft()
             self._waiting_sends -= 1
-            self._exchange(self._sent_request(fields.get("producer_id", -1), producer, sent), None, None, out)
+            self._exchange(self._sent_request(producer_id, producer, sent), None, None, out)
             self._give_rows(sent, None, out)
         return True
 
@@ -402,7 +402,7 @@ class PulsarSession:
         if command in IN_ORDER:
             if command == "CONNECT":
                 self._connect = fields
-            self._ask((command, direction), frame, command, (topic, name, subscription), out)
+            self._ask((command, direction), frame, None, (topic, name, subscription), out)
             return topic, name, subscription, None, None, None
         request = self._answered(command, fields, direction)
         if request is None:
@@ -461,15 +461,13 @@ class PulsarSession:
         self,
         key: Hashable,
         frame: Frame,
-        text: str,
+        text: str | None,
         names: tuple[str | None, str | None, str | None],
         out: list[Row],
     ) -> None:
         topic, name, subscription = names
         command = frame.command or ""
-        request = Request(
-            frame.file, frame.packet, frame.sub, frame.time, command, text, topic, name, subscription
-        )
+        request = Request(frame.file, frame.packet, frame.sub, frame.time, command, text, topic, name, subscription)
         if self._early and command in ANSWERED_BY:
             for response in (ANSWERED_BY[command], "ERROR"):
                 early = self._early.pop(("id", response, (frame.fields or {}).get("request_id")), None)

@@ -153,6 +153,12 @@ def _count(field: str, template: str) -> Word:
     return word
 
 
+def _nonzero(field: str, template: str) -> Word:
+    """A value in a template, unless it is the 0 that clients fill in without meaning it."""
+    word = _value(field, template)
+    return lambda row, fields: "" if fields.get(field) == 0 else word(row, fields)
+
+
 def _flag(field: str, text: str, unless: str = "") -> Word:
     """A text when a boolean field is true, another when it is false."""
     return lambda _row, fields: text if (value := fields.get(field)) is True else unless if value is False else ""
@@ -294,6 +300,11 @@ def _data_size(data: Any) -> str:
     return f"{len(data):,} B" if isinstance(data, (bytes, bytearray)) else _text(data)
 
 
+def _partitions(_row: FrameRow, fields: Fields) -> str:
+    count = fields.get("partitions")
+    return "" if count is None else "not partitioned" if count == 0 else f"{_number(count)} partitions"
+
+
 def _lookup_result(_row: FrameRow, fields: Fields) -> str:
     result = fields.get("response")
     return "" if result is None else _text(result)
@@ -372,7 +383,7 @@ def _send_receipt(row: FrameRow, fields: Fields) -> str:
         received = f"dropped as a duplicate{GAP}" if text == "earliest" else f"id {text}{GAP}"
     return (
         f"{'' if row.topic is None else short_topic(row.topic) + GAP}"
-        f"seq {sequence if type(sequence) is int else _plain(sequence)}{GAP}{received}"
+        f"{received}seq {sequence if type(sequence) is int else _plain(sequence)}{GAP}"
         f"producer {producer if type(producer) is int else _plain(producer)}"
     )
 
@@ -381,9 +392,8 @@ def _message(row: FrameRow, fields: Fields) -> str:
     subscription, redeliveries, consumer = row.subscription, fields.get("redelivery_count"), fields.get("consumer_id")
     return (
         f"{'' if row.topic is None else short_topic(row.topic) + GAP}id {message_id(fields.get('message_id'))}{GAP}"
-        f"{'' if subscription is None else f'sub {_text(subscription)}{GAP}'}{_payload(row, fields)}"
-        f"{f'redelivery {_text(redeliveries)}{GAP}' if redeliveries else ''}"
-        f"{f'partly acknowledged{GAP}' if fields.get('ack_set') else ''}"
+        f"{_payload(row, fields)}{f'redelivery {_text(redeliveries)}{GAP}' if redeliveries else ''}"
+        f"{f'partly acknowledged{GAP}' if fields.get('ack_set') else ''}{'' if subscription is None else f'sub {_text(subscription)}{GAP}'}"
         f"consumer {consumer if type(consumer) is int else _plain(consumer)}"
     )
 
@@ -521,10 +531,10 @@ COMMANDS: dict[str, tuple[Word, ...]] = {
         _flag("read_compacted", "compacted"),
         _flag("replicate_subscription_state", "replicated"),
         _schema,
-        _value("priority_level", "priority {}"),
+        _nonzero("priority_level", "priority {}"),
         _consumer,
         _value("consumer_name", "name {}"),
-        _value("consumer_epoch", "epoch {}"),
+        _nonzero("consumer_epoch", "epoch {}"),
         _pairs("metadata", "metadata"),
         _pairs("subscription_properties", "properties"),
         _request,
@@ -538,7 +548,7 @@ COMMANDS: dict[str, tuple[Word, ...]] = {
         _flag("txn_enabled", "transactions"),
         _schema,
         _value("initial_subscription_name", "initial sub {}"),
-        _value("epoch", "epoch {}"),
+        _nonzero("epoch", "epoch {}"),
         _value("topic_epoch", "topic epoch {}"),
         _pairs("metadata", "metadata"),
         _request,
@@ -565,14 +575,14 @@ COMMANDS: dict[str, tuple[Word, ...]] = {
     ),
     "PING": (),
     "PONG": (),
-    "REDELIVER_UNACKNOWLEDGED_MESSAGES": (_topic, _redelivered, _subscription, _consumer, _value("consumer_epoch", "epoch {}")),
+    "REDELIVER_UNACKNOWLEDGED_MESSAGES": (_topic, _redelivered, _subscription, _consumer, _nonzero("consumer_epoch", "epoch {}")),
     "PARTITIONED_METADATA": (
         _topic,
         _flag("metadata_auto_creation_enabled", "", "without creating it"),
         _value("original_principal", "for {}"),
         _request,
     ),
-    "PARTITIONED_METADATA_RESPONSE": (_count("partitions", "{} partitions"), _error(), _request),
+    "PARTITIONED_METADATA_RESPONSE": (_partitions, _error(), _request),
     "LOOKUP": (
         _topic,
         _flag("authoritative", "authoritative"),

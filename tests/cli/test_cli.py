@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsarscope import cli
+
+COMMAND = [sys.executable, "-m", "pulsarscope"]
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of the command line, run in this process."""
+    monkeypatch.setattr(sys, "argv", ["pulsarscope", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    code = ended.value.code
+    assert isinstance(code, int) or code is None
+    return code or 0
+
+
+def execute(*arguments: str, **values: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, check=False, **values)
+
+
+def test_no_arguments_show_the_help_on_standard_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "decode" in captured.err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["decode", "--help"], ["messages", "-h"]])
+def test_help_is_on_standard_output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert run(monkeypatch, *arguments) == 0
+    assert capsys.readouterr().out.startswith("Usage: pulsarscope")
+
+
+def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out.startswith("pulsarscope 0.")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["decode"], ["nonsense"], ["decode", "x", "--format", "xml"], ["decode", "x", "--limit", "0"], ["--nonsense"]]
+)
+def test_wrong_usage_is_two(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert run(monkeypatch, *arguments) == 2
+    assert capsys.readouterr().err
+
+
+def test_a_usage_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "decode", "x", "--records", "frames") == 2
+    assert capsys.readouterr().err == 'pulsarscope: no records are named "frames"; did you mean frame?\n'
+
+
+def test_a_missing_file_is_one_line_and_three(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "decode", "no-such-file.pcap") == 3
+    err = capsys.readouterr().err
+    assert "no-such-file.pcap" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_each_output_of_decode_works_on_a_real_capture(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes], captures: Path
+) -> None:
+    path = str(captures / "quickstart.pcapng")
+    for options, start in (
+        ([], b"connection 1"),
+        (["-V"], b"connection 1"),
+        (["-x"], b"connection 1"),
+        (["--columns", "packet,command"], b"packet"),
+    ):
+        assert run(monkeypatch, "decode", path, *options) == 0
+        assert capsysbinary.readouterr().out.startswith(start)
+    assert run(monkeypatch, "decode", path, "--format", "ndjson") == 0
+    lines = capsysbinary.readouterr().out.splitlines()
+    assert run(monkeypatch, "decode", path, "--format", "json") == 0
+    assert json.loads(capsysbinary.readouterr().out) == [json.loads(line) for line in lines]
+    assert run(monkeypatch, "decode", path, "--format", "csv") == 0
+    assert len(capsysbinary.readouterr().out.split(b"\r\n")) == len(lines) + 2
+
+
+def test_messages_give_their_payload_on_request(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes], captures: Path
+) -> None:
+    assert run(monkeypatch, "messages", str(captures / "quickstart.pcapng"), "--payload", "hex", "--format", "ndjson") == 0
+    records = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+    assert {record["record"] for record in records} == {"message"}
+    assert all(len(record["payload"]) == 2 * record["payload_size"] for record in records)
+
+
+@pytest.mark.parametrize("output_format", ["text", "ndjson"])
+def test_a_closed_pipe_ends_quietly(captures: Path, output_format: str) -> None:
+    options = [] if output_format == "text" else ["--format", output_format]
+    with subprocess.Popen(
+        [*COMMAND, "decode", str(captures / "quickstart.pcapng"), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+def test_a_full_standard_output_is_five_and_one_line(captures: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [*COMMAND, "decode", str(captures / "quickstart.pcapng")], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert result.returncode == 5
+    assert result.stderr == b"pulsarscope: cannot write standard output: No space left on device\n"
+
+
+def test_text_goes_to_a_stream_of_any_encoding(captures: Path) -> None:
+    path = str(captures / "quickstart.pcapng")
+    result = execute("decode", path, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert result.returncode == 0
+    assert b" 1 -> CONNECT " in result.stdout
+    forced = execute("decode", path, env=os.environ | {"FORCE_COLOR": "1"})
+    assert b"\x1b[" in forced.stdout
+
+
+def test_an_interrupted_command_is_five(captures: Path) -> None:
+    """The capture comes through a pipe that stays open, so the command waits until the signal."""
+    data = (captures / "quickstart.pcapng").read_bytes()
+    with subprocess.Popen(
+        [*COMMAND, "decode", "-", "--format", "ndjson"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(data)
+        process.stdin.flush()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        # Not communicate(): it would close standard input, which ends the command the ordinary way.
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read()
+        assert b"interrupted" in process.stderr.read()
+        assert process.wait(60) == 5
+
+
+def test_the_module_runs_as_the_command() -> None:
+    assert execute("--version").stdout.startswith(b"pulsarscope ")
+
+
+def test_help_does_not_need_what_decoding_needs() -> None:
+    code = (
+        "import sys, pulsarscope.cli as c; sys.argv = ['x', '--help']\ntry: c.main()\nfinally: print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    loaded = set(result.stderr.split())
+    assert not loaded & {"google.protobuf", "pyarrow", "numpy", "scapy", "rich.table", "rich.progress", "pulsarscope.pipeline"}

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.cli import progress
+from pulsarscope.cli.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    return terminal
+
+
+def test_short_work_shows_nothing(screen: Terminal) -> None:
+    with Progress(["a"], 100, wanted=True) as bar:
+        bar.advance(0, 50)
+    assert screen.getvalue() == ""
+
+
+def test_long_work_shows_how_far_it_is(screen: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(progress, "REFRESH_SECONDS", 0)
+    (tmp_path / "a").write_bytes(bytes(1000))
+    with Progress([str(tmp_path / "a"), "gone", "b"], 3000, wanted=True) as bar:
+        bar.advance(0, 500)
+        bar.advance(2, 500)
+    assert "1.5/3.0 kB" in screen.getvalue()
+
+
+def test_a_pipe_has_no_end_to_show(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
+    with Progress(["-"], None, wanted=True) as bar:
+        bar.advance(0, 500)
+    assert screen.getvalue()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_without_a_terminal_or_a_wish_there_is_none(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+    stream = io.StringIO() if wanted else Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
+    with Progress(["a"], 10, wanted=wanted) as bar:
+        bar.advance(0, 5)
+    assert stream.getvalue() == ""

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import time
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.capture import Block
+from pulsarscope.limits import IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.tcp import Assembler
+from tests.tcp.oracle import Byte, reassemble
+from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, outcomes
+
+Packet = tuple[int, int, bytes, int, int, int, int, int, int, bool]
+firsts = st.one_of(st.integers(0, 0xFFFF_FFFF), st.integers(0xFFFF_FF80, 0xFFFF_FFFF))
+cuts = st.lists(st.integers(1, 60), max_size=12)
+
+
+def flat(outcome: Outcome, side: int) -> list[Byte]:
+    """A stream byte by byte, as the oracle gives it."""
+    stream: list[Byte] = []
+    for item in outcome.items[side]:
+        if item[0] == "gap":
+            stream += [(-1, 0, item[3][1])] * item[2]
+        else:
+            stream += [(value, item[4], item[6][1]) for value in item[3]]
+    return stream
+
+
+@st.composite
+def complete(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, int]]]:
+    """A stream and (start, size) of segments that cover it: cut anywhere, swapped, repeated, overlapping."""
+    data = bytes(draw(st.lists(st.integers(0, 255), min_size=1, max_size=60)))
+    edges = sorted({0, len(data), *draw(st.lists(st.integers(0, len(data)), max_size=12))})
+    segments = [(start, end - start) for start, end in pairwise(edges)]
+    for index in draw(st.lists(st.integers(0, len(segments) - 1), max_size=12)):
+        start, size = segments[index]
+        start = max(0, start - draw(st.integers(0, 3)))
+        segments.insert(draw(st.integers(0, len(segments))), (start, min(len(data) - start, size + draw(st.integers(0, 5)))))
+    for index in draw(st.lists(st.integers(0, len(segments) - 1), max_size=12)):
+        other = min(len(segments) - 1, index + draw(st.integers(0, 4)))
+        segments[index], segments[other] = segments[other], segments[index]
+    return data, segments
+
+
+@given(complete(), firsts, cuts)
+def test_any_segmentation_order_and_repetition_gives_the_same_bytes_and_names(
+    stream: tuple[bytes, list[tuple[int, int]]], first: int, positions: list[int]
+) -> None:
+    data, segments = stream
+    tape = Tape((first, 7))
+    tape.open()
+    sent = []
+    for start, size in segments:
+        payload = data[start : start + size]
+        sent.append((tape.send(CLIENT, start, payload), start, payload, 0))
+        tape.send(SERVER, 0)
+    (outcome,) = tape.run(positions)
+    assert b"".join(payload for payload, _ in outcome.pieces(CLIENT)) == data
+    assert flat(outcome, CLIENT) == reassemble(sent, tape.number)
+    assert outcome.codes() == []
+
+
+@st.composite
+def lossy(draw: st.DrawFn) -> list[tuple[int, bytes, int]]:
+    """(start, payload, missing) of segments that leave holes, contradict each other and were snapped."""
+    return draw(
+        st.lists(
+            st.tuples(st.integers(-5, 50), st.binary(max_size=12), st.sampled_from([0, 0, 0, 1, 4])),
+            max_size=25,
+        )
+    )
+
+
+@given(lossy(), firsts, cuts)
+def test_holes_contradictions_and_snapped_segments_agree_with_the_slow_way(
+    segments: list[tuple[int, bytes, int]], first: int, positions: list[int]
+) -> None:
+    tape = Tape((first, 7))
+    tape.open()
+    sent = [(tape.send(CLIENT, start, payload, missing=missing), start, payload, missing) for start, payload, missing in segments]
+    (outcome,) = tape.run(positions)
+    assert flat(outcome, CLIENT) == reassemble(sent, tape.number)
+
+
+flags = st.sampled_from([ACK] * 12 + [SYN, SYN | ACK, FIN | ACK, FIN, RST, RST | ACK, SYN | FIN, SYN | RST, 0, 0xFF])
+HOUR = IDLE_CONNECTION_NANOSECONDS
+delays = st.sampled_from([0, 1_000, 10**9, -(10**9), HOUR // 2, HOUR + 1, -HOUR])
+packets = st.lists(
+    st.tuples(
+        st.sampled_from([CLIENT, SERVER]),
+        st.one_of(st.integers(-3, 40), st.sampled_from([-(1 << 31), 1 << 30, (1 << 30) + 1, (1 << 31) - 1, 1 << 22])),
+        st.one_of(st.just(b""), st.binary(max_size=8)),
+        flags,
+        st.sampled_from([0, 1_000, 1_000, 1_000]),
+        st.sampled_from([0, 0, 0, 5]),
+        st.sampled_from([1_000, 1_003, 0, 5_000]),
+        st.integers(0, 1),
+        st.one_of(st.just(1_000), delays),
+        st.sampled_from([False] * 9 + [True]),
+    ),
+    max_size=40,
+)
+
+
+@given(packets, cuts, firsts)
+def test_any_packets_in_any_blocks_give_the_same(packets: list[Packet], positions: list[int], first: int) -> None:
+    tape = Tape((first, 5_000))
+    for side, offset, payload, flag, window, missing, ack, connection, after, next_file in packets:
+        if next_file:
+            tape.next_file()
+        tape.send(side, offset, payload, flag, window=window, missing=missing, ack=ack, connection=connection, after=after)
+    whole = [outcome.facts() for outcome in tape.run()]
+    assert [outcome.facts() for outcome in tape.run(positions)] == whole
+    assert [outcome.facts() for outcome in tape.run_apart()] == whole
+
+
+@given(packets, cuts)
+def test_bounds_that_are_reached_give_the_same_in_any_blocks(packets: list[Packet], positions: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pulsarscope.tcp.stream.OUT_OF_ORDER_MAX_BYTES", 6)
+        patch.setattr("pulsarscope.tcp.stream.OVERLAP_WINDOW_BYTES", 4)
+        patch.setattr("pulsarscope.tcp.recent.OVERLAP_WINDOW_BYTES", 4)
+        patch.setattr("pulsarscope.tcp.oddities.STREAM_FINDINGS_MAX", 2)
+        patch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 1)
+        for module in ("assembler", "recent", "stream"):
+            patch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 5)
+        test_any_packets_in_any_blocks_give_the_same.hypothesis.inner_test(packets, positions, 0xFFFF_FFF0)  # type: ignore[attr-defined]
+
+
+def test_closed_connections_are_finished_oldest_first_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 2)
+    tape = Tape()
+    for connection in range(4):
+        tape.send(CLIENT, -1, flags=SYN, connection=connection)
+    for connection in range(4):
+        tape.send(SERVER, 0, flags=RST, connection=connection)
+        tape.send(SERVER, 0, flags=RST, connection=0)
+    got = tape.run()
+    assert [outcome.connection.packets for outcome in got] == [4, 2, 2, 2, 2]
+    assert got[-1].connection.opened == "midstream"
+    assert [outcome.facts() for outcome in tape.run_apart()] == [outcome.facts() for outcome in got]
+
+
+def test_the_connections_idle_longest_are_ended_when_too_many_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.assembler.OPEN_CONNECTIONS_MAX", 16)
+    tape = Tape()
+    for connection in range(17):
+        tape.send(CLIENT, -1, flags=SYN, connection=connection)
+    tape.send(CLIENT, 0, b"alive", connection=0)
+    assembler = Assembler()
+    events = [events for block in tape.blocks() for events in assembler.feed(block)]
+    assert [each.connection.name for each in events if each.finished] == ["0:2", "0:3"]
+    assert [finding.code for each in events for finding in each.findings] == ["memory-cap"]
+
+
+def test_the_connection_that_waits_longest_gives_up_its_holes_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.assembler.MEMORY_MAX_BYTES", 3_000)
+    tape = Tape()
+    for connection in range(3):
+        tape.open(connection)
+        tape.send(CLIENT, 5, bytes(1_000), connection=connection)
+        tape.send(CLIENT, 5, bytes(1_000), connection=connection)
+    first, second, third = tape.run_apart()
+    assert first.codes() == ["memory-cap", "stream-gap"]
+    assert first.items[CLIENT][0][3] == (0, 5)
+    for outcome in (second, third):
+        assert outcome.codes() == ["stream-gap"]
+    assert len({outcome.items[CLIENT][0][3] for outcome in (first, second, third)}) == 3
+
+
+def test_packets_captured_twice_are_said_of_the_connection() -> None:
+    tape = Tape()
+    tape.open()
+    for offset in range(0, 40, 4):
+        tape.send(CLIENT, offset, b"data")
+        tape.send(CLIENT, offset, b"data", after=1_000)
+        tape.send(SERVER, 0)
+        tape.send(SERVER, 0, after=1_000)
+    outcome = tape.one()
+    assert outcome.evidence("packet-duplicate") == {"copies": 10, "segments": 20}
+    assert outcome.connection.streams[CLIENT].retransmitted == 10
+
+
+def test_retransmissions_are_not_packets_captured_twice() -> None:
+    tape = Tape()
+    tape.open()
+    for offset in range(0, 40, 4):
+        tape.send(CLIENT, offset, b"data")
+        tape.send(CLIENT, offset, b"data", after=200_000_000)
+    assert tape.one().codes() == []
+
+
+def test_findings_of_both_directions_stand_in_order_of_capture() -> None:
+    tape = Tape()
+    tape.open()
+    tape.send(CLIENT, 0, b"GOOD")
+    tape.send(SERVER, 0, b"GOOD")
+    wanted = [tape.send(side, 0, b"EVIL") for side in (SERVER, CLIENT, SERVER, CLIENT)]
+    assert [finding.packet for finding in tape.one().findings] == wanted
+
+
+def test_a_connection_may_span_files() -> None:
+    tape = Tape()
+    tape.open()
+    tape.send(CLIENT, 0, b"a")
+    tape.send(CLIENT, 2, b"c")
+    tape.next_file()
+    tape.send(CLIENT, 1, b"b")
+    tape.send(CLIENT, 4, b"e")
+    outcome = tape.one()
+    assert outcome.connection.name == "0:1"
+    assert [(item[1], item[3], item[4], item[6]) for item in outcome.items[CLIENT] if item[0] == "bytes"] == [
+        (0, b"a", 4, (0, 4)),
+        (1, b"b", 1, (1, 1)),
+        (1, b"c", 1, (1, 1)),
+        (1, b"e", 2, (1, 2)),
+    ]
+
+
+def test_bytes_that_wait_across_files_keep_their_file_behind_a_gap() -> None:
+    tape = Tape()
+    tape.open()
+    waited = tape.send(CLIENT, 2, b"c")
+    tape.next_file()
+    tape.send(CLIENT, 4, b"e")
+    outcome = tape.one()
+    assert [(item[1], item[4], item[6]) for item in outcome.items[CLIENT] if item[0] == "bytes"] == [(0, waited, (1, 1)), (1, 1, (1, 1))]
+
+
+def test_a_block_without_packets_brings_nothing() -> None:
+    assert outcomes([Block(0, {}, set(), [], 0, 0, 0, 0, 0)]) == []
+
+
+def test_ipv6_directions_belong_together() -> None:
+    tape = Tape()
+    tape.open()
+    tape.send(SERVER, 0, b"answer")
+    ends = {(10, 0, 0, 1): bytes(15) + b"\1", (10, 0, 0, 2): bytes(15) + b"\2"}
+    tape.packets = [
+        (file, ends[tuple(key[:4])] + ends[tuple(key[4:8])] + key[8:], segment)  # type: ignore[index]
+        for file, key, segment in tape.packets
+    ]
+    connection = tape.one().connection
+    assert [connection.endpoint(index) for index in (0, 1)] == ["[::1]:40000", "[::2]:6650"]
+    assert connection.packets == 4
+
+
+def bulk(offsets: list[int], payload: bytes) -> list[Block]:
+    """One long stream as blocks of 5,000 packets."""
+    tape = Tape()
+    tape.open()
+    for offset in offsets:
+        tape.send(CLIENT, offset, payload)
+    return tape.blocks(range(5_000, len(tape.packets), 5_000))
+
+
+def cost(blocks: list[Block]) -> float:
+    """Processor seconds of the best of three."""
+    seconds = []
+    for _ in range(3):
+        assembler = Assembler()
+        start = time.process_time()
+        for block in blocks:
+            assembler.feed(block)
+        assembler.finish()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+@pytest.mark.parametrize("order", ["copies", "reversed", "odd then even"])
+def test_disorder_stays_linear(order: str) -> None:
+    def offsets(count: int) -> list[int]:
+        if order == "copies":
+            return [10 + 10 * (index * 7_919 % 5_000) for index in range(count)]
+        if order == "reversed":
+            return list(range(10 * count, 0, -10))
+        return [*range(10, 10 * count, 20), *range(0, 10 * count, 20)]
+
+    small, large = (cost(bulk(offsets(count), bytes(10))) for count in (5_000, 25_000))
+    assert large < 5 * 3 * small + 0.05
+
+
+def test_connections_stay_small() -> None:
+    count = 5_000
+    tape = Tape()
+    for connection in range(count):
+        tape.open(connection)
+    whole = tape.blocks()
+    for connection in range(count):
+        tape.send(CLIENT, 0, flags=RST, connection=connection)
+    closing = tape.blocks([len(tape.packets) - count])[1:]
+    tracemalloc.start()
+    try:
+        assembler = Assembler()
+        before = tracemalloc.get_traced_memory()[0]
+        for block in whole:
+            assembler.feed(block)
+        opened = tracemalloc.get_traced_memory()[0] - before
+        for block in closing:
+            assembler.feed(block)
+        closed = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert opened < 2_048 * count
+    assert closed < 1_536 * count
