@@ -10,11 +10,9 @@ import msgspec
 from pulsarscope.export.sink import Sink
 from pulsarscope.export.times import SECOND, IsoTimes
 from pulsarscope.outputs import OutputOptions, choose_columns
-from pulsarscope.records import ROWS, FrameRow, columns
+from pulsarscope.records import ROWS, columns
 
-TIME_COLUMNS = {
-    ROWS[kind]: tuple(column.name for column in columns(kind) if column.type == "time" and column.name != "time") for kind in ROWS
-}
+TIME_COLUMNS = {kind: tuple(column.name for column in columns(kind) if column.type == "time" and column.name != "time") for kind in ROWS}
 """Columns that hold a time, besides `time` itself, by row type."""
 
 
@@ -53,8 +51,8 @@ class JsonLines:
                         base, prefix = time - time % SECOND, last_text[:20]
                 last_time = time
             row.time = last_text
-            if type(row) is not FrameRow:
-                for name in TIME_COLUMNS[type(row)]:
+            if row.kind != "frame":
+                for name in TIME_COLUMNS[row.kind]:
                     value = getattr(row, name)
                     if value is not None:
                         setattr(row, name, text(value))

@@ -50,7 +50,7 @@ class Timeline:
         lines: list[str] = []
         frames: list[FrameRow] = []
         for row in rows:
-            if type(row) is FrameRow:
+            if isinstance(row, FrameRow):
                 frames.append(row)
             else:
                 self.frames(frames, lines)

@@ -43,7 +43,7 @@ class Tree:
         view.prepare(rows)
         lines: list[str] = []
         for row in rows:
-            if type(row) is FrameRow:
+            if isinstance(row, FrameRow):
                 self._frames += 1
                 self._frame(row, lines)
             elif type(row) is RawFrame:

@@ -48,6 +48,7 @@ class Timeline:
         self._conversation = Conversation(
             settings.dissectors if forced is None else (forced,),
             settings.keep(),
+            (settings.source, connection.name),
             from_start=connection.opened == "syn",
             forced=forced is not None,
         )
@@ -124,9 +125,10 @@ class Timeline:
             return
         for frame in frames:
             at = len(out)
+            raw = frame.raw
             session.observe(self._directions, (frame,), out)
-            if frame.raw is not None:
-                out.insert(at + 1, RawFrame(frame.raw, dissector.ranges(frame.raw)))
+            if raw is not None:
+                out.insert(at + 1, RawFrame(raw, dissector.ranges(raw)))
 
     def end(self, out: list[Row | RawFrame]) -> None:
         """No frames will come: the rows of all that still waited."""

@@ -16,11 +16,23 @@ _moment_of = attrgetter("moment")
 class Conversation:
     """Feed it the items of both streams, block by block; then finish it."""
 
-    def __init__(self, dissectors: Sequence[Dissector], keep: Keep, *, from_start: bool, forced: bool = False) -> None:
-        """`from_start`: the capture holds the handshake; `forced`: the first dissector is the protocol, whatever the content."""
+    def __init__(
+        self,
+        dissectors: Sequence[Dissector],
+        keep: Keep,
+        origin: tuple[str | None, str | None] = (None, None),
+        *,
+        from_start: bool,
+        forced: bool = False,
+    ) -> None:
+        """What is given of the connection.
+
+        `origin`: source and connection of the frames. `from_start`: the capture holds the handshake.
+        `forced`: the first dissector is the protocol, whatever the content.
+        """
         self.dissector: Dissector | None = None
         self._tried = [
-            [StreamSplitter(dissector, keep, stream=stream, at_start=from_start) for stream in (0, 1)]
+            [StreamSplitter(dissector, keep, origin=origin, stream=stream, at_start=from_start) for stream in (0, 1)]
             for dissector in dissectors[: 1 if forced else None]
         ]
         self.splitters: list[StreamSplitter] | None = None

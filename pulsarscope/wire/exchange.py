@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,6 +20,17 @@ class Request(msgspec.Struct, gc=False):
     topic: str | None = None
     producer_name: str | None = None
     subscription: str | None = None
+
+
+class Response(msgspec.Struct, gc=False):
+    """A frame that answers, as far as its exchange row needs it."""
+
+    file: int
+    packet: int
+    sub: int
+    time: int
+    command: str
+    fields: dict[str, Any]
 
 
 class Pairing(Protocol):

@@ -40,9 +40,19 @@ class Keep(NamedTuple):
 class StreamSplitter:
     """Cuts one stream; feed it runs and gaps in order, then finish it."""
 
-    def __init__(self, dissector: Dissector, keep: Keep, *, stream: int = 0, synced: bool = False, at_start: bool = True) -> None:
+    def __init__(
+        self,
+        dissector: Dissector,
+        keep: Keep,
+        *,
+        origin: tuple[str | None, str | None] = (None, None),
+        stream: int = 0,
+        synced: bool = False,
+        at_start: bool = True,
+    ) -> None:
         self.dissector = dissector
         self._stream = stream
+        self._origin = origin  # source and connection of the rows
         self.frames = 0
         """Whole frames given, malformed ones included."""
         self.skipped = 0
@@ -173,6 +183,7 @@ class StreamSplitter:
         available = len(data)
         last_packet, sub = self._packet, self._sub
         gapped, stream = self._gapped, self._stream
+        source, connection = self._origin
         index = first = 0
         append = out.append
         count = 0
@@ -214,12 +225,13 @@ class StreamSplitter:
                     payload = data[position + payload_offset : end]
             append(
                 Frame(
-                    stream,
-                    moment,
+                    source,
                     file,
                     packet,
                     sub,
                     time,
+                    connection,
+                    None,
                     base + position,
                     size,
                     command,
@@ -228,9 +240,18 @@ class StreamSplitter:
                     checksum,
                     metadata,
                     payload_size,
-                    payload,
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
                     status,
+                    None,
+                    moment,
+                    stream,
                     notes,
+                    payload,
                     data[position:end] if keep_raw else None,
                 )
             )
@@ -457,25 +478,15 @@ class StreamSplitter:
         payload_size = None if payload_offset is None else size - payload_offset
         keep_payload = self._keep.payload and payload_offset is not None
         start = offset - self._base
-        out.append(
-            Frame(
-                self._stream,
-                moment,
-                self._file,
-                packet,
-                sub,
-                time,
-                offset,
-                size,
-                command,
-                fields,
-                entry,
-                checksum,
-                metadata,
-                payload_size,
-                self._data[start + (payload_offset or 0) : start + size] if keep_payload else None,
-                status,
-                notes or None,
-                self._data[max(start, 0) : start + size] if self._keep.raw and start >= 0 else None,
-            )
-        )
+        source, connection = self._origin
+        frame = Frame(source, self._file, packet, sub, time, connection, None, offset, size, command, fields, entry, checksum, metadata)
+        frame.payload_size = payload_size
+        frame.status = status
+        frame.moment = moment
+        frame.stream = self._stream
+        frame.notes = notes or None
+        if keep_payload:
+            frame.payload = self._data[start + (payload_offset or 0) : start + size]
+        if self._keep.raw and start >= 0:
+            frame.raw = self._data[start : start + size]
+        out.append(frame)

@@ -61,7 +61,7 @@ def test_interfaces_of_one_section_have_their_own_link_types() -> None:
         (9, None, START + 7, START + 7),
         (0, None, 12, 12 * SECOND),
         (3, None, 12, 12_000_000),
-        (12, None, START * 1000 + 999, START),
+        (12, None, 5 * 10**12 + 1234, 5 * SECOND + 1),
         (127, None, 1 << 63, 0),
         (0x80 | 10, None, 1024 + 512, SECOND + SECOND // 2),
         (0x80, None, 4, 4 * SECOND),

@@ -14,21 +14,23 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal in place of standard error."""
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     return terminal
 
 
-def test_short_work_shows_nothing(screen: Terminal) -> None:
+def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = watch(monkeypatch)
     with Progress(["a"], 100, wanted=True) as bar:
         bar.advance(0, 50)
     assert screen.getvalue() == ""
 
 
-def test_long_work_shows_how_far_it_is(screen: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_long_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    screen = watch(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
     monkeypatch.setattr(progress, "REFRESH_SECONDS", 0)
     (tmp_path / "a").write_bytes(bytes(1000))
@@ -38,7 +40,8 @@ def test_long_work_shows_how_far_it_is(screen: Terminal, monkeypatch: pytest.Mon
     assert "1.5/3.0 kB" in screen.getvalue()
 
 
-def test_a_pipe_has_no_end_to_show(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_has_no_end_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = watch(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
     with Progress(["-"], None, wanted=True) as bar:
         bar.advance(0, 500)

@@ -152,6 +152,7 @@ def test_the_limit_counts_only_what_is_asked_for(given: Given, capsys: pytest.Ca
     given([[rows.send(1), rows.finding(), rows.connection(), rows.send(2)], [rows.send(3)], [rows.send(4)]])
     assert work(request(limit=3, quiet=True)) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "SEND" in line] == ["1.1", "2.1", "3.1"]
+    given([[rows.finding(), rows.send(1), rows.finding(), rows.send(2)]])
     assert work(request(limit=1, format="ndjson")) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
 

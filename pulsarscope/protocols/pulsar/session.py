@@ -25,9 +25,9 @@ from pulsarscope.protocols.pulsar.exchanges import (
 )
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.messages import Note, Plan
-from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, MessageRow, Row
 from pulsarscope.wire.contract import Frame, SessionContext
-from pulsarscope.wire.exchange import Request, elapsed
+from pulsarscope.wire.exchange import Request, Response, elapsed
 
 _CODES = {**CODES, **CAPTURE_CODES}
 
@@ -80,7 +80,7 @@ class PulsarSession:
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
         self._pairing = context.pairing
-        self._early: dict[Hashable, Frame] = {}  # responses that no request has been seen for, yet
+        self._early: dict[Hashable, Response] = {}  # responses that no request has been seen for, yet
         self._waiting_rows = 0
         self._waiting_row_bytes = 0
         self._waiting_sends = 0
@@ -92,58 +92,31 @@ class PulsarSession:
 
     def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Row]) -> None:
         """Append the rows that each frame completes, its own first."""
-        want_frames, connection, source = self._want_frames, self._connection, self._source
+        want_frames = self._want_frames
+        append = out.append
         for frame in frames:
             command, fields = frame.command, frame.fields
-            direction = directions[frame.stream]
-            at = len(out)
+            frame.direction = direction = directions[frame.stream]
+            if want_frames:
+                append(frame)
             if fields is None:
-                names = _NO_NAMES
+                pass
             elif command == "SEND":
-                names = self._send(frame, fields, out)
+                self._send(frame, fields, out)
             elif command == "SEND_RECEIPT" or command == "SEND_ERROR":  # noqa: PLR1714 - twice as fast
-                names = self._receipt(frame, fields, out)
+                self._receipt(frame, fields, out)
             elif command == "MESSAGE":
-                names = self._message(frame, fields, out)
+                self._message(frame, fields, out)
             else:
-                names = self._other(frame, fields, direction, out)
+                self._other(frame, fields, direction, out)
             notes = frame.notes
-            findings = None
             if notes is not None:
-                findings = list(dict.fromkeys([code for code, _ in notes]))
-                out.extend([self._finding(frame, code, text) for code, text in notes])
-            if not want_frames:
-                continue
-            topic, producer_name, subscription, request, latency_ns, num_messages = names
-            row = FrameRow(
-                source,
-                frame.file,
-                frame.packet,
-                frame.sub,
-                frame.time,
-                connection,
-                direction,
-                frame.offset,
-                frame.size,
-                command,
-                fields,
-                frame.broker_entry_metadata,
-                frame.checksum,
-                frame.metadata,
-                frame.payload_size,
-                num_messages,
-                topic,
-                producer_name,
-                subscription,
-                request,
-                latency_ns,
-                frame.status,
-                findings,
-            )
-            if len(out) == at:
-                out.append(row)
-            else:
-                out.insert(at, row)
+                frame.findings = list(dict.fromkeys([code for code, _ in notes]))
+                place = {"offset": frame.offset, "size": frame.size}
+                out.extend([self._finding(frame, code, text, place) for code, text in notes])
+                frame.notes = None
+            frame.moment = frame.stream = 0
+            frame.payload = frame.raw = None
 
     def finish(self, out: list[Row]) -> None:
         """What still waits gets its rows: unanswered requests, unrequested responses, messages without a receipt."""
@@ -156,8 +129,8 @@ class PulsarSession:
         unanswered.sort(key=lambda request: (request.file, request.packet, request.sub))
         for request in unanswered:
             self._exchange(request, None, None, out)
-        for frame in self._early.values():
-            self._unrequested(frame, out)
+        for response in self._early.values():
+            self._exchange(None, response, None, out)
         self._early.clear()
 
     def describe(self, row: ConnectionRow) -> None:
@@ -172,7 +145,7 @@ class PulsarSession:
 
     # ---- rows
 
-    def _finding(self, frame: Frame, code: str, text: str) -> FindingRow:
+    def _finding(self, frame: Frame | Response, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
         known = _CODES[code]
         name = f"{frame.file}:{frame.packet}.{frame.sub}"
         return FindingRow(
@@ -186,23 +159,24 @@ class PulsarSession:
             known.severity,
             known.layer,
             f"{frame.command or 'Bytes'} {name}: {text}.",
-            {"frame": name, "offset": frame.offset, "size": frame.size},
+            {"frame": name, **evidence},
             known.hint,
         )
 
-    def _exchange(self, request: Request | None, response: Frame | None, latency_ns: int | None, out: list[Row]) -> None:
-        if not self._want_exchanges:
+    def _exchange(self, request: Request | None, response: Response | None, latency_ns: int | None, out: list[Row]) -> None:
+        """The row of a request with its final response; either may be missing."""
+        where = request or response
+        if where is None or not self._want_exchanges:
             return
-        error = said = None
-        if request is None and response is None:
-            return
-        if response is None:
-            status = "unanswered"
-        else:
-            error, said = error_of(response.command or "", response.fields or {})
-            status = "unrequested" if request is None else "ok" if error is None else "error"
-        where: Request | Frame = request if request is not None else response  # type: ignore[assignment]
         row = ExchangeRow(self._source, where.file, where.packet, where.sub, where.time, self._connection)
+        row.status = "unanswered"
+        if response is not None:
+            row.error, row.error_message = error_of(response.command, response.fields)
+            row.status = "ok" if row.error is None else "error"
+            row.response = response.command
+            row.response_file = response.file
+            row.response_packet = response.packet
+            row.response_sub = response.sub
         if request is not None:
             row.request = request.command
             row.key = request.key
@@ -210,16 +184,9 @@ class PulsarSession:
             row.producer_name = request.producer_name
             row.subscription = request.subscription
         elif response is not None:
-            row.key = self._key_text(response.fields or {})
-        if response is not None:
-            row.response = response.command
-            row.response_file = response.file
-            row.response_packet = response.packet
-            row.response_sub = response.sub
+            row.status = "unrequested"
+            row.key = self._key_text(response.fields)
         row.latency_ns = latency_ns
-        row.status = status
-        row.error = error
-        row.error_message = said
         out.append(row)
 
     @staticmethod
@@ -229,12 +196,13 @@ class PulsarSession:
         found = fields.get("request_id")
         return None if found is None else str(found)
 
-    def _latency(self, request: Request | Sent, frame: Frame, out: list[Row]) -> int | None:
+    def _latency(self, request: Request | Sent, response: Frame | Response, out: list[Row]) -> int | None:
         """Nanoseconds, or None and a note when the capture has the two in the wrong order."""
-        latency = elapsed((request.file, request.packet), request.time, (frame.file, frame.packet), frame.time)
+        latency = elapsed((request.file, request.packet), request.time, (response.file, response.packet), response.time)
         if latency is None:
-            text = f"it stands before its request {request.file}:{request.packet}.{request.sub} in the capture"
-            out.append(self._finding(frame, "capture-order", text))
+            name = f"{request.file}:{request.packet}.{request.sub}"
+            text = f"it stands before its request {name} in the capture"
+            out.append(self._finding(response, "capture-order", text, {"request": name}))
         return latency
 
     # ---- SEND and its receipt: first in, first out for each producer, checked by sequence id
@@ -245,15 +213,16 @@ class PulsarSession:
         _put(self._producers, number, producer)
         return producer
 
-    def _send(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> Names:
+    def _send(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
         producer_id = fields.get("producer_id", -1)
         producer = self._producers.get(producer_id) or self._producer(producer_id)
         metadata = frame.metadata
-        name = producer.name
-        num_messages = None
-        if metadata is not None:
-            name = metadata.get("producer_name", name)
-            num_messages = metadata.get("num_messages_in_batch", 1)
+        frame.topic = producer.topic
+        if metadata is None:
+            frame.producer_name = producer.name
+        else:
+            frame.producer_name = metadata.get("producer_name", producer.name)
+            frame.num_messages = metadata.get("num_messages_in_batch", 1)
         sequence_id = fields.get("sequence_id", -1)
         rows = _NO_ROWS
         if self._want_messages:
@@ -263,34 +232,34 @@ class PulsarSession:
             early = self._early.pop(("SEND", producer_id, sequence_id), None)
             if early is not None:
                 self._settle(producer_id, producer, sent, early, out)
-                return producer.topic, name, None, None, None, num_messages
+                return
         producer.waiting.append(sent)
         self._waiting_sends += 1
         if rows or self._waiting_sends > PENDING_REQUESTS_MAX:
             self._bound_waiting(rows, out)
-        return producer.topic, name, None, None, None, num_messages
 
-    def _receipt(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> Names:
+    def _receipt(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
         producer_id = fields.get("producer_id", -1)
         producer = self._producers.get(producer_id) or self._producer(producer_id)
         sequence_id = fields.get("sequence_id", -1)
         waiting = producer.waiting
-        request = latency = None
+        frame.topic = producer.topic
+        frame.producer_name = producer.name
         if waiting and (waiting[0].sequence_id == sequence_id or self._align(producer_id, producer, sequence_id, out)):
             sent = waiting.popleft()
             self._waiting_sends -= 1
-            request = f"{sent.file}:{sent.packet}.{sent.sub}"
+            frame.request = f"{sent.file}:{sent.packet}.{sent.sub}"
             if sent.time <= frame.time and (sent.packet <= frame.packet or sent.file < frame.file):
-                latency = frame.time - sent.time
+                latency: int | None = frame.time - sent.time
             else:
                 latency = self._latency(sent, frame, out)
+            frame.latency_ns = latency
             if self._want_exchanges:
-                self._exchange(self._sent_request(producer_id, producer, sent), frame, latency, out)
+                self._exchange(self._sent_request(producer_id, producer, sent), _response(frame), latency, out)
             if sent.rows:
                 self._give_rows(sent, fields.get("message_id"), out)
         else:
             self._remember(("SEND", producer_id, sequence_id), frame, out)
-        return producer.topic, producer.name, None, request, latency, None
 
     def _align(self, producer_id: int, producer: Producer, sequence_id: int, out: list[Row]) -> bool:
         """The oldest SEND is not the one received: give up those before the right one. False when there is none."""
@@ -304,13 +273,13 @@ class PulsarSession:
             self._give_rows(sent, None, out)
         return True
 
-    def _settle(self, producer_id: int, producer: Producer, sent: Sent, receipt: Frame, out: list[Row]) -> None:
+    def _settle(self, producer_id: int, producer: Producer, sent: Sent, receipt: Response, out: list[Row]) -> None:
         """A receipt that became readable before its SEND."""
         latency = self._latency(sent, receipt, out)
         self._exchange(self._sent_request(producer_id, producer, sent), receipt, latency, out)
         self._waiting_rows += len(sent.rows)
         self._waiting_row_bytes += _size_of(sent.rows)
-        self._give_rows(sent, (receipt.fields or {}).get("message_id"), out)
+        self._give_rows(sent, receipt.fields.get("message_id"), out)
 
     @staticmethod
     def _sent_request(producer_id: int, producer: Producer, sent: Sent) -> Request:
@@ -360,13 +329,14 @@ class PulsarSession:
 
     # ---- MESSAGE
 
-    def _message(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> Names:
+    def _message(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
         consumer = self._consumers.get(fields.get("consumer_id", -1)) or _UNKNOWN_CONSUMER
         metadata = frame.metadata
-        name = num_messages = None
+        frame.topic = consumer.topic
+        frame.subscription = consumer.subscription
         if metadata is not None:
-            name = metadata.get("producer_name")
-            num_messages = metadata.get("num_messages_in_batch", 1)
+            frame.producer_name = metadata.get("producer_name")
+            frame.num_messages = metadata.get("num_messages_in_batch", 1)
         if self._want_messages:
             rows: list[MessageRow] = []
             notes: list[Note] = []
@@ -381,7 +351,6 @@ class PulsarSession:
                 _set_id(row, fields.get("message_id") or {})
             self._add_notes(frame, notes)
             out.extend(rows)
-        return consumer.topic, name, consumer.subscription, None, None, num_messages
 
     @staticmethod
     def _add_notes(frame: Frame, notes: list[Note]) -> None:
@@ -390,38 +359,34 @@ class PulsarSession:
 
     # ---- all other commands
 
-    def _other(self, frame: Frame, fields: dict[str, Any], direction: str, out: list[Row]) -> Names:
+    def _other(self, frame: Frame, fields: dict[str, Any], direction: str, out: list[Row]) -> None:
         command = frame.command or ""
-        topic, name, subscription = self._names(command, fields)
+        frame.topic, frame.producer_name, frame.subscription = names = topic, name, subscription = self._names(command, fields)
         number = request_id(command, fields, direction)
         if number is not None:
-            self._ask((command, number), frame, str(number), (topic, name, subscription), out)
+            self._ask((command, number), frame, str(number), names, out)
             if command in _REMEMBERED:
                 self._register(command, fields, out)
-            return topic, name, subscription, None, None, None
+            return
         if command in IN_ORDER:
             if command == "CONNECT":
                 self._connect = fields
-            self._ask((command, direction), frame, None, (topic, name, subscription), out)
-            return topic, name, subscription, None, None, None
+            self._ask((command, direction), frame, None, names, out)
+            return
         request = self._answered(command, fields, direction)
         if request is None:
             if command in CAN_ANSWER or command in _IN_ORDER_ANSWERS:
                 early: Hashable = ("id", command, fields.get("request_id")) if "request_id" in fields else None
                 self._remember(early, frame, out)
-            return topic, name, subscription, None, None, None
+            return
         latency = self._latency(request, frame, out)
         if not (command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False):
-            self._exchange(request, frame, latency, out)
-        answered = f"{request.file}:{request.packet}.{request.sub}"
-        return (
-            topic or request.topic,
-            name or request.producer_name,
-            subscription or request.subscription,
-            answered,
-            latency,
-            None,
-        )
+            self._exchange(request, _response(frame), latency, out)
+        frame.topic = topic or request.topic
+        frame.producer_name = name or request.producer_name
+        frame.subscription = subscription or request.subscription
+        frame.request = f"{request.file}:{request.packet}.{request.sub}"
+        frame.latency_ns = latency
 
     def _names(self, command: str, fields: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
         """(topic, producer name, subscription) that a command is about."""
@@ -506,26 +471,24 @@ class PulsarSession:
     def _remember(self, key: Hashable, frame: Frame, out: list[Row]) -> None:
         """A response whose request is not known, or not known yet: the capture may have them in the wrong order."""
         if key is None:
-            self._unrequested(frame, out)
+            self._exchange(None, _response(frame), None, out)
             return
         if key in self._early:
-            self._unrequested(self._early.pop(key), out)
-        self._early[key] = frame
+            self._exchange(None, self._early.pop(key), None, out)
+        self._early[key] = _response(frame)
         if len(self._early) > EARLY_RESPONSES_MAX:
-            self._unrequested(self._early.pop(next(iter(self._early))), out)
-
-    def _unrequested(self, frame: Frame, out: list[Row]) -> None:
-        self._exchange(None, frame, None, out)
+            self._exchange(None, self._early.pop(next(iter(self._early))), None, out)
 
 
-Names = tuple[str | None, str | None, str | None, str | None, int | None, int | None]
-"""What the session knows of a frame: topic, producer name, subscription, frame that it answers, latency in ns, number of messages."""
-
-_NO_NAMES: Names = (None, None, None, None, None, None)
 _NO_ROWS: list[MessageRow] = []
 _UNKNOWN_CONSUMER = Consumer()
 _REMEMBERED = frozenset({"PRODUCER", "SUBSCRIBE"})
 _IN_ORDER_ANSWERS = frozenset(IN_ORDER.values())
+
+
+def _response(frame: Frame) -> Response:
+    # A copy: the frame is a row by now, and rows are handed over.
+    return Response(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", frame.fields or {})
 
 
 def _put(table: dict[int, Any], number: int, value: object) -> None:
