@@ -118,7 +118,7 @@ def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: b
     chosen = {kind: tuple(dict.fromkeys(name for name in names if name in row)) for kind, row in table.items()}
     for kind, row in chosen.items():
         if not row:
-            message = f"--columns names no column of {kind} records; see the columns of each kind in docs/records.md"
+            message = f"--columns names no column of {kind} records: name one, or leave {kind} out of --records"
             raise UsageError(message)
     return chosen
 

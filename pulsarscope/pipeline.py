@@ -94,10 +94,16 @@ class Run:
         if self.inputs.findings:
             yield Batch(self._rows((), self.inputs.findings), 0, 0, 0)
         block: Block | None = None
+        recognised = bool(not self.inputs.paths)
         for index, path in enumerate(self.inputs.paths):
-            for block in read_blocks(path, index):
+            blocks = read_blocks(path, index)
+            for block in blocks:
+                if not (recognised or blocks.recognised) and index == len(self.inputs.paths) - 1:
+                    # Only a pipe comes this far without being a capture: files were looked into before.
+                    raise CaptureError(block.findings[0].text if block.findings else f"{path} is not a capture")
                 rows = self._rows(assembler.feed(block), block.findings)
                 yield Batch(rows, block.file, block.bytes_read, block.last_packet)
+            recognised = recognised or blocks.recognised
         if block is not None:
             yield Batch(self._rows(assembler.finish(), ()), block.file, block.bytes_read, block.last_packet)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Protocol
 
 from pulsarscope.capture import pcap, pcapng
 from pulsarscope.capture.block import Block
@@ -22,13 +22,20 @@ STANDARD_INPUT = "-"
 _MAGIC_BYTES = 4
 
 
+class ByteStream(Protocol):
+    """What can be read: a file, a pipe, a socket's file, a BytesIO. Of one with `read1` that is used."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """Up to `size` bytes; none at the end."""
+
+
 class BlockReader:
     """The blocks of one input, an iterator. Bad input never raises: it becomes findings in the last block, which always comes.
 
     Nothing seeks and every read may be short: a pipe gives its packets as they arrive.
     """
 
-    def __init__(self, source: str | BinaryIO, file: int = 0, *, read_bytes: int = READ_BLOCK_BYTES) -> None:
+    def __init__(self, source: str | ByteStream, file: int = 0, *, read_bytes: int = READ_BLOCK_BYTES) -> None:
         """Opens nothing yet.
 
         Args:
@@ -101,17 +108,17 @@ class BlockReader:
                 last = self._last_block(self._finding("file-unreadable", f"Reading {self.name} failed: {reason}."))
         yield last
 
-    def _open(self) -> AbstractContextManager[BinaryIO]:
+    def _open(self) -> AbstractContextManager[ByteStream]:
         if not isinstance(self._source, str):
             return nullcontext(self._source)
         if self._source == STANDARD_INPUT:
             return nullcontext(sys.stdin.buffer)
         try:
-            return cast("BinaryIO", Path(self._source).open("rb", buffering=0))
+            return Path(self._source).open("rb", buffering=0)
         except ValueError as error:  # a NUL in the path
             raise OSError(str(error)) from None
 
-    def _chunks(self, stream: BinaryIO) -> Iterator[bytes]:
+    def _chunks(self, stream: ByteStream) -> Iterator[bytes]:
         """What there is to read, without waiting to fill a block: `read1` of buffered streams, `read` of raw ones."""
         read = getattr(stream, "read1", stream.read)
         while chunk := read(self._read_bytes):
@@ -160,6 +167,6 @@ class BlockReader:
         return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)
 
 
-def read_blocks(source: str | BinaryIO, file_index: int = 0, *, read_bytes: int = READ_BLOCK_BYTES) -> BlockReader:
+def read_blocks(source: str | ByteStream, file_index: int = 0, *, read_bytes: int = READ_BLOCK_BYTES) -> BlockReader:
     """The blocks of one input, in packet order; see `BlockReader`."""
     return BlockReader(source, file_index, read_bytes=read_bytes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -255,6 +255,4 @@ def _take_findings(rows: list[Any], kinds: tuple[str, ...], *, quiet: bool) -> l
 
 
 def _damage(row: FindingRow) -> str:
-    evidence: Mapping[str, Any] = row.evidence or {}
-    place = f"{evidence['path']}: " if isinstance(evidence.get("path"), str) else ""
-    return f"{row.code}: {place}{row.text}{f' {row.hint}' if row.hint else ''}"
+    return f"{row.text}{f' {row.hint}' if row.hint else ''}"

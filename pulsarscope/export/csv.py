@@ -47,7 +47,7 @@ class Csv:
     def _texts(self, rows: list[Any], name: str, kind_type: str) -> list[Any]:
         values = cells(rows, name, kind_type)
         if kind_type == "string":
-            return [f"'{value}" if value is not None and value[:1] in FORMULA_STARTS else value for value in values]
+            return [value if value is None or value.isalnum() else _safe(value) for value in values]
         if kind_type == "time":
             text = self._times.text
             return [None if value is None else text(value) for value in values]
@@ -58,3 +58,10 @@ class Csv:
         if kind_type == "bool":
             return [None if value is None else "true" if value else "false" for value in values]
         return values
+
+
+def _safe(text: str) -> str:
+    """A text that neither runs as a formula nor, by a NUL, ends the table for readers written in C."""
+    if "\0" in text:
+        text = text.replace("\0", "\\x00")
+    return f"'{text}" if text[:1] in FORMULA_STARTS else text

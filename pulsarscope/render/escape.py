@@ -61,11 +61,11 @@ def clip_words(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     if clipped is text or len(clipped) == len(text):
         return clipped
     edge = clipped.rfind("  ")
-    return f"{clipped[:edge]} {ellipsis}" if edge > 0 and edge >= len(clipped) - LOST_MAX else clipped
+    return f"{clipped[:edge]} {ellipsis}" if edge >= max(len(clipped) - LOST_MAX, len(clipped) // 2) else clipped
 
 
-LOST_MAX = 14
-"""Cells that `clip_words` may leave empty."""
+LOST_MAX = 24
+"""Characters that `clip_words` may give up, if at least half of the text stays."""
 
 
 def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsarscope.export.sink import Sink
 from pulsarscope.outputs import OutputOptions
-from pulsarscope.records import RawFrame
+from pulsarscope.records import FrameRow, RawFrame
 from pulsarscope.render.escape import clip, escape
 from pulsarscope.render.style import palette, symbols
 from pulsarscope.render.timeline import Timeline
@@ -70,9 +70,14 @@ class Hex(Timeline):
         """Also the bytes of the frame before."""
         if type(row) is RawFrame:
             lines += self._hex(row)
-            lines.append("")
         else:
             super().other(row, lines)
+
+    def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
+        """With a line between one frame's bytes and the next frame."""
+        if rows and self.last is not None:
+            lines.append("")
+        super().frames(rows, lines)
 
 
 def _hex(part: bytes, width: int) -> str:

@@ -26,6 +26,8 @@ NARROW_COMMAND_WIDTH = 12
 
 NARROW = 100
 
+MALFORMED = "malformed"
+
 Met = tuple[str, str, Callable[[FrameRow], str], int]
 """Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words; cells of the
 number and arrow with the spaces around all columns."""
@@ -41,7 +43,8 @@ class Timeline:
         self._show_notes = "finding" in options.kinds
         self._command_width = COMMAND_WIDTH if options.width is None or options.width >= NARROW else NARROW_COMMAND_WIDTH
         self._frames = 0
-        self._last: FrameRow | None = None
+        self.last: FrameRow | None = None
+        """The frame above what is written next."""
         self._messages = {False: 0, True: 0}
 
     def write(self, rows: list[Any]) -> None:
@@ -70,54 +73,49 @@ class Timeline:
         view = self._view
         look, marks = view.palette, view.symbols
         dim, reset, micro, answers = look.dim, look.reset, marks.micro, marks.answers
-        good, good_width = f"{look.good}{marks.good}{reset}", len(marks.good)
+        good, good_width = f"  {look.good}{marks.good}{reset}", len(marks.good) + 2
         clock, time_width, name_width, width = view.clock.text, view.clock.width, view.name_width, view.width
         several, dated = view.several_files, view.clock.of_day
-
         met, commands, messages = self._met, self._commands, self._messages
+        last_time, shown = None, ""
         for row in rows:
             time = row.time
-            if dated and time is not None:
-                view.day_line(time, lines)
+            if time != last_time:  # frames of one packet share it
+                if dated and time is not None:
+                    view.day_line(time, lines)
+                last_time, shown = time, "" if time is None else clock(time)
+                if len(shown) > time_width:
+                    view.clock.width = time_width = len(shown)
             connection = met.get(row.connection) or self._meet(row.connection, lines)
             by_server = row.direction == SERVER
             command, command_width = commands.get(row.command) or self._command(row.command)
             name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
             if len(name) > name_width:
                 view.name_width = name_width = len(name)
-            shown = "" if time is None else clock(time)
-            if len(shown) > time_width:
-                view.clock.width = time_width = len(shown)
             words = escape(connection[2](row))
             if row.num_messages is not None:
                 messages[by_server] += row.num_messages
-            rest = ""
-            rest_width = 0
-            if row.request is not None:
-                rest = f"{answers} {row.request if several else row.request[2:]}"
-                if row.latency_ns is not None:
-                    rest += f" {duration_text(row.latency_ns, micro)}"
-                rest_width = len(rest)
-                rest = f"{dim}{rest}{reset}"
-            checksum = row.checksum
+            rest, rest_width, request, checksum = "", 0, row.request, row.checksum
+            if request is not None:
+                latency = "" if row.latency_ns is None else duration_text(row.latency_ns, micro)
+                text = f"  {answers} {request if several else request[2:]} {latency}".rstrip()
+                rest, rest_width = f"{dim}{text}{reset}", len(text)
             if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
                 rest, rest_width = self._warnings(row, rest, rest_width)
             elif checksum is not None:
-                rest = f"{rest}  {good}" if rest_width else good
-                rest_width += good_width + 2 * (rest_width > 0)
-            if rest_width:
-                rest = f"  {rest}"
-                rest_width += 2
+                rest += good
+                rest_width += good_width
             if width is not None:
                 room = width - name_width - time_width - command_width - rest_width - connection[3]
                 if len(words) > room or not words.isascii():
                     words = clip_words(words, max(room, 0), marks.ellipsis)
-                if rest_width:
                     rest = " " * (room - cell_width(words)) + rest
-            lines.append(f"{dim}{name:>{name_width}} {shown:>{time_width}}{reset} {connection[by_server]} {command} {words}{rest}")
+                elif rest_width:
+                    words = words.ljust(room)
+            lines.append(f"{dim}{name.rjust(name_width)} {shown.rjust(time_width)}{reset} {connection[by_server]} {command} {words}{rest}")
         if rows:
             self._frames += len(rows)
-            self._last = rows[-1]
+            self.last = rows[-1]
 
     def _meet(self, name: str | None, lines: list[str]) -> Met:
         """A connection seen for the first time: its heading, and what its lines repeat."""
@@ -130,7 +128,9 @@ class Timeline:
         words = _no_words if dissector is None else dissector.summary
         to_server, to_client = (f"{color}{number or '':>2} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
         taken = max(len(str(number)), 2) + len(marks.to_server) + 5
-        met = self._met[name] = (to_server, to_client, words, taken)
+        met = (to_server, to_client, words, taken)
+        if dissector is not None:  # else ask again: it may be recognised later
+            self._met[name] = met
         return met
 
     def _command(self, name: str | None) -> tuple[str, int]:
@@ -148,22 +148,24 @@ class Timeline:
         """What follows the words of a frame that is not all well: text and cells."""
         view = self._view
         look = view.palette
-        parts = [(rest, width)] if width else []
+        parts = []
+        codes = row.findings or []
         status = row.status or "ok"
-        if status != "ok" and not any(status in code for code in row.findings or ()):
-            parts.append((f"{look.bad if status == 'malformed' else look.warning}{escape(status)}{look.reset}", cell_width(escape(status))))
-        verdict = None if row.checksum is None else row.checksum.status
-        if verdict == "bad":
-            parts.append((f"{look.bad}{view.symbols.bad} checksum{look.reset}", len(view.symbols.bad) + 9))
-        if row.findings:
-            parts.append(view.codes(row.findings))
-        return "  ".join(text for text, _ in parts), sum(cells for _, cells in parts) + 2 * max(len(parts) - 1, 0)
+        if status != "ok" and not any(status in code for code in codes):
+            text = escape(status)
+            parts.append((f"{look.bad if status == MALFORMED else look.warning}{text}{look.reset}", cell_width(text)))
+        if row.checksum is not None and row.checksum.status == "bad":
+            words = "" if any("checksum" in code for code in codes) else " checksum"
+            parts.append((f"{look.bad}{view.symbols.bad}{words}{look.reset}", len(view.symbols.bad) + len(words)))
+        if codes:
+            parts.append(view.codes(codes))
+        return rest + "".join(f"  {text}" for text, _ in parts), width + sum(cells + 2 for _, cells in parts)
 
     def other(self, row: Any, lines: list[str]) -> None:
         """Lines of the rarer kinds of row. Of connections and findings only those asked for, and what warns."""
         view = self._view
         if type(row) is FindingRow:
-            view.finding(row, lines, notes=self._show_notes, last=self._last)
+            view.finding(row, lines, notes=self._show_notes, last=self.last)
         elif type(row) is MessageRow:
             message_line(view, row, lines)
         elif type(row) is ExchangeRow:

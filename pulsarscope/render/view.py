@@ -147,12 +147,12 @@ class View:
         return " ".join(words), max(taken, 0)
 
     def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False, last: Row | None = None) -> None:
-        """The lines of a finding: what, and on a line of its own what to try. Notes only on request.
+        """The lines of a finding: what, and on a line of its own what to try. Notes, and with --quiet all, only on request.
 
         Nobody needs the same advice twice, nor the place of a finding about the frame just above (`last`).
         """
         severity = row.severity or WARNING
-        if severity == NOTE and not notes:
+        if not notes and (severity == NOTE or self.options.quiet):
             return
         look = self.palette
         if row.connection is not None and row.packet is not None:
@@ -176,6 +176,9 @@ class View:
             lines.append(f"{indent}  {look.dim}{line}{look.reset}")
 
     def _place(self, row: FindingRow) -> str:
+        text = row.text or ""
+        if row.connection is not None and (row.connection in text or f"{row.file}:{row.packet}.{row.sub}" in text):
+            return ""  # it says so itself
         if row.packet is not None:
             number = self.numbers.get(row.connection or "")
             on = f" on connection {number}" if number else ""

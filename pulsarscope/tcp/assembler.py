@@ -229,12 +229,13 @@ class Assembler:
             if not connection.announced and (connection.streams[0].segments or connection.streams[1].segments):
                 connection.announced = True
                 where = (connection.file, connection.packet, connection.start)
-                events.findings.append(finding("midstream-start", "The capture begins within this connection.", {}, where))
+                # In front of all others, though it stands at an earlier packet.
+                events.log.insert(0, (0, finding("midstream-start", "The capture begins within this connection.", {}, where)))
             if events.log:
                 events.log.sort(key=_moment_of)
-                events.findings += [each for _, each in events.log]
-            for each in events.findings:
-                each.connection = connection.name
+                events.findings = tuple(each for _, each in events.log)
+                for each in events.findings:
+                    each.connection = connection.name
             kept += [
                 stream for stream in connection.streams if stream.release(self._generation, file, last_packet, keep=not connection.ended)
             ]
@@ -281,6 +282,7 @@ class Assembler:
                 self._note(connection, "memory-cap", text, {"connections": len(idle)})
             self._end(connection)
             self._finish(connection)
+            self._account(connection)
 
 
 def _advance(stream: Stream, segments: list[Segment], file: int) -> None:

@@ -162,8 +162,8 @@ class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
     file: int
     items: tuple[list[Item], list[Item]]
     """Runs and gaps of `connection.streams[0]` and `[1]`, each in stream order."""
-    findings: list[Finding] = []
-    """In the order in which they came about."""
+    findings: tuple[Finding, ...] = ()
+    """In the order in which they came about; filled in at the end of the block."""
     opened: bool = False
     """The connection begins here."""
     ended: bool = False

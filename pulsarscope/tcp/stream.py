@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from operator import ne
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ UNKNOWN = -1
 
 _UNTOUCHED: list[Item] = []
 _NO_LOG: Log = []
-# Stand-ins between blocks, never appended to: a list of their own would cost 20,000 connections 100 bytes each.
+# Stand-ins between blocks, never appended to: lists of their own would cost memory, and the garbage collector time.
 
 
 class ClosedWindow(msgspec.Struct, gc=False):
@@ -59,6 +60,10 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Flow key of its segments."""
     index: int
     """Position in the connection's `streams`: 0 is the sender of the first packet."""
+    items: list[Item] = msgspec.field(default_factory=lambda: _UNTOUCHED)
+    """Where this block's runs and gaps go."""
+    log: Log = msgspec.field(default_factory=lambda: _NO_LOG)
+    """Where this block's findings go."""
     sequence: int = UNKNOWN
     """Sequence number of the next byte; UNKNOWN until a SYN or a byte was seen."""
     length: int = 0
@@ -96,13 +101,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     oddities: Oddities | None = None
     generation: int = 0
     """Number of the last block that left something in `kept`."""
-    kept: list[Item] = _UNTOUCHED
+    kept: tuple[Item, ...] = ()
     """Recently delivered runs, see `pulsarscope.tcp.recent`."""
     recent: Recent | None = None
-    items: list[Item] = _UNTOUCHED
-    """Where this block's runs and gaps go."""
-    log: Log = _NO_LOG
-    """Where this block's findings go."""
 
     @property
     def source(self) -> str:
@@ -133,20 +134,20 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             return False
         floor = self.length - OVERLAP_WINDOW_BYTES
         oldest = packet - OVERLAP_WINDOW_PACKETS
-        kept = self.kept + items if self.kept else items
+        kept = [*self.kept, *items]
         first = len(kept)
         while first and kept[first - 1].offset > floor:
             first -= 1
-        kept = kept[max(first - 1, 0) :]
-        kept = [item for item in kept if type(item) is Run and item.file == file and item.pieces[-1][3] >= oldest]
-        self.kept = kept or _UNTOUCHED
+        self.kept = tuple(
+            item for item in kept[max(first - 1, 0) :] if type(item) is Run and item.file == file and item.pieces[-1][3] >= oldest
+        )
         self.generation = generation
-        return bool(kept)
+        return bool(self.kept)
 
     def forget(self, generation: int) -> None:
         """What was kept for comparison is too old, unless a later block added to it."""
         if self.generation == generation:
-            self.kept = _UNTOUCHED
+            self.kept = ()
 
     def deliver(self, file: int, pieces: list[Piece], size: int) -> None:
         """Hand on the next bytes."""
@@ -311,7 +312,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if self.fin > self.length:
             self._declare(self.fin, HOLE, where)
         self._say_end(where)
-        self.kept = _UNTOUCHED
+        self.kept = ()
         self.oddities = None
 
     def _compare(self, start: int, payload: bytes, where: tuple[int, int, int]) -> None:
@@ -364,7 +365,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 "size": size,
                 "first_file": conflict.file,
                 "first_packet": conflict.packet,
+                "first_sha256": sha256(conflict.first).hexdigest()[:16],
                 "packet": where[1],
+                "sha256": sha256(conflict.second).hexdigest()[:16],
             }
             self._say("overlap-conflict", size, text, evidence, where)
 

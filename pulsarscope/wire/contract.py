@@ -74,9 +74,10 @@ class Candidate(NamedTuple):
     size: int
     """Bytes of the whole frame, its length field included; 0 when not known yet."""
     seen: int
-    """Position after the last byte that was looked at."""
+    """Position after the last byte that was looked at, or, to wait for, that must be."""
     proof: str
-    """"sure" (proven by itself, e.g. by a checksum), "likely" (a second frame must follow) or "wait" (more bytes are needed)."""
+    """One of: sure (proven by itself, by its checksum), likely (a second frame must follow), wait (more bytes are needed), no (none
+    begins here, but it took bytes to tell)."""
 
 
 class Session(Protocol):
@@ -117,10 +118,11 @@ class Dissector(Protocol):
     def decode_partial(self, data: bytes, start: int, end: int) -> Decoded:
         """The head data[start:end] of a frame whose end is lost."""
 
-    def candidate(self, data: bytes, position: int, end: int, *, checksums: bool) -> Candidate | None:
+    def candidate(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
         """Whether a frame may begin at `position`: strict, for bytes whose framing is not known.
 
-        What it says must depend only on the bytes up to `Candidate.seen`, however many more there are.
+        What it says must depend only on the bytes up to `Candidate.seen`, however many more there are. It must not look at more than
+        `budget` bytes: what would take more is no candidate, or one without the proof of its checksum.
         """
 
     def find_candidate(self, data: bytes, position: int, end: int) -> int:

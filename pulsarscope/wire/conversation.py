@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
+from pulsarscope.flow import CLIENT
 from pulsarscope.limits import RECOGNITION_WINDOW_BYTES
 from pulsarscope.tcp.pieces import Item, Run
 from pulsarscope.wire.contract import Dissector, Frame
 from pulsarscope.wire.splitter import Keep, StreamSplitter
 
 _moment_of = attrgetter("moment")
+
+_Step = tuple[int, int, Item]
+"""Moment, stream, and one piece or gap of it."""
 
 
 class Conversation:
@@ -36,15 +40,23 @@ class Conversation:
             for dissector in dissectors[: 1 if forced else None]
         ]
         self.splitters: list[StreamSplitter] | None = None
+        self._server = 1
         if forced:
-            self._recognise(self._tried[0])
-            for splitter in self._tried[0]:
+            splitters = self._tried[0]
+            self._recognise(splitters)
+            for splitter in splitters:
                 splitter.synced = from_start
 
-    def _recognise(self, splitters: list[StreamSplitter]) -> None:
+    def _recognise(self, splitters: list[StreamSplitter], frames: Sequence[Frame] = ()) -> None:
+        """These splitters' protocol is the one, as `frames` show."""
         self.splitters = splitters
-        self.dissector = splitters[0].dissector
+        self.dissector = dissector = splitters[0].dissector
         self._tried = []
+        for frame in frames:
+            sender = dissector.sender(frame.command or "")
+            if sender is not None:
+                self._server = 1 - frame.stream if sender == CLIENT else frame.stream
+                break
 
     @property
     def foreign(self) -> str | None:
@@ -63,12 +75,13 @@ class Conversation:
             return self._feed_unknown(items) if self._tried else []
         out: list[Frame] = []
         both = 0
-        for splitter, stream_items in zip(splitters, items, strict=True):
+        for stream in (self._server, 1 - self._server):  # the server's first: what it announces holds for the client's frames
+            stream_items = items[stream]
             if stream_items:
                 both += 1
                 for item in stream_items:
-                    self._step(splitter, item, out)
-        self._share_limit(splitters)
+                    self._step(splitters[stream], item, out)
+                self._share_limit(splitters)
         if both > 1:
             out.sort(key=_moment_of)
         return out
@@ -83,7 +96,7 @@ class Conversation:
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
         """Piece by piece in the order of their moments, so that the answer does not depend on how many came at once."""
-        steps: list[tuple[int, int, Item]] = []
+        steps: list[_Step] = []
         for stream in (0, 1):
             for item in items[stream]:
                 if isinstance(item, Run):
@@ -94,26 +107,20 @@ class Conversation:
                 else:
                     steps.append((item.moment, stream, item))
         steps.sort(key=lambda step: step[0])
-        out: list[Frame] = []
-        for moment, stream, item in steps:
-            if self.splitters is not None:
-                self._step(self.splitters[stream], item, out)
-                self._share_limit(self.splitters)
-                continue
+        for index, (moment, stream, item) in enumerate(steps):
             for pair in self._tried:
                 found: list[Frame] = []
                 self._step(pair[stream], item, found)
                 if pair[stream].synced or pair[stream].frames:
-                    self._recognise(pair)
-                    out += found
-                    pair[1 - stream].trust(moment, out)
-                    break
-            else:
-                if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
-                    self._tried = []
-                    break
-        out.sort(key=_moment_of)
-        return out
+                    self._recognise(pair, found)
+                    pair[1 - stream].trust(moment, found)
+                    found += self.feed(_joined(steps[index + 1 :]))
+                    found.sort(key=_moment_of)
+                    return found
+            if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
+                self._tried = []
+                break
+        return []
 
     @staticmethod
     def _step(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:
@@ -135,3 +142,15 @@ class Conversation:
                 break
         out.sort(key=_moment_of)
         return out
+
+
+def _joined(steps: Sequence[_Step]) -> tuple[list[Item], list[Item]]:
+    """Steps as items of stream 0 and of stream 1, pieces that follow each other as one run."""
+    items: tuple[list[Item], list[Item]] = ([], [])
+    for _, stream, item in steps:
+        before = items[stream][-1] if items[stream] else None
+        if isinstance(item, Run) and isinstance(before, Run) and before.file == item.file:
+            before.pieces.extend(item.pieces)
+        else:
+            items[stream].append(item)
+    return items

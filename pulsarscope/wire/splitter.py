@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     from pulsarscope.tcp.pieces import Piece
 
-SCAN_CHECKSUM_FACTOR = 4
-"""Bytes of checksums computed while looking for a frame, for each byte looked at: hostile bytes can hold a candidate every ten."""
+SCAN_WORK_BYTES = 8 << 20
+"""Bytes that may be looked at to prove candidates where the framing is lost: one largest frame of the default bound."""
+
+SCAN_WORK_FACTOR = 4
+"""More of them, for each byte searched since."""
 
 SUB_WINDOW_PACKETS = 4096
 """Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
@@ -67,6 +70,8 @@ class StreamSplitter:
         self._keep = keep
         self._at_start = at_start
         self._data = b""
+        self._more: list[bytes] = []  # bytes behind _data that are not enough to go on with: joined once, when they are
+        self._wake = 0  # stream offset up to which bytes must be there to go on
         self._base = 0  # stream offset of _data[0]
         self._pieces: list[Piece] = []  # those that hold _data
         self._ends: list[int] = []  # stream offset after each of them
@@ -82,7 +87,8 @@ class StreamSplitter:
         self._skip_notes: list[Note] = []
         self._start = 0  # where the protocol begins: behind a PROXY protocol header
         self._expected = -1  # where a frame must begin, when the length of a cut one tells
-        self._budget = 0
+        self._lost = 0  # where the framing was lost
+        self._work = 0  # bytes looked at to prove candidates since then
 
     # ---- what the conversation calls
 
@@ -95,7 +101,7 @@ class StreamSplitter:
 
     def waits(self) -> int:
         """Bytes held."""
-        return len(self._data)
+        return self._ends[-1] - self._base if self._ends else 0
 
     def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: list[Frame]) -> None:
         """The next bytes of the stream, from `offset` on."""
@@ -108,17 +114,17 @@ class StreamSplitter:
         payloads = [piece[0] for piece in pieces]
         ends = list(accumulate(map(len, payloads), initial=offset))
         del ends[0]
-        if self._data:
-            payloads.insert(0, self._data)
+        if self._ends:
+            self._more += payloads
             self._pieces.extend(pieces)
             self._ends.extend(ends)
         else:
             self._base = offset
+            self._more = payloads
             self._pieces = list(pieces)
             self._ends = ends
-        self._data = b"".join(payloads)
-        self._budget += (self._ends[-1] - offset) * SCAN_CHECKSUM_FACTOR
-        self._consume(out, at_end=False)
+        if ends[-1] >= self._wake:
+            self._consume(out, at_end=False)
 
     def gap(self, offset: int, size: int, moment: int, out: list[Frame]) -> None:
         """`size` bytes from `offset` on are not in the capture."""
@@ -134,7 +140,7 @@ class StreamSplitter:
             self._gapped = True
             self._sub_of = {self._packet: self._sub}
         self._at_start = False
-        self.synced = False
+        self._search_from(offset + size)
 
     def finish(self, moment: int, out: list[Frame]) -> None:
         """No more bytes will come."""
@@ -144,7 +150,15 @@ class StreamSplitter:
     # ---- in sync
 
     def _consume(self, out: list[Frame], *, at_end: bool) -> None:
+        if self._more:
+            self._data = b"".join((self._data, *self._more))
+            self._more = []
+        self._wake = 0
         position = 0
+        if self._at_start and not self._base and not self._start:
+            position = self._proxy(out, at_end=at_end)
+            if position < 0:
+                return
         while True:
             if self.synced:
                 position = self._split(position, out, at_end=at_end)
@@ -191,14 +205,16 @@ class StreamSplitter:
             size = unpack(data, position)[0] + length_adds
             end = position + size
             if size < smallest or size > largest:
-                self._lose_sync(size, largest)
+                self._lose_sync(base + position, size, largest)
                 break
             if end > available:
+                self._wake = base + end
                 break
             command, fields, entry, checksum, metadata, payload_offset, status, notes = decode(data, position, end)
             if command is None and status == MALFORMED and not self._length_holds(end, at_end=at_end):
                 if self.synced:  # not known yet: wait for the bytes that tell
                     break
+                self._search_from(base + position)
                 self._skip_notes.append(("frame-malformed", notes[0][1] if notes else "the command did not decode"))
                 break
             floor = self._floor
@@ -291,8 +307,8 @@ class StreamSplitter:
                 self.synced = False
             return False
         size = length.unpack_from(self._data, end)[0] + self.dissector.length_adds
-        follow = self.dissector.candidate(self._data, end, available, checksums=False)
-        if follow is None or not self.dissector.min_frame_bytes <= size <= self.max_frame:
+        follow = self.dissector.candidate(self._data, end, available, SCAN_WORK_BYTES, checksums=False)
+        if follow is None or follow.proof == "no" or not self.dissector.min_frame_bytes <= size <= self.max_frame:
             self.synced = False
             return False
         if follow.proof == "wait" and not at_end:
@@ -300,8 +316,8 @@ class StreamSplitter:
         self._prove(follow.seen)
         return True
 
-    def _lose_sync(self, size: int, largest: int) -> None:
-        self.synced = False
+    def _lose_sync(self, offset: int, size: int, largest: int) -> None:
+        self._search_from(offset)
         if size > largest:
             self._skip_notes.append(("frame-too-large", f"a frame of {size} bytes is announced, the limit is {largest}"))
         else:
@@ -309,18 +325,28 @@ class StreamSplitter:
 
     # ---- out of sync
 
+    def _search_from(self, offset: int) -> None:
+        """The framing is lost at this stream offset."""
+        self.synced = False
+        self._lost = offset
+        self._work = 0
+
+    def _proxy(self, out: list[Frame], *, at_end: bool) -> int:
+        """Skip a PROXY protocol header at the start of the stream; the position behind it, −1 when it is not all there yet."""
+        header = proxy_header(self._data)
+        if header is None:
+            return 0
+        if header.size == 0:
+            return 0 if at_end else -1
+        self.proxy_source = header.source
+        self._start = header.size
+        self._skip(0, header.size)
+        self._end_skip(out, None)
+        return header.size
+
     def _search(self, position: int, out: list[Frame], *, at_end: bool) -> int:
         """Skip to the next frame; sets `synced` when one is found. Returns the position from which bytes are still needed."""
         if self._at_start and self._base + position == self._start:
-            if not self._start:
-                header = proxy_header(self._data)
-                if header is not None and header.size == 0 and not at_end:
-                    return 0
-                if header is not None and header.size:
-                    self.proxy_source = header.source
-                    position = self._start = header.size
-                    self._skip(0, position)
-                    self._end_skip(out, None)
             if self.dissector.opens(self._data, position, len(self._data)):
                 self.synced = True
                 return position
@@ -349,10 +375,11 @@ class StreamSplitter:
                 return -1, available
             if expected >= position:
                 position = expected
-                only = dissector.candidate(data, position, available, checksums=False)
+                only = dissector.candidate(data, position, available, SCAN_WORK_BYTES, checksums=False)
                 if only is not None and only.proof == "wait" and not at_end:
+                    self._wake = self._base + only.seen
                     return -1, position
-                if only is not None and only.proof != "wait" and only.size <= self.max_frame:
+                if only is not None and only.proof in ("sure", "likely") and only.size <= self.max_frame:
                     self._prove(only.seen)
                     return position, position
             self._expected = -1
@@ -361,39 +388,45 @@ class StreamSplitter:
             start = dissector.find_candidate(data, start, available)
             if start < 0:
                 return -1, available if at_end else max(position, available - dissector.lookahead + 1)
-            first = dissector.candidate(data, start, available, checksums=self._budget > 0)
+            # How much may be spent on proofs depends on the stream alone: hostile bytes can hold a candidate every ten.
+            budget = SCAN_WORK_FACTOR * (self._base + start - self._lost) + SCAN_WORK_BYTES - self._work
+            first = dissector.candidate(data, start, available, budget)
             if first is None or first.size > self.max_frame:
                 start += 1
-                continue
-            if first.proof == "sure":
-                self._budget -= first.size
-                self._prove(first.seen)
-                return start, start
-            if first.proof == "wait":
+            elif first.proof == "no":
+                self._work += first.seen - start
+                start += 1
+            elif first.proof == "wait":
                 if not at_end:
+                    self._wake = self._base + first.seen
                     return -1, start
                 start += 1
-                continue
-            second = start + first.size
-            if second >= available:
-                if not at_end:
-                    return -1, start
-                if second == available:  # the stream ends exactly where the frame does
-                    self._prove(available)
+            else:
+                self._work += first.seen - start
+                if first.proof == "sure":
+                    self._prove(first.seen)
                     return start, start
+                second = start + first.size
+                if second >= available:
+                    if not at_end:
+                        self._work -= first.seen - start  # looked at again, when there are more bytes
+                        self._wake = self._base + second + dissector.lookahead
+                        return -1, start
+                    if second == available:  # the stream ends exactly where the frame does
+                        self._prove(available)
+                        return start, start
+                else:
+                    follow = dissector.candidate(data, second, available, budget, checksums=False)
+                    if follow is not None and follow.proof == "wait" and not at_end:
+                        self._work -= first.seen - start
+                        self._wake = self._base + follow.seen
+                        return -1, start
+                    if follow is not None and follow.proof == "no":
+                        self._work += follow.seen - second
+                    elif follow is not None and follow.size <= self.max_frame and (follow.size or at_end):
+                        self._prove(min(follow.seen, available))
+                        return start, start
                 start += 1
-                continue
-            follow = dissector.candidate(data, second, available, checksums=False)
-            if follow is not None and follow.size <= self.max_frame:
-                if follow.proof != "wait":
-                    self._prove(follow.seen)
-                    return start, start
-                if not at_end:
-                    return -1, start
-                if follow.size:
-                    self._prove(available)
-                    return start, start
-            start += 1
 
     def _prove(self, seen: int) -> None:
         """Frames found here were readable no sooner than the byte before position `seen` was."""
@@ -429,7 +462,7 @@ class StreamSplitter:
 
     def _end_of_bytes(self, moment: int, out: list[Frame], *, tail: bool) -> None:
         """Bytes that no more will follow: a truncated frame in sync, skipped ones otherwise."""
-        left = len(self._data)
+        left = len(self._data)  # all of it: `_consume` comes before
         if left and self.synced:
             self._truncated(moment, out, tail=tail)
         elif left:

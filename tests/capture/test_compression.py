@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-import zlib
 
 import pytest
 import zstandard
@@ -126,6 +125,6 @@ def test_a_broken_first_member_is_not_a_capture() -> None:
 
 def test_pieces_stay_small_however_far_the_input_inflates() -> None:
     zeros = bytes(64 << 20)
-    for data in (zlib.compress(zeros, wbits=31), zst(zeros)):
+    for data in (gzip.compress(zeros), zst(zeros)):
         pieces = compression.decompressed(iter([data]), compression.Progress(len(data)), 0)
         assert max(map(len, pieces)) <= 1 << 20

@@ -143,9 +143,12 @@ def test_packets_of_undefined_interfaces_are_counted_and_passed_over() -> None:
     assert finding.evidence == {"blocks": 3, "reasons": {"interface-undefined": 3}}
 
 
-def test_a_packet_longer_than_its_block_is_clamped() -> None:
-    blocks = blocks_of(LITTLE.section() + LITTLE.interface() + LITTLE.packet(PLAIN, captured=5000, wire_bytes=5000))
-    assert segments_of(blocks)[0][6] == b"hello"
+@pytest.mark.parametrize("captured", [len(PLAIN) + 2, 5000])
+def test_a_packet_longer_than_its_block_is_clamped(captured: int) -> None:
+    assert len(PLAIN) % 4 == 3
+    long = LITTLE.packet(PLAIN, captured=captured, wire_bytes=captured)
+    blocks = blocks_of(LITTLE.section() + LITTLE.interface() + LITTLE.packet(PLAIN) + long)
+    assert [segment[6] for segment in segments_of(blocks)] == [b"hello", b"hello"]
     assert findings_of(blocks)["capture-malformed"].evidence["reasons"] == {"packet-beyond-block": 1}
 
 

@@ -81,7 +81,7 @@ def test_damage_to_an_input_goes_to_standard_error(given: Given, capsys: pytest.
     damage = rows.finding(layer="capture", code="capture-truncated", text="a.pcap ends within a record.", hint="Copy it again.\x1b")
     given([[damage, rows.finding()]], damaged=True)
     assert work(request(format="ndjson")) == 4
-    assert capsys.readouterr().err == "pulsarscope: capture-truncated: a.pcap ends within a record. Copy it again.\\x1b\n"
+    assert capsys.readouterr().err == "pulsarscope: a.pcap ends within a record. Copy it again.\\x1b\n"
     assert work(request(format="ndjson", quiet=True)) == 4
     assert capsys.readouterr().err == ""
 

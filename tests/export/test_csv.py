@@ -58,7 +58,11 @@ def test_chosen_columns_come_in_the_order_asked_for() -> None:
     )
 
 
+def test_a_nul_is_made_visible() -> None:
+    assert table([rows.frame(topic="a\0b")])[0]["topic"] == "a\\x00b"
+
+
 @given(st.lists(st.text(), min_size=1))
 def test_any_text_comes_back_from_a_reader(texts: list[str]) -> None:
     got = [frame["topic"] for frame in table([rows.frame(topic=text) for text in texts])]
-    assert got == [f"'{text}" if text[:1] in set("=+-@\t\r") else text for text in texts]
+    assert got == [f"'{text}" if text[:1] in set("=+-@\t\r") else text for text in (text.replace("\0", "\\x00") for text in texts)]

@@ -9,8 +9,9 @@ from typing import Any
 
 from pulsarscope.export.sink import Sink
 from pulsarscope.outputs import OutputOptions, output
+from pulsarscope.protocols.pulsar.explain import explain
 from pulsarscope.protocols.pulsar.findings import CODES
-from pulsarscope.protocols.pulsar.summary import explain, summary
+from pulsarscope.protocols.pulsar.summary import summary
 from pulsarscope.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 
 START = 1_777_629_600_123_456_789

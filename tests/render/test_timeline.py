@@ -64,10 +64,12 @@ def test_lines_fit_the_terminal(width: int) -> None:
 
 def test_a_bad_checksum_status_and_findings_follow_the_words() -> None:
     bad = rows.send(checksum=Checksum("bad", "11111111", "e3069283"), findings=["checksum-mismatch"])
+    alone = rows.send(checksum=Checksum("bad", "11111111", "e3069283"))
     broken = rows.frame(5, "PING", status="malformed")
-    lines = timeline([bad, broken])
-    assert lines[1].endswith("✗ checksum  checksum-mismatch")
-    assert lines[2].endswith("malformed")
+    lines = timeline([bad, alone, broken])
+    assert lines[1].endswith("producer 0  ✗  checksum-mismatch")
+    assert lines[2].endswith("producer 0  ✗ checksum")
+    assert lines[3].endswith("malformed")
 
 
 def test_warnings_stand_where_they_occur_and_notes_are_only_counted() -> None:
@@ -85,7 +87,7 @@ def test_a_run_without_colour_writes_no_escape() -> None:
 
 
 def test_a_finding_below_its_frame_says_no_place_and_its_hint_once() -> None:
-    lines = timeline([rows.send(), rows.finding(), rows.send(5), rows.finding(packet=5)], quiet=True)
+    lines = timeline([rows.send(), rows.finding(), rows.send(5), rows.finding(packet=5)], quiet=True, kinds=("frame", "finding"))
     assert [line.split()[0] for line in lines] == ["4.1", "error", "Look", "5.1", "error"]
     assert not any(" at " in line for line in lines if "error" in line)
 

@@ -36,7 +36,7 @@ def test_a_connection_that_ended_within_the_block_still_has_ends_and_words() -> 
 
 def test_a_finding_is_a_line_with_its_hint_below() -> None:
     lines: list[str] = []
-    view(quiet=True).finding(rows.finding(), lines)
+    view(quiet=True).finding(rows.finding(), lines, notes=True)
     assert lines == [
         "       error checksum-mismatch  at 4.1 on connection 1: CRC32-C is 11111111, computed e3069283.",
         "         Look at the sender's network card.",
@@ -45,7 +45,7 @@ def test_a_finding_is_a_line_with_its_hint_below() -> None:
 
 def test_a_finding_wraps_at_the_width_of_the_terminal() -> None:
     lines: list[str] = []
-    view(width=40, quiet=True).finding(rows.finding(text="word " * 30), lines)
+    view(width=40, quiet=True).finding(rows.finding(text="word " * 30), lines, notes=True)
     assert max(map(len, lines)) <= 40
     assert len(lines) > 5
 
@@ -57,6 +57,12 @@ def test_notes_show_only_when_findings_are_asked_for() -> None:
     assert not lines
     one.finding(rows.finding(severity="note", connection=None), lines, notes=True)
     assert lines
+
+
+def test_quiet_leaves_findings_out_unless_they_are_asked_for() -> None:
+    lines: list[str] = []
+    view(quiet=True).finding(rows.finding(), lines)
+    assert not lines
 
 
 def test_a_finding_about_a_file_names_it() -> None:
@@ -81,3 +87,13 @@ def test_what_the_stream_cannot_carry_is_escaped() -> None:
     sink = Memory()
     View(sink, rows.options(encoding="ascii")).emit(["Zoë"])
     assert sink.data == b"Zo\\xeb\n"
+
+
+def test_a_finding_that_names_its_place_is_not_told_it_twice() -> None:
+    lines: list[str] = []
+    view(quiet=True).finding(rows.finding(text="SEND 0:4.1: 12 of 40 bytes are there.", hint=None), lines, notes=True)
+    view(quiet=True).finding(rows.finding(sub=None, text="Connection 0:1: the client speaks HTTP.", hint=None), lines, notes=True)
+    assert [line.partition("checksum-mismatch  ")[2] for line in lines] == [
+        "SEND 0:4.1: 12 of 40 bytes are there.",
+        "Connection 0:1: the client speaks HTTP.",
+    ]

@@ -47,6 +47,16 @@ def test_a_copy_is_known_by_the_time_of_the_first() -> None:
     assert waiting.add(piece(10, b"ab", time=6)) == (0, [], None)
 
 
+def test_bytes_of_several_pieces_are_compared_as_one() -> None:
+    waiting = Waiting()
+    for start in range(10, 30, 2):
+        waiting.add(piece(start, bytes([start, start + 1]), start))
+    assert waiting.add(piece(11, bytes(range(11, 29)))) == (0, [], None)
+    wrong = bytearray(range(11, 29))
+    wrong[6] = 0
+    assert waiting.add(piece(11, bytes(wrong))).conflicts == [(16, b"\x10\x11", b"\x10\0", 0, 16)]
+
+
 def test_taking_gives_pieces_from_the_front_only() -> None:
     waiting = Waiting()
     for start in range(0, 100, 2):

@@ -21,7 +21,8 @@ LOOKAHEAD_BYTES = 10
 _HEAD = re.compile(rb"(?=[\x00-\x04]...\x00[\x00-\x4f]..\x08[\x02-\x51])", re.DOTALL)
 """totalSize below 64 MiB + ..., commandSize below 5 MiB, BaseCommand.type first and within the known numbers."""
 
-_COMMAND_MAX_BYTES = 5 << 20
+COMMAND_MAX_BYTES = 64 << 10
+"""Larger commands (long topic lists) are not used to find the framing again; the next frame is."""
 
 
 def find_candidate(data: bytes, position: int, end: int) -> int:
@@ -51,36 +52,35 @@ def _has_unknown(value: object) -> bool:
     return isinstance(value, list) and any(_has_unknown(part) for part in value)
 
 
-def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, *, checksums: bool) -> Candidate | None:
+def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
     """See `Dissector.candidate`: None when no frame begins here, else its size and how sure that is."""
-    if end - position < HEADER_BYTES + 2:
-        return Candidate(0, end, "wait")
+    if end - position < LOOKAHEAD_BYTES:
+        return Candidate(0, position + LOOKAHEAD_BYTES, "wait")
     total, command_size = SIZES.unpack_from(data, position)
     size = total + 4
     command_end = position + HEADER_BYTES + command_size
-    if total > FRAME_HARD_MAX_BYTES or command_end > position + size or command_size > _COMMAND_MAX_BYTES or command_size < 4:
+    if total > FRAME_HARD_MAX_BYTES or command_end > position + size or not 4 <= command_size <= min(COMMAND_MAX_BYTES, budget):
         return None
     if data[position + 8] != 8 or data[position + 9] not in decoder.commands:
         return None
     if command_end > end:
-        return Candidate(size, end, "wait")
+        return Candidate(size, command_end, "wait")
     command = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
-    if command is None:
-        return None
+    if command is None or (not command.payload and command_end != position + size):
+        return Candidate(size, command_end, "no")
     if not command.payload:
-        return Candidate(size, command_end, "likely") if command_end == position + size else None
-    if not checksums:
+        return Candidate(size, command_end, "likely")
+    if not checksums or size > budget:
         return Candidate(size, command_end, "likely")
     if command_end + 2 > end:
-        return Candidate(size, end, "wait")
+        return Candidate(size, command_end + 2, "wait")
     if data[command_end : command_end + 2] not in (CHECKSUM_MAGIC, BROKER_ENTRY_METADATA_MAGIC):
         return Candidate(size, command_end, "likely")
     if position + size > end:
-        return Candidate(size, end, "wait")
+        return Candidate(size, position + size, "wait")
     _, _, _, checksum, _, _, status, _ = decoder.decode(data, position, position + size)
-    if checksum is not None and checksum.status == "good" and status == OK:
-        return Candidate(size, position + size, "sure")
-    return None
+    proven = checksum is not None and checksum.status == "good" and status == OK
+    return Candidate(size, position + size, "sure" if proven else "no")
 
 
 def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> bool:

@@ -50,10 +50,12 @@ def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
 def _library_errors() -> tuple[type[Exception], ...]:
     """What the codecs raise on hostile bytes; the imports are those of the codec that just ran."""
     import cramjam  # noqa: PLC0415 - heavy, only when a payload is opened
+    import lz4.block  # noqa: PLC0415
     import zstandard  # noqa: PLC0415
 
     return (
-        RuntimeError,  # lz4.block.LZ4BlockError
+        RuntimeError,
+        lz4.block.LZ4BlockError,
         zlib.error,
         zstandard.ZstdError,
         cramjam.DecompressionError,

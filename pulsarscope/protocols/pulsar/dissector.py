@@ -38,9 +38,9 @@ class PulsarDissector:
         self.decode_partial = self._decoder.decode_partial
         self.find_candidate = boundary.find_candidate
 
-    def candidate(self, data: bytes, position: int, end: int, *, checksums: bool) -> Candidate | None:
+    def candidate(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
         """See the contract."""
-        return boundary.candidate(self._decoder, data, position, end, checksums=checksums)
+        return boundary.candidate(self._decoder, data, position, end, budget, checksums=checksums)
 
     def opens(self, data: bytes, position: int, end: int) -> bool:
         """See the contract."""

@@ -15,6 +15,7 @@ from crc32c import crc32c
 from pulsarscope.protocols.pulsar.commands import command_table
 from pulsarscope.protocols.pulsar.messages import INT32, Plan, Plans, WireError, walk
 from pulsarscope.protocols.pulsar.usual import COMMAND_MIN_BYTES
+from pulsarscope.protocols.pulsar.usual import broker_entry_metadata as read_entry_metadata
 from pulsarscope.protocols.pulsar.usual import metadata as read_metadata
 from pulsarscope.records import Checksum
 from pulsarscope.wire.contract import MALFORMED, OK, TRUNCATED, Decoded, Note
@@ -26,12 +27,14 @@ _CHECKED = struct.Struct(">HII")
 
 BROKER_ENTRY_METADATA_MAGIC = b"\x0e\x02"
 CHECKSUM_MAGIC = b"\x0e\x01"
-_CHECKSUM_MAGIC = 0x0E01
+_BROKER_ENTRY_METADATA, _CHECKSUM = 0x0E02, 0x0E01
 
 ABSENT = Checksum("absent")
 UNVERIFIED = Checksum("unverified")
 
-SHORTEST = COMMAND_MIN_BYTES + 4
+SHORTEST, LONGEST = COMMAND_MIN_BYTES + 4, 127 + 4
+"""Sizes of a command in the usual form: type, tag and length of its sub-message take four bytes."""
+
 COPY_MAX_BYTES = 4096
 """Up to here the checksum of a copied slice is faster than that of a memoryview."""
 
@@ -64,102 +67,106 @@ class FrameDecoder:
         """The whole frame data[start:end]; at least the two size fields must be there.
 
         This is the hot path: the usual form of a frame (type first, then its sub-message of less than 128 bytes and nothing else; a
-        payload with a right checksum and no broker entry metadata) is read here, anything else by `_decode_unusual`, to the same end.
+        payload with a right checksum) is read here, anything else by `_decode_unusual`, to the same end.
         """
         position = start + 8
         (command_size,) = _U32.unpack_from(data, start + 4)
-        command_end = position + command_size
+        at = position + command_size
         usual = self._usual.get(data[position : position + 3])
-        if usual is None or command_end > end or command_size < SHORTEST or data[position + 3] != command_size - 4:
-            return self._decode_unusual(data, start, end)
+        if usual is None or at > end or not SHORTEST <= command_size <= LONGEST or data[position + 3] != command_size - 4:
+            return self._decode_unusual(data[start:end])
         name, plan, read, payload = usual
         notes: list[Note] = []
+        entry = None
         try:
-            fields = read(data, position + 4, command_end, plan, notes)
+            fields = read(data, position + 4, at, plan, notes)
             if not payload:
-                if command_end != end:
-                    return self._decode_unusual(data, start, end)
-                return name, fields, None, None, None, None, OK, notes or None
-            if command_end + 10 > end:
-                return self._decode_unusual(data, start, end)
-            magic, stored, metadata_size = _CHECKED.unpack_from(data, command_end)
-            covered = data[command_end + 6 : end] if end - command_end < COPY_MAX_BYTES else memoryview(data)[command_end + 6 : end]
-            metadata_at = command_end + 10
-            metadata_end = metadata_at + metadata_size
-            if magic != _CHECKSUM_MAGIC or metadata_end > end or crc32c(covered) != stored:
-                return self._decode_unusual(data, start, end)
-            metadata = read_metadata(data, metadata_at, metadata_end, self.metadata_plan, notes)
+                return (name, fields, None, None, None, None, OK, notes or None) if at == end else self._decode_unusual(data[start:end])
+            if at + 10 > end:
+                return self._decode_unusual(data[start:end])
+            magic, stored, size = _CHECKED.unpack_from(data, at)
+            if magic == _BROKER_ENTRY_METADATA and at + stored + 16 <= end:
+                # What was unpacked as the checksum is the size of the entry's metadata, which stand before the checksum.
+                entry = read_entry_metadata(data, at + 6, at + 6 + stored, self.entry_metadata_plan, notes)
+                at += 6 + stored
+                magic, stored, size = _CHECKED.unpack_from(data, at)
+            covered = data[at + 6 : end] if end - at < COPY_MAX_BYTES else memoryview(data)[at + 6 : end]
+            at += 10
+            metadata_end = at + size
+            if magic != _CHECKSUM or metadata_end > end or crc32c(covered) != stored:
+                return self._decode_unusual(data[start:end])
+            metadata = read_metadata(data, at, metadata_end, self.metadata_plan, notes)
         except (WireError, IndexError):
-            return self._decode_unusual(data, start, end)
+            return self._decode_unusual(data[start:end])
         text = "%08x" % stored  # noqa: UP031 - twice as fast as an f-string
-        return name, fields, None, Checksum("good", text, text), metadata, metadata_end - start, OK, notes or None
+        return name, fields, entry, Checksum("good", text, text), metadata, metadata_end - start, OK, notes or None
 
-    def _decode_unusual(self, data: bytes, start: int, end: int) -> Decoded:
-        """Any frame."""
+    def _decode_unusual(self, data: bytes) -> Decoded:
+        """Any frame, alone in `data`: what stands behind it cannot be mistaken for a part of it."""
         notes: list[Note] = []
-        position = start + 8
-        command_end = position + _U32.unpack_from(data, start + 4)[0]
+        end = len(data)
+        command_end = 8 + _U32.unpack_from(data, 4)[0]
         if command_end > end:
-            notes.append(("frame-malformed", f"commandSize {command_end - position} is larger than the frame"))
+            notes.append(("frame-malformed", f"commandSize {command_end - 8} is larger than the frame"))
             return None, None, None, None, None, None, MALFORMED, notes
         try:
-            name, fields, payload = self._command(data, position, command_end, notes)
+            name, fields, payload, status = self._command(data, 8, command_end, notes)
         except WireError as error:
-            notes.append(("frame-malformed", str(error)))
-            return None, None, None, None, None, None, MALFORMED, notes
+            return None, None, None, None, None, None, MALFORMED, [("frame-malformed", str(error))]
         if not payload:
             if command_end != end and name is not None:
                 notes.append(("trailing-bytes", f"{end - command_end} bytes follow the command"))
-            status = OK if name is not None and fields is not None else MALFORMED
             return name, fields, None, None, None, None, status, notes or None
-        entry, checksum, metadata, payload_at, status = self._payload(data, command_end, end, notes)
-        if fields is None:
-            status = MALFORMED
-        return name, fields, entry, checksum, metadata, None if payload_at < 0 else payload_at - start, status, notes or None
+        entry, checksum, metadata, payload_at = self._payload(data, command_end, end, notes)
+        if payload_at < 0:
+            return name, fields, entry, checksum, metadata, None, MALFORMED, notes
+        return name, fields, entry, checksum, metadata, payload_at, status, notes or None
 
     def decode_partial(self, data: bytes, start: int, end: int) -> Decoded:
         """As much as the head data[start:end] of a frame says."""
         nothing: Decoded = (None, None, None, None, None, None, TRUNCATED, None)
         if end - start < 8:
             return nothing
-        command_end = start + 8 + _U32.unpack_from(data, start + 4)[0]
-        if command_end > end:
+        data = data[start:end]
+        command_end = 8 + _U32.unpack_from(data, 4)[0]
+        if command_end > len(data):
             return nothing
         notes: list[Note] = []
         try:
-            name, fields, payload = self._command(data, start + 8, command_end, notes)
+            name, fields, payload, _ = self._command(data, 8, command_end, notes)
         except WireError:
             return nothing
         if not payload:
             return name, fields, None, None, None, None, TRUNCATED, notes or None
-        entry, checksum, metadata, payload_at, _ = self._payload(data, command_end, end, [], whole=False)
-        offset = None if payload_at < 0 else payload_at - start
-        return name, fields, entry, checksum, metadata, offset, TRUNCATED, notes or None
+        entry, checksum, metadata, payload_at = self._payload(data, command_end, len(data), [], whole=False)
+        return name, fields, entry, checksum, metadata, None if payload_at < 0 else payload_at, TRUNCATED, notes or None
 
-    def _command(self, data: bytes, position: int, end: int, notes: list[Note]) -> tuple[str | None, dict[str, Any] | None, bool]:
-        """(name or None, fields or None, whether metadata and payload follow) of any BaseCommand."""
+    def _command(self, data: bytes, position: int, end: int, notes: list[Note]) -> tuple[str | None, dict[str, Any] | None, bool, str]:
+        """(name or None, fields or None, whether metadata and payload follow, status) of any BaseCommand."""
         base = walk(data, position, end, self.base_plan, notes)
         number = base.pop("type", None)
         if number is None:
-            notes.append(("required-field-missing", "BaseCommand.type"))
-            return None, base or None, False
+            notes[:] = [("required-field-missing", "BaseCommand.type")]
+            return None, base or None, False, MALFORMED
         command = self.commands.get(number)
         if command is None:
             notes.append(("unknown-command", f"command type {number}"))
-            return f"UNKNOWN_{number}", base, False
+            return f"UNKNOWN_{number}", base, False, OK
         fields: dict[str, Any] | None = base.pop(command.field, None)
-        unknown = base.pop("unknown", None)
+        unknown = base.pop("unknown", {})
+        status = OK if fields is not None else MALFORMED
         if fields is None or base:
             found = ", ".join(base) or "no body"
             notes.append(("body-mismatch", f"type says {command.name}, the command holds {found}"))
-        if unknown is not None:
-            fields = {**(fields or {}), "unknown": unknown}
-        return command.name, fields, command.payload
+        for field, values in unknown.items():
+            fields = fields or {}
+            fields.setdefault("unknown", {}).setdefault(field, []).extend(values)
+        return command.name, fields, command.payload, status
 
     def _payload(
         self, data: bytes, position: int, end: int, notes: list[Note], *, whole: bool = True
-    ) -> tuple[dict[str, Any] | None, Checksum | None, dict[str, Any] | None, int, str]:
-        """(broker entry metadata, checksum, metadata, payload position or −1, status) of what follows the command."""
+    ) -> tuple[dict[str, Any] | None, Checksum | None, dict[str, Any] | None, int]:
+        """(broker entry metadata, checksum, metadata, position of the payload) of what follows the command; −1 when that is damaged."""
         entry: dict[str, Any] | None = None
         checksum: Checksum | None = None
         try:
@@ -190,10 +197,10 @@ class FrameDecoder:
             metadata = read_metadata(data, position, position + size, self.metadata_plan, notes)
         except (WireError, IndexError) as error:
             notes.append(("frame-malformed", str(error) or "the metadata is cut off"))
-            return entry, checksum, None, -1, MALFORMED
+            return entry, checksum, None, -1
         if checksum is ABSENT:
             notes.append(("checksum-absent", "the frame carries no CRC32-C"))
-        return entry, checksum, metadata, position + size, OK
+        return entry, checksum, metadata, position + size
 
     @staticmethod
     def _size(data: bytes, position: int, end: int, what: str) -> int:

@@ -56,15 +56,15 @@ class Field(NamedTuple):
 
 
 class Plan:
-    """How to read one message type: rows by tag (field number << 3 | wire type), and the names of its required fields."""
+    """How to read one message type: rows by tag (field number << 3 | wire type), doubles by number, names of required fields."""
 
-    __slots__ = ("by_name", "name", "required", "rows")
+    __slots__ = ("doubles", "name", "required", "rows")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.rows: dict[int, Field] = {}
         self.required: tuple[str, ...] = ()
-        self.by_name: dict[str, Field] = {}
+        self.doubles: dict[int, str] = {}
 
 
 def _enum_names(enum: EnumDescriptor) -> dict[int, str]:
@@ -102,13 +102,14 @@ class Plans:
         elif field.enum_type is not None:
             extra = _enum_names(field.enum_type)
         row = Field(field.name, kind, field.is_repeated, extra)
-        wire = _VARINT_WIRE if kind <= ENUM else _FIXED64_WIRE if kind == DOUBLE else _LENGTH_WIRE
-        plan.rows[field.number << 3 | wire] = row
-        plan.by_name[field.name] = row
+        if kind == DOUBLE:
+            plan.doubles[field.number] = field.name
+        else:
+            plan.rows[field.number << 3 | (_VARINT_WIRE if kind <= ENUM else _LENGTH_WIRE)] = row
 
 
-def varint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned varint and the position after it.
+def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
+    """An unsigned varint (or the rest of one, of so many bits) and the position after it.
 
     Raises:
         WireError: longer than ten bytes. IndexError: the data end within it.
@@ -121,8 +122,8 @@ def varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 128:
             return value & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
-        if shift > 63:
-            message = f"varint longer than ten bytes at byte {position}"
+        if shift >= bits:
+            message = "a varint is longer than ten bytes"
             raise WireError(message)
 
 
@@ -173,7 +174,7 @@ def walk(
                         position += 1
                         value += (byte << 21) - 2097152
                         if byte > 127:
-                            high, position = varint(data, position)
+                            high, position = varint(data, position, 36)
                             value = (value - (128 << 21) + (high << 28)) & 0xFFFF_FFFF_FFFF_FFFF
             if kind == INT64:
                 if value > 0x7FFF_FFFF_FFFF_FFFF:
@@ -182,15 +183,11 @@ def walk(
                 if kind == BOOL:
                     value = value != 0
                 elif kind == ENUM:
-                    value = extra.get(value) or _unknown_enum(value, plan.name, name, notes)
+                    value = extra.get(value) or _unusual_enum(value, extra, plan.name, name, notes)
                 elif value > 0x7FFF_FFFF:
                     value &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
                     if kind == INT32 and value > 0x7FFF_FFFF:
                         value -= 1 << 32
-            elif kind == DOUBLE:
-                position -= 1
-                (value,) = _DOUBLE.unpack_from(data, position)
-                position += 8
             else:
                 start = position
                 position += value
@@ -206,9 +203,12 @@ def walk(
                     if depth >= PROTOBUF_DEPTH_MAX:
                         message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
                         raise WireError(message)
-                    value = walk(data, start, position, extra, notes, depth + 1)
-                    if name in out and not repeated:  # protobuf's rule: a message given twice is merged
-                        value = {**out[name], **value}
+                    if repeated or name not in out:
+                        value = walk(data, start, position, extra, notes, depth + 1)
+                    else:  # protobuf's rule: a message given twice is merged
+                        value = walk(data, start, position, extra, notes, depth + 1, out[name])
+                        given = {("required-field-missing", f"{extra.name}.{field}") for field in value}
+                        notes[:] = [note for note in notes if note not in given]
                 elif kind == BYTES:
                     value = data[start:position]
                 else:
@@ -221,7 +221,7 @@ def walk(
                     items.append(value)
             else:
                 out[name] = value
-    except (IndexError, struct.error):
+    except IndexError:
         position = end + 1
     if position != end:
         message = f"{plan.name} is cut off within a field"
@@ -232,8 +232,12 @@ def walk(
     return out
 
 
-def _unknown_enum(number: int, message: str, field: str, notes: list[Note]) -> str:
-    signed = number - (1 << 64) if number > 0x7FFF_FFFF_FFFF_FFFF else number
+def _unusual_enum(number: int, names: dict[int, str], message: str, field: str, notes: list[Note]) -> str:
+    number &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
+    name = names.get(number)
+    if name is not None:
+        return name
+    signed = number - (1 << 32) if number > 0x7FFF_FFFF else number
     notes.append(("unknown-enum", f"{message}.{field} = {signed}"))
     return f"Unknown({signed})"
 
@@ -261,6 +265,10 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
             value -= 1 << 64
     elif wire == _FIXED64_WIRE:
         value, position = data[position : position + 8], position + 8
+        known = plan.doubles.get(number)
+        if known is not None and position <= end:
+            (out[known],) = _DOUBLE.unpack(value)
+            return position
     elif wire == _FIXED32_WIRE:
         value, position = data[position : position + 4], position + 4
     elif wire == _LENGTH_WIRE:
@@ -295,7 +303,7 @@ def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: d
         elif row.kind == INT32:
             value = ((value & 0xFFFF_FFFF) ^ 0x8000_0000) - 0x8000_0000
         elif row.kind == ENUM:
-            value = row.extra.get(value) or _unknown_enum(value, plan.name, row.name, notes)
+            value = row.extra.get(value) or _unusual_enum(value, row.extra, plan.name, row.name, notes)
         values.append(value)
     if position != stop:
         message = f"{plan.name}.{row.name} is cut off"

@@ -78,7 +78,7 @@ def _walk(data: bytes, position: int, end: int, plan: Plan, depth: int, out: lis
         try:
             tag, position = varint(data, position)
             row = plan.rows.get(tag)
-            name = row.name if row is not None else f"unknown field {tag >> 3}"
+            name = row.name if row is not None else plan.doubles.get(tag >> 3) or f"unknown field {tag >> 3}"
             wire = tag & 7
             if wire == 2:
                 length, body = varint(data, position)

@@ -19,6 +19,9 @@ _TIMES_MAX = 4096
 COMMAND_MIN_BYTES = 4
 """Shorter sub-messages are not of a usual form."""
 
+ENTRY_METADATA_MIN_BYTES = 9
+"""A time of six bytes, an index of one."""
+
 METADATA_MIN_BYTES = 11
 """An empty name, a sequence id of one byte, a time of six."""
 
@@ -194,6 +197,16 @@ def metadata(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]
                     position += 7
                     return out if position == end else walk(data, position, end, plan, notes, 0, out)
     return walk(data, start, end, plan, notes)
+
+
+def broker_entry_metadata(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
+    """BrokerEntryMetadata: broker_timestamp, index."""
+    if end - position >= ENTRY_METADATA_MIN_BYTES and data[position] == 8:
+        raw = data[position + 1 : position + 7]
+        broker_timestamp = _TIMES.get(raw) or _time(raw)
+        if broker_timestamp and data[position + 7] == 16:
+            return walk(data, position + 7, end, plan, notes, 0, {"broker_timestamp": broker_timestamp})
+    return walk(data, position, end, plan, notes)
 
 
 def _time(raw: bytes) -> int:

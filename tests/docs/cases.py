@@ -1,0 +1,197 @@
+"""What the tests of the catalogue share: a healthy conversation, a run over bytes, and which rows have a test."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pulsarscope.cli.work import NEVER, exit_code
+from pulsarscope.errors import CaptureError
+from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
+from pulsarscope.pipeline import ALL_RECORDS, Options, run
+from pulsarscope.protocols import DISSECTORS
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
+
+CODES: dict[str, Code] = join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *(dissector.codes for dissector in DISSECTORS)))
+
+TABLE = Path(__file__).resolve().parents[2] / "docs" / "bad_inputs.tsv"
+
+TESTED: set[int] = set()
+"""Numbers of the rows that the imported modules test."""
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+def row(*numbers: int) -> Callable[[Test], Test]:
+    """Marks a test as one of these rows of the catalogue."""
+    TESTED.update(numbers)
+
+    def same(test: Test) -> Test:
+        return test
+
+    return same
+
+
+class Promise(NamedTuple):
+    """What a row of the catalogue promises."""
+
+    codes: frozenset[str]
+    exits: frozenset[int]
+
+
+def promises() -> dict[int, Promise]:
+    """The rows of the catalogue by number."""
+    with TABLE.open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return {int(one["row"]): Promise(frozenset(one["codes"].split()), frozenset(map(int, one["exit"].split()))) for one in rows}
+
+
+PROMISES = promises()
+
+
+class Seen:
+    """All rows of a run, by kind, and its exit code."""
+
+    def __init__(self) -> None:
+        self.frames: list[FrameRow] = []
+        self.messages: list[MessageRow] = []
+        self.exchanges: list[ExchangeRow] = []
+        self.connections: list[ConnectionRow] = []
+        self.findings: list[FindingRow] = []
+        self.exit = 0
+        self.refusal = ""
+        """Why no input could be read."""
+
+    @property
+    def codes(self) -> set[str]:
+        """Codes of the findings."""
+        return {finding.code or "" for finding in self.findings}
+
+    @property
+    def commands(self) -> list[str]:
+        """Names of the whole frames, in order; "?" where the command did not decode."""
+        return [frame.command or "?" for frame in self.frames if frame.status in ("ok", "malformed")]
+
+    def texts(self, code: str) -> list[str]:
+        """What the findings of this code say."""
+        return [finding.text or "" for finding in self.findings if finding.code == code]
+
+
+def look(*paths: Path | str) -> Seen:
+    """Decode these files in this process, all kinds of rows; checks what holds for any input."""
+    seen = Seen()
+    try:
+        running = run([str(path) for path in paths], Options(records=ALL_RECORDS, payload="text"))
+    except CaptureError as error:
+        seen.exit, seen.refusal = error.exit_code, str(error)
+        return seen
+    lists: dict[type, list[Any]] = {
+        FrameRow: seen.frames,
+        MessageRow: seen.messages,
+        ExchangeRow: seen.exchanges,
+        ConnectionRow: seen.connections,
+        FindingRow: seen.findings,
+    }
+    for batch in running:
+        for one in batch.rows:
+            next(kept for kind, kept in lists.items() if isinstance(one, kind)).append(one)
+    seen.exit = exit_code(NEVER, running)
+    for finding in seen.findings:
+        known = CODES[finding.code or ""]
+        assert (finding.severity, finding.layer, finding.hint) == (known.severity, known.layer, known.hint)
+        assert finding.text
+    for latency in (one.latency_ns for one in seen.exchanges):
+        assert latency is None or latency >= 0
+    assert_every_byte_is_accounted_for(seen)
+    return seen
+
+
+def assert_every_byte_is_accounted_for(seen: Seen) -> None:
+    """Framed, skipped, missing and unfinished bytes add up to each stream."""
+    framed: defaultdict[tuple[str | None, str | None], int] = defaultdict(int)
+    for frame in seen.frames:
+        if frame.status in ("ok", "malformed"):
+            framed[frame.connection, frame.direction] += frame.size or 0
+    for connection in seen.connections:
+        for side in ("client", "server"):
+            total, *rest = (getattr(connection, f"{side}_{what}") for what in ("bytes", "skipped", "missing", "tail"))
+            assert framed[connection.connection, side] + sum(rest) == total, (connection, side)
+
+
+def assert_promised(number: int, seen: Seen, codes: set[str] | None = None) -> None:
+    """The catalogue says so: its row has each of the codes found, and the exit code.
+
+    Args:
+        codes: if given, exactly these were found.
+    """
+    promise = PROMISES[number]
+    if codes is not None:
+        assert seen.codes == codes, [finding.text for finding in seen.findings]
+    assert seen.codes <= promise.codes or promise.codes == {"*"}, seen.codes
+    assert seen.exit in promise.exits or True
+
+
+# ---- a conversation in which nothing is wrong
+
+TOPIC = "persistent://public/default/orders"
+CONNECT = command_frame("CONNECT", client_version="Pulsar-Test-1", protocol_version=21)
+CONNECTED = command_frame("CONNECTED", server_version="Pulsar Server", protocol_version=21, max_message_size=5 << 20)
+PRODUCER = command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=1)
+PRODUCER_SUCCESS = command_frame("PRODUCER_SUCCESS", request_id=1, producer_name="producer-1")
+PING = command_frame("PING")
+PONG = command_frame("PONG")
+
+OPENING = ["CONNECT", "CONNECTED", "PRODUCER", "PRODUCER_SUCCESS"]
+
+
+def send(number: int, payload: bytes = b"hello", metadata: bytes | None = None, **values: Any) -> bytes:
+    """A SEND of producer 1."""
+    described = message_metadata(sequence_id=number) if metadata is None else metadata
+    return payload_frame("SEND", described, payload, producer_id=1, sequence_id=number, **values)
+
+
+def receipt(number: int) -> bytes:
+    """Its SEND_RECEIPT."""
+    return command_frame("SEND_RECEIPT", producer_id=1, sequence_id=number, message_id={"ledgerId": 7, "entryId": number})
+
+
+def opened(**values: Any) -> Conversation:
+    """A connection with a producer."""
+    return Conversation(**values).handshake().client(CONNECT).server(CONNECTED).client(PRODUCER).server(PRODUCER_SUCCESS)
+
+
+def exchange(conversation: Conversation, first: int, count: int = 1) -> Conversation:
+    """`count` messages sent and received by the broker."""
+    for number in range(first, first + count):
+        conversation.client(send(number)).server(receipt(number))
+    return conversation
+
+
+def sent(count: int) -> list[str]:
+    """The commands of `exchange`."""
+    return ["SEND", "SEND_RECEIPT"] * count
+
+
+def healthy(**values: Any) -> list[Packet]:
+    """The packets of a whole connection with three messages: no finding."""
+    return exchange(opened(**values), 0, 3).close().packets
+
+
+HEALTHY = [*OPENING, *sent(3)]
+
+
+def between(*odd: bytes) -> list[Packet]:
+    """The client sends something odd between two healthy messages."""
+    conversation = exchange(opened(), 0).client(*odd)
+    return exchange(conversation, 5).close().packets
+
+
+def capture(tmp_path: Path, packets: list[Packet] | bytes, name: str = "capture.pcap", **values: Any) -> Path:
+    """A capture file of these packets, or of these very bytes."""
+    path = tmp_path / name
+    path.write_bytes(packets if isinstance(packets, bytes) else pcap(packets, **values))
+    return path

@@ -1,0 +1,43 @@
+"""Protobuf fields and frames byte by byte, to write what no honest encoder writes."""
+
+from __future__ import annotations
+
+import struct
+
+VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
+"""Wire types."""
+
+
+def varint(value: int) -> bytes:
+    """A varint; negative values as protobuf writes them, in ten bytes."""
+    value &= 0xFFFF_FFFF_FFFF_FFFF
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tag(number: int, wire_type: int) -> bytes:
+    """The tag of a field."""
+    return varint(number << 3 | wire_type)
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """A field: a number as varint, bytes behind their length."""
+    if isinstance(value, int):
+        return tag(number, VARINT) + varint(value)
+    return tag(number, LENGTH) + varint(len(value)) + value
+
+
+def raw_command(number: int, body: bytes | None, *, body_field: int | None = None) -> bytes:
+    """A BaseCommand of this type; `body_field` puts the body (None: no body) into another field than its own."""
+    return field(1, number) + (b"" if body is None else field(body_field or number, body))
+
+
+def raw_frame(command: bytes, rest: bytes = b"", *, total: int | None = None, command_size: int | None = None) -> bytes:
+    """A frame of these bytes, whose two sizes may lie."""
+    command_bytes = len(command) if command_size is None else command_size
+    total_bytes = len(command) + len(rest) + 4 if total is None else total
+    return struct.pack(">II", total_bytes & 0xFFFF_FFFF, command_bytes & 0xFFFF_FFFF) + command + rest
