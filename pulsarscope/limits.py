@@ -62,6 +62,12 @@ DECOMPRESSED_MAX_BYTES = 64 << 20
 PROTOBUF_DEPTH_MAX = 100
 """Nesting of messages in messages (upb's and Java's recursion limit)."""
 
+BATCH_MESSAGES_MAX = 65_536
+"""Messages read from one batch; clients put 1,000 into one by default, a decompressed bomb could hold eleven million."""
+
+CHUNKED_MESSAGES_MAX = 1_024
+"""Chunked messages of one connection that are put together at a time; clients keep 10 by default (maxPendingChunkedMessage)."""
+
 PENDING_REQUESTS_MAX = 65_536
 """Requests of one connection that wait for a response (h2 remembers 2^16 closed streams)."""
 

@@ -15,7 +15,7 @@ PRODUCE = "produce"
 
 
 PREVIEW_CHARACTERS = 2_000
-"""Payload text handled for one line where no terminal clips it; the size is always said."""
+"""Characters of a payload shown where no terminal clips it sooner."""
 
 
 class Messages:
@@ -49,7 +49,7 @@ class Messages:
 
 
 def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
-    """Append the line of a message."""
+    """Append the line of a message; its payload, when it was asked for, is a line of its own."""
     look, marks = view.palette, view.symbols
     produced = row.direction == PRODUCE
     mark = marks.to_server if produced else marks.to_client
@@ -64,6 +64,10 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
     if rest:
         rest = " " * (room - cell_width(words) + 2 if view.width is not None else 2) + rest
     lines.append(f"{start} {'produce' if produced else 'deliver':<7} {words}{rest}")
+    if row.payload:
+        indent = " " * (view.name_width + 1)
+        more = "" if len(row.payload) <= PREVIEW_CHARACTERS else f"{marks.ellipsis} ({len(row.payload):,} characters)"
+        lines.append(indent + view.clip(escape(row.payload[:PREVIEW_CHARACTERS]) + more, view.room(len(indent))))
 
 
 def message_words(row: MessageRow) -> list[str]:
@@ -96,8 +100,6 @@ def message_words(row: MessageRow) -> list[str]:
         words.append(f"redelivery {row.redelivery_count}")
     if row.properties:
         words.append(_properties(row.properties))
-    if row.payload is not None:
-        words.append(row.payload[:PREVIEW_CHARACTERS])
     return words
 
 

@@ -13,44 +13,47 @@ class Pairing:
     """The waiting requests of one connection."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[Request]] = {}
-        self._count = 0
+        self._waiting: dict[Hashable, deque[tuple[int, Request]]] = {}
+        """By key, each with its ticket."""
+        self._keys: dict[int, Hashable] = {}
+        """By ticket, the longest-waiting first."""
+        self._tickets = 0
 
     def ask(self, key: Hashable, request: Request) -> Request | None:
         """A request begins to wait. Returns the longest-waiting one when there are too many: it is given up."""
+        self._tickets += 1
+        self._keys[self._tickets] = key
         queue = self._waiting.get(key)
         if queue is None:
-            self._waiting[key] = deque((request,))
+            self._waiting[key] = deque(((self._tickets, request),))
         else:
-            queue.append(request)
-        self._count += 1
-        return self.answer(next(iter(self._waiting))) if self._count > PENDING_REQUESTS_MAX else None
+            queue.append((self._tickets, request))
+        return self.answer(next(iter(self._keys.values()))) if len(self._keys) > PENDING_REQUESTS_MAX else None
 
     def answer(self, key: Hashable) -> Request | None:
         """The request of this key that has waited longest; it waits no more."""
         queue = self._waiting.get(key)
         if queue is None:
             return None
-        request = queue.popleft()
-        self._count -= 1
+        ticket, request = queue.popleft()
+        del self._keys[ticket]
         if not queue:
             del self._waiting[key]
         return request
 
     def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
         """Of several keys that a response may mean, the one that has waited longest."""
-        found = [(queue[0].file, queue[0].packet, queue[0].sub, key) for key in keys if (queue := self._waiting.get(key))]
-        return self.answer(min(found, key=lambda row: row[:3])[3]) if found else None
+        found = [(queue[0][0], key) for key in keys if (queue := self._waiting.get(key))]
+        return self.answer(min(found, key=lambda row: row[0])[1]) if found else None
 
     def peek(self, key: Hashable) -> Request | None:
         """The request of this key that has waited longest; it goes on waiting."""
         queue = self._waiting.get(key)
-        return queue[0] if queue else None
+        return queue[0][1] if queue else None
 
     def rest(self) -> list[Request]:
         """All that still wait, in the order in which they began; none waits any more."""
-        left = [request for queue in self._waiting.values() for request in queue]
-        left.sort(key=lambda request: (request.file, request.packet, request.sub))
+        left = sorted((entry for queue in self._waiting.values() for entry in queue), key=lambda entry: entry[0])
         self._waiting.clear()
-        self._count = 0
-        return left
+        self._keys.clear()
+        return [request for _, request in left]

@@ -136,8 +136,8 @@ class Conversation:
             found: list[Frame] = []
             for splitter in pair:
                 splitter.finish(moment, found)
-            if any(splitter.frames for splitter in pair):
-                self._recognise(pair)
+            if pair is self.splitters or any(splitter.frames for splitter in pair):
+                self._recognise(pair, found)
                 out = found
                 break
         out.sort(key=_moment_of)

@@ -8,12 +8,16 @@ from __future__ import annotations
 from tests.encoder.capturefile import Packet, pcap, write_pcap
 from tests.encoder.conversation import Conversation
 from tests.encoder.frames import (
+    BROKER_ENTRY_MAGIC,
+    CHECKSUM_MAGIC,
     Single,
+    base_command,
     batch,
     command_frame,
     compress,
     message_metadata,
     payload_frame,
+    sized,
 )
 from tests.encoder.packets import (
     ACK,
@@ -30,6 +34,8 @@ from tests.encoder.packets import (
 
 __all__ = [
     "ACK",
+    "BROKER_ENTRY_MAGIC",
+    "CHECKSUM_MAGIC",
     "FIN",
     "PSH",
     "RST",
@@ -37,6 +43,7 @@ __all__ = [
     "Conversation",
     "Packet",
     "Single",
+    "base_command",
     "batch",
     "command_frame",
     "compress",
@@ -47,6 +54,7 @@ __all__ = [
     "message_metadata",
     "payload_frame",
     "pcap",
+    "sized",
     "tcp_segment",
     "write_pcap",
 ]

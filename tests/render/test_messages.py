@@ -34,10 +34,13 @@ def test_what_is_odd_about_a_message_is_said() -> None:
         assert words in line
 
 
-def test_a_payload_is_shown_when_it_was_asked_for_and_clipped_on_a_terminal() -> None:
+def test_a_payload_that_was_asked_for_has_a_line_of_its_own() -> None:
     shown = rows.message(payload="hello\x1b[31m" * 400)
-    assert "hello\\x1b[31m" in messages([shown])[1]
-    assert 85 <= cell_width(messages([shown], width=100)[1]) <= 100
+    line = messages([shown])[2]
+    assert line.startswith("       hello\\x1b[31mhello")
+    assert line.endswith("… (4,000 characters)")
+    assert cell_width(messages([shown], width=100)[2]) == 100
+    assert len(messages([rows.message(payload="")], quiet=True)) == 1
 
 
 def test_more_properties_than_anyone_reads_are_counted() -> None:

@@ -9,7 +9,7 @@ import base64
 from hashlib import sha256
 from typing import Any
 
-from pulsarscope.limits import DECOMPRESSED_MAX_BYTES
+from pulsarscope.limits import BATCH_MESSAGES_MAX, CHUNKED_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES
 from pulsarscope.protocols.pulsar.compression import decompress
 from pulsarscope.protocols.pulsar.messages import Note, Plan, WireError, walk
 from pulsarscope.records import MessageRow
@@ -44,12 +44,18 @@ def _text(payload: bytes, form: str) -> str:
     return payload.hex() if form == "hex" else payload.decode(errors="backslashreplace")
 
 
+Owner = tuple[str, int]
+"""Whose entry it is: produce and a producer id, or deliver and a consumer id."""
+
+
 class _Chunks:
     """The chunks of one message so far."""
 
-    __slots__ = ("first_missing", "parts", "size")
+    __slots__ = ("first_missing", "last", "parts", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, last: MessageRow) -> None:
+        self.last = last
+        """Row of the chunk that came last."""
         self.parts: list[bytes] = []
         self.size = 0
         self.first_missing: int | None = None
@@ -62,10 +68,10 @@ class EntryOpener:
         self._where = (source, connection)
         self._single_plan = single_plan
         self._form = payload_form
-        self._chunks: dict[tuple[str, str], _Chunks] = {}
+        self._chunks: dict[tuple[Owner, str], _Chunks] = {}
         self._chunk_bytes = 0
 
-    def open(self, frame: Frame, owner: str, rows: list[MessageRow], notes: list[Note]) -> None:
+    def open(self, frame: Frame, owner: Owner, rows: list[MessageRow], notes: list[Note]) -> None:
         """Append the messages that this frame completes. `owner` keeps the chunks of different producers and consumers apart."""
         metadata = frame.metadata
         if metadata is None:
@@ -143,14 +149,14 @@ class EntryOpener:
         claimed = metadata["num_messages_in_batch"]
         position, end, index = 0, len(data), 0
         first = len(rows)
-        while position < end and index < max(claimed, 1):
+        while position < end and index < min(claimed, BATCH_MESSAGES_MAX):
             try:
                 size = int.from_bytes(data[position : position + 4], "big")
                 start = position + 4
                 if start + size > end:
                     raise WireError(f"the metadata of message {index} ends behind the batch")  # noqa: TRY301, TRY003, EM102
                 single = walk(data, start, start + size, self._single_plan, notes)
-                length = single.get("payload_size", 0)
+                length = single.get("payload_size", -1)
                 start += size
                 if length < 0 or start + length > end:
                     raise WireError(f"message {index} of {length} bytes ends behind the batch")  # noqa: TRY301, TRY003, EM102
@@ -161,7 +167,9 @@ class EntryOpener:
             position = start + length
             index += 1
         else:
-            if index != claimed:
+            if index == BATCH_MESSAGES_MAX < claimed:
+                notes.append(("batch-corrupt", f"more than {BATCH_MESSAGES_MAX} messages: num_messages_in_batch says {claimed}"))
+            elif index != claimed:
                 notes.append(("batch-corrupt", f"{index} messages are there, num_messages_in_batch says {claimed}"))
             elif position != end:
                 notes.append(("batch-corrupt", f"{end - position} bytes follow the last of {claimed} messages"))
@@ -198,7 +206,7 @@ class EntryOpener:
         self._finish(row, payload)
         return row
 
-    def _join(self, metadata: dict[str, Any], payload: bytes, owner: str, base: MessageRow, notes: list[Note]) -> bytes | None:
+    def _join(self, metadata: dict[str, Any], payload: bytes, owner: Owner, base: MessageRow, notes: list[Note]) -> bytes | None:
         """The whole payload at the last chunk; before that None. `base.status` "incomplete" when it will never be whole."""
         number, count = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"]
         base.chunks = count
@@ -206,7 +214,8 @@ class EntryOpener:
         chunks = self._chunks.get(key)
         if chunks is None or number == 0:
             self._forget(key)
-            chunks = self._chunks[key] = _Chunks()
+            chunks = self._chunks[key] = _Chunks(base)
+        chunks.last = base
         if number < len(chunks.parts):
             return None  # the same chunk again
         if number > len(chunks.parts) and chunks.first_missing is None:
@@ -215,9 +224,9 @@ class EntryOpener:
         chunks.size += len(payload)
         if chunks.first_missing is None:
             chunks.parts.append(payload)
-        while self._chunk_bytes > DECOMPRESSED_MAX_BYTES and self._chunks:
+        while self._chunk_bytes > DECOMPRESSED_MAX_BYTES or len(self._chunks) > CHUNKED_MESSAGES_MAX:
             oldest = next(iter(self._chunks))
-            notes.append(("chunk-missing", f"chunks of {oldest[1]} are given up: more than {DECOMPRESSED_MAX_BYTES} bytes wait"))
+            notes.append(("chunk-missing", f"chunks of {oldest[1]} are given up: too many messages or bytes wait"))
             self._forget(oldest)
         if number != count - 1:
             return None
@@ -228,7 +237,16 @@ class EntryOpener:
             return None
         return b"".join(chunks.parts)
 
-    def _forget(self, key: tuple[str, str]) -> None:
+    def rest(self) -> list[tuple[Owner, MessageRow]]:
+        """(owner, row of the last chunk seen) of the messages that are not complete at the end."""
+        left = [(owner, chunks.last) for (owner, _), chunks in self._chunks.items()]
+        for _, row in left:
+            row.status = "incomplete"
+        self._chunks.clear()
+        self._chunk_bytes = 0
+        return left
+
+    def _forget(self, key: tuple[Owner, str]) -> None:
         chunks = self._chunks.pop(key, None)
         if chunks is not None:
             self._chunk_bytes -= chunks.size

@@ -300,6 +300,8 @@ def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: d
         value, position = varint(data, position)
         if row.kind == INT64 and value > 0x7FFF_FFFF_FFFF_FFFF:
             value -= 1 << 64
+        elif row.kind == UINT32:
+            value &= 0xFFFF_FFFF
         elif row.kind == INT32:
             value = ((value & 0xFFFF_FFFF) ^ 0x8000_0000) - 0x8000_0000
         elif row.kind == ENUM:

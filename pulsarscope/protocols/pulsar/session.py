@@ -34,6 +34,8 @@ _CODES = {**CODES, **CAPTURE_CODES}
 MESSAGE_ROW_BYTES = 256
 """What a finished message row is reckoned to take while it waits, beside its payload text."""
 
+PRODUCE, DELIVER = "produce", "deliver"
+
 EARLY_RESPONSES_MAX = 4096
 """Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
 
@@ -81,8 +83,9 @@ class PulsarSession:
         self._consumers: dict[int, Consumer] = {}
         self._pairing = context.pairing
         self._early: dict[Hashable, Response] = {}  # responses that no request has been seen for, yet
-        self._waiting_rows = 0
-        self._waiting_row_bytes = 0
+        self._holding: deque[Sent] = deque()  # SENDs whose messages wait, the longest-waiting first
+        self._held_rows = 0
+        self._held_bytes = 0
         self._waiting_sends = 0
         self._connect: dict[str, Any] | None = None
         self._connected: dict[str, Any] | None = None
@@ -120,6 +123,13 @@ class PulsarSession:
 
     def finish(self, out: list[Row]) -> None:
         """What still waits gets its rows: unanswered requests, unrequested responses, messages without a receipt."""
+        for (direction, number), row in self._opener.rest():
+            if direction == PRODUCE:
+                _produced(row, number, self._producers.get(number) or _UNKNOWN_PRODUCER)
+            else:
+                _delivered(row, number, self._consumers.get(number) or _UNKNOWN_CONSUMER)
+            out.append(row)
+            out.append(self._incomplete(row))
         unanswered = self._pairing.rest()
         for producer_id, producer in self._producers.items():
             for sent in producer.waiting:
@@ -162,6 +172,13 @@ class PulsarSession:
             {"frame": name, **evidence},
             known.hint,
         )
+
+    def _incomplete(self, row: MessageRow) -> FindingRow:
+        known = _CODES["chunk-incomplete"]
+        name = f"{row.file}:{row.packet}.{row.sub}"
+        text = f"A message of {row.chunks} chunks ends unfinished with the chunk of {name}."
+        where = (self._source, row.file, row.packet, row.sub, row.time, self._connection)
+        return FindingRow(*where, known.code, known.severity, known.layer, text, {"frame": name, "chunks": row.chunks}, known.hint)
 
     def _exchange(self, request: Request | None, response: Response | None, latency_ns: int | None, out: list[Row]) -> None:
         """The row of a request with its final response; either may be missing."""
@@ -209,8 +226,7 @@ class PulsarSession:
 
     def _producer(self, number: int) -> Producer:
         """A producer whose PRODUCER is not in the capture."""
-        producer = Producer()
-        _put(self._producers, number, producer)
+        producer = self._producers[number] = Producer()
         return producer
 
     def _send(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
@@ -235,8 +251,13 @@ class PulsarSession:
                 return
         producer.waiting.append(sent)
         self._waiting_sends += 1
-        if rows or self._waiting_sends > PENDING_REQUESTS_MAX:
-            self._bound_waiting(rows, out)
+        if len(self._producers) > IDS_MAX:
+            number = next(iter(self._producers))
+            self._give_up(number, self._producers.pop(number), out)
+        if rows:
+            self._hold(sent, out)
+        if self._waiting_sends > PENDING_REQUESTS_MAX:
+            self._bound_sends(out)
 
     def _receipt(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
         producer_id = fields.get("producer_id", -1)
@@ -277,8 +298,8 @@ class PulsarSession:
         """A receipt that became readable before its SEND."""
         latency = self._latency(sent, receipt, out)
         self._exchange(self._sent_request(producer_id, producer, sent), receipt, latency, out)
-        self._waiting_rows += len(sent.rows)
-        self._waiting_row_bytes += _size_of(sent.rows)
+        self._held_rows += len(sent.rows)
+        self._held_bytes += _size_of(sent.rows)
         self._give_rows(sent, receipt.fields.get("message_id"), out)
 
     @staticmethod
@@ -289,43 +310,44 @@ class PulsarSession:
     def _open_send(self, frame: Frame, fields: dict[str, Any], producer: Producer) -> list[MessageRow]:
         rows: list[MessageRow] = []
         notes: list[Note] = []
-        number = fields.get("producer_id")
-        self._opener.open(frame, f"p{number}", rows, notes)
+        number = fields.get("producer_id", -1)
+        self._opener.open(frame, (PRODUCE, number), rows, notes)
         for row in rows:
-            row.direction = "produce"
-            row.topic = producer.topic
-            row.producer_id = number
+            _produced(row, number, producer)
         self._add_notes(frame, notes)
         return rows
 
-    def _bound_waiting(self, rows: list[MessageRow], out: list[Row]) -> None:
-        """Count rows that begin to wait; when too much waits, give the oldest without ledger and entry."""
-        self._waiting_rows += len(rows)
-        self._waiting_row_bytes += _size_of(rows)
-        while (
-            self._waiting_rows > PENDING_MESSAGES_MAX
-            or self._waiting_row_bytes > PENDING_MESSAGES_MAX_BYTES
-            or self._waiting_sends > PENDING_REQUESTS_MAX
-        ):
-            number, producer = min(
-                ((number, producer) for number, producer in self._producers.items() if producer.waiting),
-                key=lambda pair: (pair[1].waiting[0].file, pair[1].waiting[0].packet, pair[1].waiting[0].sub),
-            )
-            sent = producer.waiting.popleft()
-            self._waiting_sends -= 1
-            self._exchange(self._sent_request(number, producer, sent), None, None, out)
-            self._give_rows(sent, None, out)
+    def _hold(self, sent: Sent, out: list[Row]) -> None:
+        """Its messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
+        holding = self._holding
+        holding.append(sent)
+        self._held_rows += len(sent.rows)
+        self._held_bytes += _size_of(sent.rows)
+        while holding and (not holding[0].rows or self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES):
+            self._give_rows(holding.popleft(), None, out)
 
     def _give_rows(self, sent: Sent, message_id: dict[str, Any] | None, out: list[Row]) -> None:
         rows = sent.rows
         if not rows:
             return
-        self._waiting_rows -= len(rows)
-        self._waiting_row_bytes -= _size_of(rows)
+        self._held_rows -= len(rows)
+        self._held_bytes -= _size_of(rows)
         if message_id is not None:
             for row in rows:
                 _set_id(row, message_id)
         out.extend(rows)
+        sent.rows = _NO_ROWS
+
+    def _bound_sends(self, out: list[Row]) -> None:
+        """Give up the SEND that has waited longest."""
+        number, producer = min(
+            ((number, producer) for number, producer in self._producers.items() if producer.waiting),
+            key=lambda pair: (pair[1].waiting[0].file, pair[1].waiting[0].packet, pair[1].waiting[0].sub),
+        )
+        sent = producer.waiting.popleft()
+        self._waiting_sends -= 1
+        self._exchange(self._sent_request(number, producer, sent), None, None, out)
+        self._give_rows(sent, None, out)
 
     # ---- MESSAGE
 
@@ -340,13 +362,10 @@ class PulsarSession:
         if self._want_messages:
             rows: list[MessageRow] = []
             notes: list[Note] = []
-            number = fields.get("consumer_id")
-            self._opener.open(frame, f"c{number}", rows, notes)
+            number = fields.get("consumer_id", -1)
+            self._opener.open(frame, (DELIVER, number), rows, notes)
             for row in rows:
-                row.direction = "deliver"
-                row.topic = consumer.topic
-                row.subscription = consumer.subscription
-                row.consumer_id = number
+                _delivered(row, number, consumer)
                 row.redelivery_count = fields.get("redelivery_count")
                 _set_id(row, fields.get("message_id") or {})
             self._add_notes(frame, notes)
@@ -388,6 +407,14 @@ class PulsarSession:
         frame.request = f"{request.file}:{request.packet}.{request.sub}"
         frame.latency_ns = latency
 
+    def _give_up(self, number: int, producer: Producer, out: list[Row]) -> None:
+        """The SENDs of this producer that wait get no receipt any more."""
+        for sent in producer.waiting:
+            self._waiting_sends -= 1
+            self._exchange(self._sent_request(number, producer, sent), None, None, out)
+            self._give_rows(sent, None, out)
+        producer.waiting.clear()
+
     def _names(self, command: str, fields: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
         """(topic, producer name, subscription) that a command is about."""
         topic, name, subscription = fields.get("topic"), fields.get("producer_name"), fields.get("subscription")
@@ -415,11 +442,8 @@ class PulsarSession:
         number = fields.get("producer_id", -1)
         before = self._producers.get(number)
         if before is not None:
-            for sent in before.waiting:
-                self._waiting_sends -= 1
-                self._exchange(self._sent_request(number, before, sent), None, None, out)
-                self._give_rows(sent, None, out)
-        _put(self._producers, number, Producer(fields.get("topic"), fields.get("producer_name")))
+            self._give_up(number, before, out)
+        self._producers[number] = Producer(fields.get("topic"), fields.get("producer_name"))
         _put(self._creating, fields.get("request_id", -1), number)
 
     def _ask(
@@ -482,6 +506,7 @@ class PulsarSession:
 
 _NO_ROWS: list[MessageRow] = []
 _UNKNOWN_CONSUMER = Consumer()
+_UNKNOWN_PRODUCER = Producer()
 _REMEMBERED = frozenset({"PRODUCER", "SUBSCRIBE"})
 _IN_ORDER_ANSWERS = frozenset(IN_ORDER.values())
 
@@ -499,6 +524,19 @@ def _put(table: dict[int, Any], number: int, value: object) -> None:
 
 def _size_of(rows: list[MessageRow]) -> int:
     return sum(MESSAGE_ROW_BYTES + len(row.payload or "") for row in rows)
+
+
+def _produced(row: MessageRow, number: int, producer: Producer) -> None:
+    row.direction = PRODUCE
+    row.topic = producer.topic
+    row.producer_id = number
+
+
+def _delivered(row: MessageRow, number: int, consumer: Consumer) -> None:
+    row.direction = DELIVER
+    row.topic = consumer.topic
+    row.subscription = consumer.subscription
+    row.consumer_id = number
 
 
 def _set_id(row: MessageRow, message_id: dict[str, Any]) -> None:
