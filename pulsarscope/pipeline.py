@@ -63,9 +63,9 @@ class Run:
         self.severities: Counter[str] = Counter()
         self.damaged = False
         self.endpoints: dict[str, tuple[str, str]] = {}
-        """(client, server) of the connections that have not ended."""
+        """(client, server) of the connections that have not ended before the latest batch."""
         self.dissector_of: dict[str, str] = {}
-        """Name of the dissector of each connection that has not ended and is recognised."""
+        """Name of the dissector of each of them that is recognised."""
         made = tuple(dissector(show_secrets=options.show_secrets) for dissector in DISSECTORS)
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
@@ -79,6 +79,7 @@ class Run:
             options.raw,
         )
         self._timelines: dict[str, Timeline] = {}
+        self._ended: list[str] = []
 
     def _forced(self, options: Options) -> dict[int, Dissector]:
         forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))
@@ -109,6 +110,7 @@ class Run:
 
     def _rows(self, events: Iterable[ConnectionEvents], findings: Iterable[Finding]) -> list[Row | RawFrame]:
         """The rows of one block, in the order of their moments."""
+        self._forget_ended()
         steps: list[_Step] = []
         rows: list[Row | RawFrame] = []
         located: list[Finding] = list(findings)
@@ -137,7 +139,8 @@ class Run:
                 timeline.end(rows)
             elif step is _FINISH:
                 timeline.finish(rows)
-                self._forget(timeline.connection.name)
+                del self._timelines[timeline.connection.name]
+                self._ended.append(timeline.connection.name)
             else:
                 timeline.observe(step, rows)  # type: ignore[arg-type]
         rows.extend(finding_row(finding, None) for finding in located)
@@ -150,10 +153,12 @@ class Run:
             self.dissector_of[name] = dissector
             self.endpoints[name] = timeline.endpoints()
 
-    def _forget(self, name: str) -> None:
-        del self._timelines[name]
-        self.dissector_of.pop(name, None)
-        self.endpoints.pop(name, None)
+    def _forget_ended(self) -> None:
+        """What ended in the batch before the one to come is not asked for any more."""
+        for name in self._ended:
+            self.dissector_of.pop(name, None)
+            self.endpoints.pop(name, None)
+        self._ended.clear()
 
     def _counted(self, rows: list[Row | RawFrame]) -> list[Row | RawFrame]:
         """Count the findings, and leave them out when they are not asked for."""

@@ -71,6 +71,12 @@ NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; NO_
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Only the records: no headings, progress or warnings.")]
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 when there is a finding this bad or worse.")]
+PortOption = Annotated[
+    list[int] | None, typer.Option("--port", min=1, max=65_535, metavar="N", help="Take server port N for Pulsar, whatever its bytes say.")
+]
+DecodeAsOption = Annotated[
+    list[str] | None, typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Take a server port for a protocol.")
+]
 RecordsOption = Annotated[
     str, typer.Option("--records", metavar="KIND,...", help="Of frame, message, exchange, connection, finding; or all.")
 ]
@@ -114,6 +120,8 @@ def decode(
     limit: LimitOption = None,
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
 ) -> None:
     """Show captures frame by frame.
 
@@ -138,6 +146,8 @@ def decode(
                 limit=limit,
                 quiet=quiet,
                 fail_on=fail_on.value,
+                ports=tuple(port or ()),
+                decode_as=tuple(decode_as or ()),
             )
         )
     )
@@ -157,6 +167,8 @@ def messages(
     limit: LimitOption = None,
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
 ) -> None:
     """Show the messages of the applications.
 
@@ -179,6 +191,8 @@ def messages(
                 limit=limit,
                 quiet=quiet,
                 fail_on=fail_on.value,
+                ports=tuple(port or ()),
+                decode_as=tuple(decode_as or ()),
             )
         )
     )

@@ -53,6 +53,8 @@ class Request(msgspec.Struct, frozen=True):
     limit: int | None = None
     quiet: bool = False
     fail_on: str = NEVER
+    ports: tuple[int, ...] = ()
+    decode_as: tuple[str, ...] = ()
 
 
 def complain(text: str) -> None:
@@ -184,8 +186,18 @@ def _run(request: Request, kinds: tuple[str, ...]) -> Run:
         show_secrets=request.show_secrets,
         payload=request.payload if "message" in kinds else None,
         raw=request.hex,
+        ports=frozenset(request.ports),
+        decode_as=dict(_decode_as(text) for text in request.decode_as),
     )
     return run(request.files, options)
+
+
+def _decode_as(text: str) -> tuple[int, str]:
+    port, _, dissector = text.partition("=")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and dissector):
+        message = f"-d {text}: give a port and a dissector, as in -d 16650=pulsar"
+        raise UsageError(message)
+    return int(port), dissector
 
 
 def _output_options(request: Request, kinds: tuple[str, ...], run: Run) -> OutputOptions:

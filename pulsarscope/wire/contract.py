@@ -6,7 +6,7 @@ pair exchanges and write rows by asking the dissector.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -143,8 +143,13 @@ class Dissector(Protocol):
     def session(self, context: SessionContext) -> Session:
         """A new session."""
 
-    def summary(self, row: FrameRow) -> str:
-        """The words of one frame that matter, not escaped."""
+    @property
+    def summary(self) -> Callable[[FrameRow], str]:
+        """Gives the words of one frame that matter, not escaped."""
+
+    @property
+    def explain(self) -> Callable[[str, Any], str | None]:
+        """Gives a field's value (by the field's name) with its meaning in words, where the value alone says too little; else None."""
 
     def ranges(self, data: bytes) -> list[tuple[int, int, str, int]]:
         """Named byte ranges of one frame: (start, end, name, depth)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from pulsarscope.limits import FRAME_PADDING_BYTES
@@ -69,11 +71,19 @@ class PulsarDissector:
         """See the contract."""
         return PulsarSession(context, self._single_plan)
 
-    def summary(self, row: FrameRow) -> str:
-        """See the contract."""
-        from pulsarscope.protocols.pulsar.summary import summary  # noqa: PLC0415 - machine outputs never need it
+    @cached_property
+    def summary(self) -> Callable[[FrameRow], str]:
+        """See the contract; the function itself, imported on first use: machine outputs never need it."""
+        from pulsarscope.protocols.pulsar.summary import summary  # noqa: PLC0415
 
-        return summary(row)
+        return summary
+
+    @cached_property
+    def explain(self) -> Callable[[str, Any], str | None]:
+        """See the contract; as `summary`."""
+        from pulsarscope.protocols.pulsar.explain import explain  # noqa: PLC0415
+
+        return explain
 
     def ranges(self, data: bytes) -> list[tuple[int, int, str, int]]:
         """See the contract."""
