@@ -77,7 +77,9 @@ class Candidate(NamedTuple):
     """Position after the last byte that was looked at, or, to wait for, that must be."""
     proof: str
     """One of: sure (proven by itself, by its checksum), likely (a second frame must follow), wait (more bytes are needed), no (none
-    begins here, but it took bytes to tell)."""
+    begins here, but it took work to tell)."""
+    cost: int
+    """Work that it took: what reading so many bytes for a checksum takes."""
 
 
 class Session(Protocol):
@@ -121,8 +123,8 @@ class Dissector(Protocol):
     def candidate(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
         """Whether a frame may begin at `position`: strict, for bytes whose framing is not known.
 
-        What it says must depend only on the bytes up to `Candidate.seen`, however many more there are. It must not look at more than
-        `budget` bytes: what would take more is no candidate, or one without the proof of its checksum.
+        What it says must depend only on the bytes up to `Candidate.seen`, however many more there are. What would cost more than
+        `budget` is no candidate, or one without proof.
         """
 
     def find_candidate(self, data: bytes, position: int, end: int) -> int:

@@ -79,20 +79,15 @@ class Conversation:
             stream_items = items[stream]
             if stream_items:
                 both += 1
+                splitter = splitters[stream]
+                before = splitter.limits[-1]
                 for item in stream_items:
-                    self._step(splitters[stream], item, out)
-                self._share_limit(splitters)
+                    self._step(splitter, item, out)
+                if splitter.limits[-1] != before:
+                    splitters[1 - stream].limits = list(splitter.limits)
         if both > 1:
             out.sort(key=_moment_of)
         return out
-
-    @staticmethod
-    def _share_limit(splitters: list[StreamSplitter]) -> None:
-        """What one side announces holds for both."""
-        first, second = splitters
-        if first.max_frame != second.max_frame:
-            announced = second.max_frame if first.announced is None else first.max_frame
-            first.max_frame = second.max_frame = announced
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
         """Piece by piece in the order of their moments, so that the answer does not depend on how many came at once."""
@@ -113,6 +108,7 @@ class Conversation:
                 self._step(pair[stream], item, found)
                 if pair[stream].synced or pair[stream].frames:
                     self._recognise(pair, found)
+                    pair[1 - stream].limits = list(pair[stream].limits)
                     pair[1 - stream].trust(moment, found)
                     found += self.feed(_joined(steps[index + 1 :]))
                     found.sort(key=_moment_of)

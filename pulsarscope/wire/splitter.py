@@ -27,6 +27,12 @@ SCAN_WORK_BYTES = 8 << 20
 SCAN_WORK_FACTOR = 4
 """More of them, for each byte searched since."""
 
+LIMITS_MAX = 8
+"""Announced limits that are remembered; a connection has one."""
+
+Limit = tuple[int, int]
+"""(moment, bytes): frames may be this large from this moment on."""
+
 SUB_WINDOW_PACKETS = 4096
 """Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
 
@@ -65,8 +71,8 @@ class StreamSplitter:
         self.proxy_source: str | None = None
         self.foreign: str | None = None
         self.synced = synced
-        self.max_frame = FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES
-        self.announced: int | None = None
+        self.limits: list[Limit] = [(0, FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES)]
+        """Largest frames, each from a moment on; the last one is the newest."""
         self._keep = keep
         self._at_start = at_start
         self._data = b""
@@ -99,6 +105,11 @@ class StreamSplitter:
             self._floor = max(self._floor, moment)
             self._consume(out, at_end=False)
 
+    @property
+    def max_frame(self) -> int:
+        """Bytes that a frame may have, as last announced."""
+        return self.limits[-1][1]
+
     def waits(self) -> int:
         """Bytes held."""
         return self._ends[-1] - self._base if self._ends else 0
@@ -110,6 +121,7 @@ class StreamSplitter:
             self._sub_of.clear()
             self._packet = -1
             self._floor = 0
+            self.limits = [(0, self.limits[-1][1])]
             self._pieces = [(piece[0], 0, piece[2], 0) for piece in self._pieces]  # any packet of this file is later
         payloads = [piece[0] for piece in pieces]
         ends = list(accumulate(map(len, payloads), initial=offset))
@@ -128,6 +140,7 @@ class StreamSplitter:
 
     def gap(self, offset: int, size: int, moment: int, out: list[Frame]) -> None:
         """`size` bytes from `offset` on are not in the capture."""
+        self._floor = max(self._floor, moment)  # what is given only because no more bytes follow
         self._consume(out, at_end=True)
         self._end_of_bytes(moment, out, tail=False)
         if self._expected < offset + size:
@@ -144,6 +157,7 @@ class StreamSplitter:
 
     def finish(self, moment: int, out: list[Frame]) -> None:
         """No more bytes will come."""
+        self._floor = max(self._floor, moment)
         self._consume(out, at_end=True)
         self._end_of_bytes(moment, out, tail=True)
 
@@ -189,7 +203,7 @@ class StreamSplitter:
         decode = dissector.decode
         unpack = dissector.length.unpack_from
         length_bytes, length_adds = dissector.length.size, dissector.length_adds
-        smallest, largest = dissector.min_frame_bytes, self.max_frame
+        smallest, largest = dissector.min_frame_bytes, min(limit for _, limit in self.limits)
         data, base, file = self._data, self._base, self._file
         pieces, ends = self._pieces, self._ends
         keep_payload, keep_raw = self._keep
@@ -204,8 +218,8 @@ class StreamSplitter:
         while available - position >= length_bytes:
             size = unpack(data, position)[0] + length_adds
             end = position + size
-            if size < smallest or size > largest:
-                self._lose_sync(base + position, size, largest)
+            if size < smallest or (size > largest and size > self._limit_at(position)):
+                self._lose_sync(base + position, size, self._limit_at(position))
                 break
             if end > available:
                 self._wake = base + end
@@ -272,8 +286,8 @@ class StreamSplitter:
                 )
             )
             if command in announcing:
-                self._announce(fields)
-                largest = self.max_frame
+                self._announce(fields, moment)
+                largest = min(limit for _, limit in self.limits)
             count += 1
             position = end
         self._packet, self._sub = last_packet, sub
@@ -282,11 +296,17 @@ class StreamSplitter:
             self._at_start = False
         return position
 
-    def _announce(self, fields: dict[str, Any] | None) -> None:
+    def _announce(self, fields: dict[str, Any] | None, moment: int) -> None:
         announced = self.dissector.max_frame_size(fields or {})
         if announced is not None:
-            self.announced = announced
-            self.max_frame = max(self.dissector.min_frame_bytes, min(announced, FRAME_HARD_MAX_BYTES))
+            self.limits.append((moment, max(self.dissector.min_frame_bytes, min(announced, FRAME_HARD_MAX_BYTES))))
+            del self.limits[:-LIMITS_MAX]
+
+    def _limit_at(self, position: int) -> int:
+        """The largest frame that may begin at a position: what was announced before the moment of its first byte."""
+        index = min(bisect_right(self._ends, self._base + position), len(self._pieces) - 1)
+        moment = self._pieces[index][3]
+        return next((limit for since, limit in reversed(self.limits) if since <= moment), self.limits[0][1])
 
     def _next_sub(self, packet: int) -> int:
         """The sub of a frame behind a gap, where names may go back to earlier packets."""
@@ -308,7 +328,7 @@ class StreamSplitter:
             return False
         size = length.unpack_from(self._data, end)[0] + self.dissector.length_adds
         follow = self.dissector.candidate(self._data, end, available, SCAN_WORK_BYTES, checksums=False)
-        if follow is None or follow.proof == "no" or not self.dissector.min_frame_bytes <= size <= self.max_frame:
+        if follow is None or follow.proof == "no" or not self.dissector.min_frame_bytes <= size <= self._limit_at(end):
             self.synced = False
             return False
         if follow.proof == "wait" and not at_end:
@@ -379,7 +399,7 @@ class StreamSplitter:
                 if only is not None and only.proof == "wait" and not at_end:
                     self._wake = self._base + only.seen
                     return -1, position
-                if only is not None and only.proof in ("sure", "likely") and only.size <= self.max_frame:
+                if only is not None and only.proof in ("sure", "likely") and only.size <= self._limit_at(position):
                     self._prove(only.seen)
                     return position, position
             self._expected = -1
@@ -391,10 +411,10 @@ class StreamSplitter:
             # How much may be spent on proofs depends on the stream alone: hostile bytes can hold a candidate every ten.
             budget = SCAN_WORK_FACTOR * (self._base + start - self._lost) + SCAN_WORK_BYTES - self._work
             first = dissector.candidate(data, start, available, budget)
-            if first is None or first.size > self.max_frame:
+            if first is None or first.size > self._limit_at(start):
                 start += 1
             elif first.proof == "no":
-                self._work += first.seen - start
+                self._work += first.cost
                 start += 1
             elif first.proof == "wait":
                 if not at_end:
@@ -402,14 +422,14 @@ class StreamSplitter:
                     return -1, start
                 start += 1
             else:
-                self._work += first.seen - start
+                self._work += first.cost
                 if first.proof == "sure":
                     self._prove(first.seen)
                     return start, start
                 second = start + first.size
                 if second >= available:
                     if not at_end:
-                        self._work -= first.seen - start  # looked at again, when there are more bytes
+                        self._work -= first.cost  # looked at again, when there are more bytes
                         self._wake = self._base + second + dissector.lookahead
                         return -1, start
                     if second == available:  # the stream ends exactly where the frame does
@@ -418,12 +438,12 @@ class StreamSplitter:
                 else:
                     follow = dissector.candidate(data, second, available, budget, checksums=False)
                     if follow is not None and follow.proof == "wait" and not at_end:
-                        self._work -= first.seen - start
+                        self._work -= first.cost
                         self._wake = self._base + follow.seen
                         return -1, start
                     if follow is not None and follow.proof == "no":
-                        self._work += follow.seen - second
-                    elif follow is not None and follow.size <= self.max_frame and (follow.size or at_end):
+                        self._work += follow.cost
+                    elif follow is not None and 0 < follow.size <= self._limit_at(second):
                         self._prove(min(follow.seen, available))
                         return start, start
                 start += 1
@@ -520,6 +540,6 @@ class StreamSplitter:
         frame.notes = notes or None
         if keep_payload:
             frame.payload = self._data[start + (payload_offset or 0) : start + size]
-        if self._keep.raw and start >= 0:
+        if self._keep.raw and status != SKIPPED:  # skipped bytes are let go as they come
             frame.raw = self._data[start : start + size]
         out.append(frame)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from random import Random
+from typing import Any, TypeVar
 
+from docs.make_findings import all_codes, bad_inputs
 from pulsarscope.cli.work import NEVER, exit_code
 from pulsarscope.errors import CaptureError
-from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.pipeline import ALL_RECORDS, Options, run
-from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
 
-CODES: dict[str, Code] = join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *(dissector.codes for dissector in DISSECTORS)))
-
-TABLE = Path(__file__).resolve().parents[2] / "docs" / "bad_inputs.tsv"
+CODES = all_codes()
 
 TESTED: set[int] = set()
 """Numbers of the rows that the imported modules test."""
@@ -36,21 +33,7 @@ def row(*numbers: int) -> Callable[[Test], Test]:
     return same
 
 
-class Promise(NamedTuple):
-    """What a row of the catalogue promises."""
-
-    codes: frozenset[str]
-    exits: frozenset[int]
-
-
-def promises() -> dict[int, Promise]:
-    """The rows of the catalogue by number."""
-    with TABLE.open(newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return {int(one["row"]): Promise(frozenset(one["codes"].split()), frozenset(map(int, one["exit"].split()))) for one in rows}
-
-
-PROMISES = promises()
+PROMISES = {promise.number: promise for promise in bad_inputs()}
 
 
 class Seen:
@@ -131,8 +114,13 @@ def assert_promised(number: int, seen: Seen, codes: set[str] | None = None) -> N
     promise = PROMISES[number]
     if codes is not None:
         assert seen.codes == codes, [finding.text for finding in seen.findings]
-    assert seen.codes <= promise.codes or promise.codes == {"*"}, seen.codes
-    assert seen.exit in promise.exits or True
+    assert seen.codes <= set(promise.codes)
+    assert seen.exit in promise.exits
+
+
+def chance(seed: int | str) -> Random:
+    """A repeatable source of chance."""
+    return Random(seed)  # noqa: S311 - for tests
 
 
 # ---- a conversation in which nothing is wrong
@@ -184,9 +172,9 @@ def healthy(**values: Any) -> list[Packet]:
 HEALTHY = [*OPENING, *sent(3)]
 
 
-def between(*odd: bytes) -> list[Packet]:
+def between(*odd: bytes, **values: Any) -> list[Packet]:
     """The client sends something odd between two healthy messages."""
-    conversation = exchange(opened(), 0).client(*odd)
+    conversation = exchange(opened(**values), 0).client(*odd)
     return exchange(conversation, 5).close().packets
 
 

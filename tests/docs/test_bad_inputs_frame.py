@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from tests.docs.cases import (
     assert_promised,
     between,
     capture,
+    chance,
     exchange,
     look,
     opened,
@@ -35,7 +36,8 @@ from tests.docs.cases import (
     sent,
 )
 from tests.encoder import CHECKSUM_MAGIC, Conversation, base_command, command_frame, message_metadata, payload_frame, sized
-from tests.encoder.wire import FIXED32, GROUP, GROUP_END, LENGTH, field, raw_command, raw_frame, tag, varint
+from tests.encoder.samples import tagged, varint
+from tests.encoder.wire import FIXED32, GROUP, GROUP_END, LENGTH, field, raw_command, raw_frame
 
 MIB = 1 << 20
 SEND_COMMAND = base_command("SEND", producer_id=1, sequence_id=1)
@@ -54,7 +56,7 @@ def nested(depth: int) -> bytes:
 
 def groups(depth: int) -> bytes:
     """An unknown field of groups in groups."""
-    return tag(1000, GROUP) * depth + tag(1000, GROUP_END) * depth
+    return tagged(1000, GROUP) * depth + tagged(1000, GROUP_END) * depth
 
 
 def ping(extra: bytes) -> bytes:
@@ -98,56 +100,121 @@ CASES = [
     Case(71, "commandSize 0", raw_frame(b""), {"required-field-missing"}, "?", "malformed"),
     Case(72, "commandSize beyond the frame", raw_frame(PING_COMMAND, command_size=99), {"frame-malformed"}, "?", "malformed"),
     Case(72, "commandSize -1", raw_frame(PING_COMMAND, command_size=-1), {"frame-malformed"}, "?", "malformed"),
-    Case(73, "commandSize 2 too small", raw_frame(PING_COMMAND, command_size=len(PING_COMMAND) - 2), {"body-mismatch", "trailing-bytes"}, "PING", "malformed"),
+    Case(73, "commandSize 2 too small", raw_frame(PING_COMMAND, command_size=2), {"body-mismatch", "trailing-bytes"}, "PING", "malformed"),
     Case(73, "commandSize 1 too small", raw_frame(PING_COMMAND, command_size=len(PING_COMMAND) - 1), {"frame-malformed"}, "?", "malformed"),
     Case(76, "bytes behind a command without payload", raw_frame(PING_COMMAND, b"junk"), {"trailing-bytes"}, "PING"),
     Case(77, "SEND without payload section", raw_frame(SEND_COMMAND), {"frame-malformed"}, "SEND", "malformed"),
     Case(77, "SEND with three bytes behind it", payload_rest(b"abc"), {"frame-malformed"}, "SEND", "malformed"),
-    Case(78, "broker entry metadata of no bytes", payload_rest(b"\x0e\x02\0\0\0\0" + sized(METADATA)), {"required-field-missing", "checksum-absent"} - {"required-field-missing"}, "SEND"),
-    Case(78, "broker entry metadata of -1 bytes", payload_rest(b"\x0e\x02\xff\xff\xff\xff" + sized(METADATA)), {"frame-malformed"}, "SEND", "malformed"),
-    Case(78, "broker entry metadata beyond the frame", payload_rest(b"\x0e\x02\0\0\1\0" + sized(METADATA)), {"frame-malformed"}, "SEND", "malformed"),
+    Case(78, "broker entry metadata of no bytes", payload_rest(b"\x0e\x02\0\0\0\0" + sized(METADATA)), {"checksum-absent"}, "SEND"),
+    Case(
+        78,
+        "broker entry metadata of -1 bytes",
+        payload_rest(b"\x0e\x02\xff\xff\xff\xff" + sized(METADATA)),
+        {"frame-malformed"},
+        "SEND",
+        "malformed",
+    ),
+    Case(
+        78,
+        "broker entry metadata beyond the frame",
+        payload_rest(b"\x0e\x02\0\0\1\0" + sized(METADATA)),
+        {"frame-malformed"},
+        "SEND",
+        "malformed",
+    ),
     Case(79, "no checksum", send(1, checksum=False), {"checksum-absent"}, "SEND"),
     Case(80, "an unknown magic", payload_rest(b"\x0e\x03" + bytes(4) + sized(METADATA)), {"frame-malformed"}, "SEND", "malformed"),
     Case(80, "a swapped magic", payload_rest(b"\x01\x0e" + bytes(4) + sized(METADATA)), {"frame-malformed"}, "SEND", "malformed"),
     Case(81, "a wrong checksum", send(1, checksum=0xDEADBEEF), {"checksum-mismatch"}, "SEND"),
-    Case(82, "a checksum that does not cover the end", payload_rest(send(1)[8 + len(SEND_COMMAND) :] + b"junk"), {"checksum-mismatch"}, "SEND"),
+    Case(
+        82,
+        "a checksum that does not cover the end",
+        payload_rest(send(1)[8 + len(SEND_COMMAND) :] + b"junk"),
+        {"checksum-mismatch"},
+        "SEND",
+    ),
     Case(83, "metadata of no bytes", payload_frame("SEND", b"", b"x", producer_id=1, sequence_id=1), {"required-field-missing"}, "SEND"),
     Case(83, "metadata beyond the frame", payload_rest(struct.pack(">I", 400) + METADATA), {"frame-malformed"}, "SEND", "malformed"),
     Case(83, "metadata of -1 bytes", payload_rest(b"\xff\xff\xff\xff" + METADATA), {"frame-malformed"}, "SEND", "malformed"),
     Case(83, "an empty payload", send(1, b""), set(), "SEND"),
     Case(84, "command 200", raw_frame(raw_command(200, b"abc")), {"unknown-command"}, "UNKNOWN_200"),
-    Case(84, "command 1000 with bytes behind it", raw_frame(raw_command(1000, None), b"payload"), {"unknown-command", "trailing-bytes"}, "UNKNOWN_1000"),
+    Case(
+        84,
+        "command 1000 with bytes behind it",
+        raw_frame(raw_command(1000, None), b"payload"),
+        {"unknown-command", "trailing-bytes"},
+        "UNKNOWN_1000",
+    ),
     Case(84, "command -1", raw_frame(raw_command(-1, None)), {"unknown-command"}, "UNKNOWN_-1"),
     Case(85, "no body", raw_frame(raw_command(pb.BaseCommand.FLOW, None)), {"body-mismatch"}, "FLOW", "malformed"),
-    Case(85, "another body", raw_frame(raw_command(pb.BaseCommand.FLOW, b"", body_field=pb.BaseCommand.PING)), {"body-mismatch"}, "FLOW", "malformed"),
+    Case(
+        85,
+        "another body",
+        raw_frame(raw_command(pb.BaseCommand.FLOW, b"", body_field=pb.BaseCommand.PING)),
+        {"body-mismatch"},
+        "FLOW",
+        "malformed",
+    ),
     Case(85, "two bodies", raw_frame(raw_command(pb.BaseCommand.PING, b"") + field(pb.BaseCommand.PONG, b"")), {"body-mismatch"}, "PING"),
     Case(86, "two types", raw_frame(field(1, pb.BaseCommand.PONG) + PING_COMMAND), set(), "PING"),
-    Case(87, "a subscription type without a name", command_frame("SUBSCRIBE", topic="t", subscription="s", subType=0, consumer_id=1, request_id=7).replace(field(3, 0), field(3, 7), 1), {"unknown-enum"}, "SUBSCRIBE"),
-    Case(87, "a negative enum", command_frame("SEND_ERROR", producer_id=1, sequence_id=9, error=0, message="").replace(field(3, 0), field(3, -5))[4:].join([struct.pack(">I", 0), b""]), {"unknown-enum"}, "SEND_ERROR"),
+    Case(
+        87,
+        "a subscription type without a name",
+        command_frame("SUBSCRIBE", topic="t", subscription="s", subType=0, consumer_id=1, request_id=7).replace(
+            field(3, 0), field(3, 7), 1
+        ),
+        {"unknown-enum"},
+        "SUBSCRIBE",
+    ),
+    Case(
+        87,
+        "a negative enum",
+        raw_frame(raw_command(pb.BaseCommand.SEND_ERROR, field(1, 1) + field(2, 9) + field(3, -5) + field(4, b""))),
+        {"unknown-enum"},
+        "SEND_ERROR",
+    ),
     Case(88, "LOOKUP without its fields", raw_frame(raw_command(pb.BaseCommand.LOOKUP, b"")), {"required-field-missing"}, "LOOKUP"),
-    Case(89, "fields of the future", ping(field(77, 5) + field(78, b"new") + tag(79, FIXED32) + b"abcd"), set(), "PING"),
-    Case(90, "a number where text should be", raw_frame(raw_command(pb.BaseCommand.LOOKUP, field(1, 5) + field(2, 9))), {"required-field-missing"}, "LOOKUP"),
+    Case(89, "fields of the future", ping(field(77, 5) + field(78, b"new") + tagged(79, FIXED32) + b"abcd"), set(), "PING"),
+    Case(
+        90,
+        "a number where text should be",
+        raw_frame(raw_command(pb.BaseCommand.LOOKUP, field(1, 5) + field(2, 9))),
+        {"required-field-missing"},
+        "LOOKUP",
+    ),
     Case(90, "text where a number may be", lookup(field(3, b"yes")), set(), "LOOKUP"),
     Case(91, "99 message ids in each other", ack(field(2, 0) + field(3, nested(97))), set(), "ACK"),
     Case(91, "101 message ids in each other", ack(field(2, 0) + field(3, nested(101))), {"frame-malformed"}, "?", "malformed"),
     Case(91, "a group", ping(groups(1)), set(), "PING"),
     Case(91, "101 groups", ping(groups(101)), {"frame-malformed"}, "?", "malformed"),
-    Case(91, "a group without an end", ping(tag(1000, GROUP)), {"frame-malformed"}, "?", "malformed"),
-    Case(92, "a varint of ten bytes", ping(tag(77, 0) + b"\xff" * 9 + b"\x01"), set(), "PING"),
-    Case(92, "a varint of eleven bytes", ping(tag(77, 0) + b"\xff" * 10 + b"\x01"), {"frame-malformed"}, "?", "malformed"),
+    Case(91, "a group without an end", ping(tagged(1000, GROUP)), {"frame-malformed"}, "?", "malformed"),
+    Case(92, "a varint of ten bytes", ping(tagged(77, 0) + b"\xff" * 9 + b"\x01"), set(), "PING"),
+    Case(92, "a varint of eleven bytes", ping(tagged(77, 0) + b"\xff" * 10 + b"\x01"), {"frame-malformed"}, "?", "malformed"),
     Case(92, "a varint with zeros in front", raw_frame(b"\x08\x92\x80\x00" + field(pb.BaseCommand.PING, b"")), set(), "PING"),
-    Case(93, "a field that ends behind its message", ping(tag(77, LENGTH) + varint(1 << 20)), {"frame-malformed"}, "?", "malformed"),
-    Case(93, "a field of 2^64 - 1 bytes", ping(tag(77, LENGTH) + varint(-1)), {"frame-malformed"}, "?", "malformed"),
+    Case(93, "a field that ends behind its message", ping(tagged(77, LENGTH) + varint(1 << 20)), {"frame-malformed"}, "?", "malformed"),
+    Case(93, "a field of 2^64 - 1 bytes", ping(tagged(77, LENGTH) + varint(-1)), {"frame-malformed"}, "?", "malformed"),
     Case(93, "field number 0", ping(b"\x00\x00"), {"frame-malformed"}, "?", "malformed"),
-    Case(94, "sequence id 2^64 - 1", payload_frame("SEND", message_metadata(sequence_id=2**64 - 1), b"x", producer_id=1, sequence_id=2**64 - 1), set(), "SEND"),
+    Case(
+        94,
+        "sequence id 2^64 - 1",
+        payload_frame("SEND", message_metadata(sequence_id=2**64 - 1), b"x", producer_id=1, sequence_id=2**64 - 1),
+        set(),
+        "SEND",
+    ),
     Case(95, "a topic that is not UTF-8", lookup(topic=b"persistent://\xff\xfe"), {"invalid-utf8"}, "LOOKUP"),
     Case(96, "a topic of 64 KiB", lookup(topic=b"t\0\n\x1b[2J" * 9362), set(), "LOOKUP"),
     Case(97, "100,000 message ids", ack(field(2, 0) + field(3, MESSAGE_ID) * 100_000), set(), "ACK"),
-    Case(97, "50,000 properties", send(1, metadata=message_metadata(sequence_id=1) + field(4, field(1, b"key") + field(2, b"v")) * 50_000), set(), "SEND"),
+    Case(
+        97,
+        "50,000 properties",
+        send(1, metadata=message_metadata(sequence_id=1) + field(4, field(1, b"key") + field(2, b"v")) * 50_000),
+        set(),
+        "SEND",
+    ),
     Case(101, "text", b"no frame is here " * 9, SKIPPED_BY_SIZE, None),
     Case(101, "zeros", bytes(1000), SKIPPED, None),
-    Case(101, "chance", b"\xf0" + random.Random(5).randbytes(3000), SKIPPED_BY_SIZE, None),
-]  # fmt: skip
+    Case(101, "chance", b"\xf0" + chance(5).randbytes(3000), SKIPPED_BY_SIZE, None),
+]
 
 
 def identify(case: Case) -> str:
@@ -268,7 +335,10 @@ def test_an_announcement_that_cannot_be_is_not_believed(tmp_path: Path, size: in
 @pytest.mark.parametrize("end", ["nothing", "fin", "rst"])
 def test_a_frame_that_the_stream_ends_in_says_how_much_is_there(tmp_path: Path, end: str) -> None:
     conversation = exchange(opened(), 0).client(send(1, b"x" * 500)[:80])
-    {"nothing": lambda: None, "fin": conversation.close, "rst": conversation.reset}[end]()
+    if end == "fin":
+        conversation.close()
+    elif end == "rst":
+        conversation.reset()
     seen = look(capture(tmp_path, conversation.packets))
     assert_promised(74, seen, {"frame-truncated", "connection-reset"} if end == "rst" else {"frame-truncated"})
     assert f"80 of {len(send(1, b'x' * 500))} bytes" in seen.texts("frame-truncated")[0]
@@ -300,10 +370,15 @@ FOREIGN = [
     ("TLS on its port", HELLO, 6651, {"tls-no-secrets"}),
     ("SSH", b"SSH-2.0-OpenSSH_9.6\r\n", 6650, {"not-pulsar"}),
     ("Kafka", KAFKA, 6650, {"not-pulsar"}),
-    ("chance", random.Random(3).randbytes(5000), 6650, {"not-pulsar"}),
-    ("chance on another port", random.Random(3).randbytes(5000), 7777, set()),
+    ("chance", chance(3).randbytes(5000), 6650, {"not-pulsar"}),
+    ("chance on another port", chance(3).randbytes(5000), 7777, set()),
     ("HTTP on another port", b"GET / HTTP/1.1\r\n\r\n", 8080, set()),
-    ("Pulsar in a WebSocket", b"GET /ws/v2/producer HTTP/1.1\r\nUpgrade: websocket\r\n\r\n\x82\x7e\x01\x00" + CONNECT, 8080, set()),
+    (
+        "Pulsar in a WebSocket",
+        b"GET /ws/v2/producer HTTP/1.1\r\nUpgrade: websocket\r\n\r\n\x82\xa9" + b"mask" + CONNECT.translate(bytes(range(255, -1, -1))),
+        8080,
+        set(),
+    ),
 ]
 
 
@@ -313,6 +388,8 @@ def test_what_is_not_pulsar_is_named_and_never_decoded(tmp_path: Path, data: byt
     conversation = Conversation(server=("10.0.0.2", port)).handshake().client(data).server(data[::-1]).close()
     seen = look(capture(tmp_path, conversation.packets))
     assert_promised(98 if codes else 99, seen, codes)
+    if data is HELLO:
+        assert_promised(115, seen, codes)
     assert (seen.exit, seen.frames) == (0, [])
     assert [connection.dissector for connection in seen.connections] == [None]
 
@@ -375,14 +452,15 @@ def checked_fodder(size: int) -> bytes:
 
 @row(102)
 @pytest.mark.parametrize("make", [fodder, checked_fodder])
-def test_bytes_that_look_like_frames_take_linear_time(tmp_path: Path, make: Any) -> None:
+def test_bytes_that_look_like_frames_take_linear_time(tmp_path: Path, make: Callable[[int], bytes]) -> None:
     def seconds(size: int) -> float:
-        conversation = exchange(opened(mss=60_000), 0).client(make(size))
-        path = capture(tmp_path, exchange(conversation, 5, 3).close().packets)
+        conversation = opened(mss=60_000).client(make(size)).client(*[send(number, bytes(30_000)) for number in range(4)])
+        path = capture(tmp_path, conversation.close().packets)
         start = time.process_time()
         seen = look(path)
         assert_promised(102, seen, {"frame-too-large", "bytes-skipped"})
-        assert seen.commands[-6:] == sent(3)
+        assert seen.commands[: len(OPENING)] == OPENING
+        assert 3 <= seen.commands.count("SEND") <= 4  # the work for the fodder may cost one frame behind it
         return time.process_time() - start
 
     small, large = seconds(MIB // 8), seconds(MIB // 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.docs.cases import (
     Seen,
     assert_promised,
     capture,
+    chance,
     exchange,
     healthy,
     look,
@@ -48,8 +48,7 @@ SENDS = [index for index, packet in enumerate(PACKETS) if b"hello" in packet.dat
 def changed(change: Callable[[bytes], bytes], indexes: Sequence[int] | None = None) -> list[Packet]:
     """The healthy packets, all or some of them changed."""
     return [
-        packet._replace(data=change(packet.data)) if indexes is None or index in indexes else packet
-        for index, packet in enumerate(PACKETS)
+        packet._replace(data=change(packet.data)) if indexes is None or index in indexes else packet for index, packet in enumerate(PACKETS)
     ]
 
 
@@ -74,6 +73,11 @@ def tags(*values: int) -> Callable[[bytes], bytes]:
 def relinked(header: bytes) -> Callable[[bytes], bytes]:
     """Another link header in place of Ethernet's."""
     return lambda data: header + data[LINK_BYTES:]
+
+
+def tunnelled(protocol: int, header: bytes = b"") -> Callable[[bytes], bytes]:
+    """The IP packet in another one."""
+    return lambda data: ethernet(ipv4("1.1.1.1", "2.2.2.2", header + data[LINK_BYTES:], protocol=protocol))
 
 
 def six(headers: bytes = b"", first: int = 6) -> list[Packet]:
@@ -122,12 +126,24 @@ LINKS = [
     Case(36, "eight tags", changed(tags(*[0x8100] * 8))),
     Case(36, "nine tags", changed(tags(*[0x8100] * 9)), {"nesting-too-deep"}, []),
     Case(36, "MPLS", changed(lambda data: data[:12] + b"\x88\x47\0\0\x11\x40" + data[14:]), set(), []),
-    Case(37, "GRE", [packet._replace(data=ethernet(ipv4("1.1.1.1", "2.2.2.2", b"\0\0\x08\0" + packet.data[14:], protocol=47))) for packet in PACKETS], set(), []),
-    Case(37, "IP in IP", [packet._replace(data=ethernet(ipv4("1.1.1.1", "2.2.2.2", packet.data[14:], protocol=4))) for packet in PACKETS], set(), []),
+    Case(37, "GRE", changed(tunnelled(47, b"\0\0\x08\0")), set(), []),
+    Case(37, "IP in IP", changed(tunnelled(4)), set(), []),
     Case(38, "padding of short frames", changed(lambda data: data + b"\x55" * max(0, 60 - len(data)) + b"\x55" * 4)),
     Case(39, "total length 0", changed(patched(LINK_BYTES + 2, b"\0\0"))),
-    Case(39, "total length less than the header", changed(patched(LINK_BYTES + 2, b"\0\x13"), SENDS[2:]), {"packet-malformed", "stream-gap"}, [*OPENING, *sent(2), "SEND_RECEIPT"]),
-    Case(39, "total length beyond the packet", changed(patched(LINK_BYTES + 2, b"\x03\0"), SENDS[2:]), {"snaplen-truncated", "stream-gap"}, None),
+    Case(
+        39,
+        "total length less than the header",
+        changed(patched(LINK_BYTES + 2, b"\0\x13"), SENDS[2:]),
+        {"packet-malformed", "stream-gap"},
+        [*OPENING, *sent(2), "SEND_RECEIPT"],
+    ),
+    Case(
+        39,
+        "total length beyond the packet",
+        changed(patched(LINK_BYTES + 2, b"\x03\0"), SENDS[2:]),
+        {"snaplen-truncated", "stream-gap"},
+        None,
+    ),
     Case(39, "a header of 16 bytes", changed(patched(LINK_BYTES, b"\x44"), SENDS[2:]), {"packet-malformed", "stream-gap"}, None),
     Case(40, "IPv6", six()),
     Case(40, "16 extension headers", six(options(16), 60)),
@@ -137,12 +153,25 @@ LINKS = [
     Case(40, "no next header", six(b"", 59), set(), []),
     Case(40, "a routing header of type 0", six(b"\6\0\0\0\0\0\0\0", 43)),
     Case(41, "fragments", changed(patched(LINK_BYTES + 6, b"\x20\0"), SENDS[2:]), {"fragment-incomplete", "stream-gap"}, None),
-    Case(41, "a last fragment that overlaps", changed(patched(LINK_BYTES + 6, b"\0\1"), SENDS[2:]), {"fragment-incomplete", "stream-gap"}, None),
+    Case(
+        41,
+        "a last fragment that overlaps",
+        changed(patched(LINK_BYTES + 6, b"\0\1"), SENDS[2:]),
+        {"fragment-incomplete", "stream-gap"},
+        None,
+    ),
     Case(42, "bad checksums", changed(lambda data: patched(LINK_BYTES + 10, b"\xba\xad")(patched(LINK_BYTES + 36, b"\xba\xad")(data)))),
     Case(43, "a TCP header of 16 bytes", changed(patched(LINK_BYTES + 32, b"\x40"), SENDS[2:]), {"packet-malformed", "stream-gap"}, None),
-    Case(43, "a TCP header longer than the packet", [*PACKETS[:5], PACKETS[4]._replace(data=patched(46, b"\xf0")(PACKETS[4].data)), *PACKETS[5:]], {"packet-malformed"}),
-    Case(43, "a TCP option of length 0", [PACKETS[0]._replace(data=patched(LINK_BYTES + 40, b"\x08\0\x08\0")(PACKETS[0].data)), *PACKETS[1:]]),
-]  # fmt: skip
+    Case(
+        43,
+        "a TCP header longer than the packet",
+        [*PACKETS[:5], PACKETS[4]._replace(data=patched(46, b"\xf0")(PACKETS[4].data)), *PACKETS[5:]],
+        {"packet-malformed"},
+    ),
+    Case(
+        43, "a TCP option of length 0", [PACKETS[0]._replace(data=patched(LINK_BYTES + 40, b"\x08\0\x08\0")(PACKETS[0].data)), *PACKETS[1:]]
+    ),
+]
 
 
 @row(*range(34, 44))
@@ -158,7 +187,7 @@ def test_links_and_ip(tmp_path: Path, case: Case) -> None:
 # ---- TCP
 
 
-BIG = send(1, random.Random(1).randbytes(9000))
+BIG = send(1, chance(1).randbytes(9000))
 """A SEND of seven segments."""
 
 
@@ -209,18 +238,40 @@ AFTER = BIG_AT[-1] + 1
 NO_EFFECT = [
     (45, "exact copies", retimed([packet for packet in BIG_PACKETS for _ in range(2)])),
     (45, "one retransmission", retimed(inserted(BIG_PACKETS, AFTER, resent(FOURTH, 0, 1448)))),
-    (46, "a keep-alive", retimed(inserted(BIG_PACKETS, AFTER + 2, segment(b"\0", sequence=sequence_of(BIG_PACKETS[BIG_AT[-1]]) + len(payload_of(BIG_PACKETS[BIG_AT[-1]])) - 1)))),
+    (
+        46,
+        "a keep-alive",
+        retimed(
+            inserted(
+                BIG_PACKETS,
+                AFTER + 2,
+                segment(b"\0", sequence=sequence_of(BIG_PACKETS[BIG_AT[-1]]) + len(payload_of(BIG_PACKETS[BIG_AT[-1]])) - 1),
+            )
+        ),
+    ),
     (46, "a window probe", retimed(inserted(BIG_PACKETS, BIG_AT[3], segment(payload_of(FOURTH)[:1], sequence=sequence_of(FOURTH))))),
-    (47, "overlap at the left", retimed(inserted(BIG_PACKETS, BIG_AT[4], resent(FOURTH, 700, 1448, grow=payload_of(BIG_PACKETS[BIG_AT[4]])[:9])))),
+    (
+        47,
+        "overlap at the left",
+        retimed(inserted(BIG_PACKETS, BIG_AT[4], resent(FOURTH, 700, 1448, grow=payload_of(BIG_PACKETS[BIG_AT[4]])[:9]))),
+    ),
     (47, "overlap inside", retimed(inserted(BIG_PACKETS, BIG_AT[5], resent(FOURTH, 100, 200)))),
-    (47, "overlap that covers two", retimed(inserted(BIG_PACKETS, AFTER, resent(FOURTH, 0, 1448, grow=payload_of(BIG_PACKETS[BIG_AT[4]]))))),
+    (
+        47,
+        "overlap that covers two",
+        retimed(inserted(BIG_PACKETS, AFTER, resent(FOURTH, 0, 1448, grow=payload_of(BIG_PACKETS[BIG_AT[4]])))),
+    ),
     (49, "the first segment last", moved(BIG_PACKETS, BIG_AT[0], BIG_AT[-1])),
     (49, "backwards", retimed([*BIG_PACKETS[: BIG_AT[0]], *BIG_PACKETS[BIG_AT[0] : AFTER][::-1], *BIG_PACKETS[AFTER:]])),
-    (50, "sequence numbers wrap", exchange(exchange(opened(client_isn=2**32 - 3000, server_isn=2**32 - 100), 0).client(BIG).server(receipt(1)), 2).close().packets),
+    (
+        50,
+        "sequence numbers wrap",
+        exchange(exchange(opened(client_isn=2**32 - 3000, server_isn=2**32 - 100), 0).client(BIG).server(receipt(1)), 2).close().packets,
+    ),
     (52, "the acknowledgment before its data", moved(BIG_PACKETS, AFTER, BIG_AT[0])),
     (53, "a hole filled late", moved(BIG_PACKETS, BIG_AT[2], AFTER + 3)),
     (60, "urgent data", [packet._replace(data=patched(47, bytes([packet.data[47] | 0x20]))(packet.data)) for packet in BIG_PACKETS]),
-]  # fmt: skip
+]
 
 
 @row(45, 46, 47, 49, 50, 52, 53, 60)
@@ -235,13 +286,23 @@ def test_what_networks_do_all_day_changes_no_message(tmp_path: Path, number: int
     assert [one.payload_sha256 for one in seen.messages] == [one.payload_sha256 for one in plain.messages]
 
 
+@row(46)
+def test_a_closed_window_is_a_note(tmp_path: Path) -> None:
+    packets = exchange(opened(), 0).packets
+    ack = next_sequence(packets)
+    closed, opened_again = (segment(sequence=5001 + 61 + 22, ack=ack, window=window, at=99, reverse=True) for window in (0, 9000))
+    seen = look(capture(tmp_path, [*packets, closed, opened_again]))
+    assert_promised(46, seen, {"zero-window"})
+    assert seen.commands == [*OPENING, *sent(1)]
+
+
 @row(49)
 def test_any_permutation_within_a_window_gives_the_same_messages(tmp_path: Path) -> None:
     plain = look(capture(tmp_path, BIG_PACKETS))
-    chance = random.Random(7)
+    dice = chance(7)
     for _ in range(10):
         middle = BIG_PACKETS[BIG_AT[0] : AFTER]
-        chance.shuffle(middle)
+        dice.shuffle(middle)
         seen = look(capture(tmp_path, retimed([*BIG_PACKETS[: BIG_AT[0]], *middle, *BIG_PACKETS[AFTER:]]), "odd.pcap"))
         assert seen.codes == set()
         assert [one.payload_sha256 for one in seen.messages] == [one.payload_sha256 for one in plain.messages]
@@ -305,10 +366,14 @@ def by_sender(seen: Seen, commands: list[str]) -> bool:
 
 MIDSTREAM = [
     ("between frames", PACKETS[11:], ["SEND", "SEND_RECEIPT"] * 3),
-    ("one direction", [packet for packet in PACKETS if packet.data[LINK_BYTES + IP_BYTES :][:2] == b"\x9c\x40"], ["CONNECT", "PRODUCER", "SEND", "SEND", "SEND"]),
+    (
+        "one direction",
+        [packet for packet in PACKETS if packet.data[LINK_BYTES + IP_BYTES :][:2] == b"\x9c\x40"],
+        ["CONNECT", "PRODUCER", "SEND", "SEND", "SEND"],
+    ),
     ("without the SYN", PACKETS[1:], HEALTHY),
     ("without the SYN|ACK", [PACKETS[0], *PACKETS[2:]], HEALTHY),
-]  # fmt: skip
+]
 
 
 @row(55)
@@ -441,14 +506,14 @@ def fin_cases() -> list[tuple[str, list[Packet], set[str], list[str]]]:
     packets = exchange(opened(), 0).packets
     follow = next_sequence(packets)
     fin = segment(sequence=follow, flags=FIN | ACK, at=400)
+    beyond = segment(sequence=follow + len(send(1)), flags=FIN | ACK, at=400)
     whole = [*OPENING, *sent(1)]
-    size = len(send(1))
     return [
         ("twice", [*packets, fin, fin._replace(time_ns=fin.time_ns + STEP_NS)], set(), whole),
         ("data behind it", [*packets, fin, segment(send(1), sequence=follow + 1, at=410)], set(), whole),
-        ("beyond a hole", [*packets, segment(sequence=follow + size, flags=FIN | ACK, at=400)], {"stream-gap"}, whole),
-        ("a hole filled after it", [*packets, segment(sequence=follow + size, flags=FIN | ACK, at=400), segment(send(1), sequence=follow, at=410)], set(), [*whole, "SEND"]),
-    ]  # fmt: skip
+        ("beyond a hole", [*packets, beyond], {"stream-gap"}, whole),
+        ("a hole filled after it", [*packets, beyond, segment(send(1), sequence=follow, at=410)], set(), [*whole, "SEND"]),
+    ]
 
 
 @row(59)
@@ -526,13 +591,9 @@ def test_an_hour_of_silence_ends_a_connection(tmp_path: Path, idle: int, connect
 
 @row(66)
 def test_one_stream_seen_before_and_behind_a_translator_is_two_connections(tmp_path: Path) -> None:
-    def merge(*lists: list[Packet]) -> list[Packet]:
-        return sorted((packet for packets in lists for packet in packets), key=lambda packet: packet.time_ns)
-
-    inside = healthy()
-    outside = healthy(client=("192.0.2.1", 61_000), start_ns=START_NS + 5000)
-    seen: Seen = look(capture(tmp_path, merge(inside, outside)))
+    packets = [*healthy(), *healthy(client=("192.0.2.1", 61_000), start_ns=START_NS + 5000)]
+    packets.sort(key=lambda packet: packet.time_ns)
+    seen = look(capture(tmp_path, packets))
     assert_promised(66, seen, set())
     assert len(seen.connections) == 2
     assert len(seen.messages) == 6
-

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import struct
 
+from tests.encoder.samples import delimited, tagged, varint
+
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 """Wire types."""
 
 
-def varint(value: int) -> bytes:
-    """A varint; negative values as protobuf writes them, in ten bytes."""
-    value &= 0xFFFF_FFFF_FFFF_FFFF
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def tag(number: int, wire_type: int) -> bytes:
-    """The tag of a field."""
-    return varint(number << 3 | wire_type)
-
-
 def field(number: int, value: int | bytes) -> bytes:
     """A field: a number as varint, bytes behind their length."""
-    if isinstance(value, int):
-        return tag(number, VARINT) + varint(value)
-    return tag(number, LENGTH) + varint(len(value)) + value
+    return tagged(number, VARINT) + varint(value) if isinstance(value, int) else delimited(number, value)
 
 
 def raw_command(number: int, body: bytes | None, *, body_field: int | None = None) -> bytes:

@@ -15,6 +15,9 @@ from pulsarscope.protocols.pulsar.messages import Note, WireError, walk
 from pulsarscope.wire.contract import OK, Candidate
 
 HEADER_BYTES = 8
+WALK_COST = 16
+"""A byte of a command costs as much to read as this many to checksum."""
+
 LOOKAHEAD_BYTES = 10
 """Two sizes, the tag of BaseCommand.type and its value."""
 
@@ -31,19 +34,18 @@ def find_candidate(data: bytes, position: int, end: int) -> int:
     return -1 if found is None else found.start()
 
 
-def _strict_command(decoder: FrameDecoder, data: bytes, position: int, end: int) -> Command | None:
-    """The command in data[position:end], when it is one without any oddity."""
+def _strict_command(decoder: FrameDecoder, data: bytes, position: int, end: int) -> tuple[Command | None, int]:
+    """The command in data[position:end], None when it is not one without any oddity; and the position up to which it was read."""
     notes: list[Note] = []
-    command = decoder.commands.get(data[position + 1])
-    if command is None:
-        return None
+    size = end - position
     try:
-        base = walk(data, position, end, decoder.base_plan, notes)
-    except WireError:
-        return None
+        base = walk(data[position:end], 0, size, decoder.base_plan, notes)
+    except WireError as error:
+        return None, position + min(error.position or size, size)
+    command = decoder.commands[data[position + 1]]
     if notes or len(base) != 2 or command.field not in base or _has_unknown(base[command.field]):
-        return None
-    return command
+        return None, end
+    return command, end
 
 
 def _has_unknown(value: object) -> bool:
@@ -55,32 +57,33 @@ def _has_unknown(value: object) -> bool:
 def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
     """See `Dissector.candidate`: None when no frame begins here, else its size and how sure that is."""
     if end - position < LOOKAHEAD_BYTES:
-        return Candidate(0, position + LOOKAHEAD_BYTES, "wait")
+        return Candidate(0, position + LOOKAHEAD_BYTES, "wait", 0)
     total, command_size = SIZES.unpack_from(data, position)
     size = total + 4
     command_end = position + HEADER_BYTES + command_size
-    if total > FRAME_HARD_MAX_BYTES or command_end > position + size or not 4 <= command_size <= min(COMMAND_MAX_BYTES, budget):
+    if total > FRAME_HARD_MAX_BYTES or command_end > position + size or not 4 <= command_size <= COMMAND_MAX_BYTES:
         return None
-    if data[position + 8] != 8 or data[position + 9] not in decoder.commands:
+    if data[position + 8] != 8 or data[position + 9] not in decoder.commands or command_size * WALK_COST > budget:
         return None
     if command_end > end:
-        return Candidate(size, command_end, "wait")
-    command = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
+        return Candidate(size, command_end, "wait", 0)
+    command, seen = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
+    cost = (seen - position) * WALK_COST
     if command is None or (not command.payload and command_end != position + size):
-        return Candidate(size, command_end, "no")
-    if not command.payload:
-        return Candidate(size, command_end, "likely")
-    if not checksums or size > budget:
-        return Candidate(size, command_end, "likely")
+        return Candidate(size, seen, "no", cost)
+    if not command.payload or not checksums:
+        return Candidate(size, command_end, "likely", cost)
     if command_end + 2 > end:
-        return Candidate(size, command_end + 2, "wait")
+        return Candidate(size, command_end + 2, "wait", 0)
     if data[command_end : command_end + 2] not in (CHECKSUM_MAGIC, BROKER_ENTRY_METADATA_MAGIC):
-        return Candidate(size, command_end, "likely")
+        return Candidate(size, command_end + 2, "likely", cost)
+    if size > budget:  # without the proof of its checksum
+        return Candidate(size, command_end + 2, "likely", cost)
     if position + size > end:
-        return Candidate(size, position + size, "wait")
+        return Candidate(size, position + size, "wait", 0)
     _, _, _, checksum, _, _, status, _ = decoder.decode(data, position, position + size)
     proven = checksum is not None and checksum.status == "good" and status == OK
-    return Candidate(size, position + size, "sure" if proven else "no")
+    return Candidate(size, position + size, "sure" if proven else "no", cost + size)
 
 
 def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> bool:
@@ -89,7 +92,7 @@ def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> bool:
         return False
     total, command_size = SIZES.unpack_from(data, position)
     command_end = position + HEADER_BYTES + command_size
-    if total != command_size + 4 or command_end > end or data[position + 8] != 8:
+    if total != command_size + 4 or command_end > end or data[position + 8] != 8 or data[position + 9] not in decoder.commands:
         return False
-    command = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
+    command, _ = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
     return command is not None and command.name in OPENING_COMMANDS

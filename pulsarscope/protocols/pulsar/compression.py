@@ -83,9 +83,14 @@ def _zlib(data: bytes, bound: int) -> Opened:
 def _zstd(data: bytes, bound: int) -> Opened:
     import zstandard  # noqa: PLC0415
 
+    declared = zstandard.frame_content_size(data)  # −1 when the header does not say
+    if declared > bound:
+        return Opened(None, ("decompress-bomb", f"ZSTD announces {declared} bytes, the bound is {bound}"))
     # The stream reader counts; the one-shot call trusts the size that the frame header declares.
     with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data, read_across_frames=True) as reader:
-        return Opened(reader.read(bound + 1), None)
+        out = reader.read(bound + 1)
+    # The reader ends in silence where the data do.
+    return Opened(out, None) if len(out) >= declared else _failed(f"ZSTD: {len(out)} of {declared} bytes are there")
 
 
 def _snappy(data: bytes, bound: int) -> Opened:

@@ -41,7 +41,7 @@ CAN_ANSWER: dict[str, tuple[str, ...]] = {
     response: tuple(asked for asked, answer in ANSWERED_BY.items() if answer == response)
     for response in dict.fromkeys(ANSWERED_BY.values())
 }
-CAN_ANSWER["ERROR"] = tuple(ANSWERED_BY)
+CAN_ANSWER["ERROR"] = tuple(asked for asked in ANSWERED_BY if asked != "ACK")
 
 CONNECTING_REQUEST_ID = -1
 """The request_id of the ERROR that refuses a CONNECT."""

@@ -45,6 +45,9 @@ _DOUBLE = struct.Struct("<d")
 class WireError(Exception):
     """The bytes are no protobuf message; internal, becomes a finding of the frame."""
 
+    position = 0
+    """How far into its data `walk` came; 0 when that was to the end."""
+
 
 class Field(NamedTuple):
     """One row of a plan: `extra` is the plan of a message, or the names of an enum by number."""
@@ -153,6 +156,8 @@ def walk(
             position += 1
             if tag > 127:
                 tag, position = varint(data, position - 1)
+                if tag > 0xFFFF_FFFF:
+                    raise WireError(plan.name + " has a field number larger than 2^29")  # noqa: TRY301
             row = rows.get(tag)
             if row is None:
                 position = _unusual(data, position, end, tag, plan, out, notes, depth)
@@ -202,7 +207,7 @@ def walk(
                 elif kind == MESSAGE:
                     if depth >= PROTOBUF_DEPTH_MAX:
                         message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
-                        raise WireError(message)
+                        raise WireError(message)  # noqa: TRY301
                     if repeated or name not in out:
                         value = walk(data, start, position, extra, notes, depth + 1)
                     else:  # protobuf's rule: a message given twice is merged
@@ -221,6 +226,9 @@ def walk(
                     items.append(value)
             else:
                 out[name] = value
+    except WireError as error:
+        error.position = error.position or position
+        raise
     except IndexError:
         position = end + 1
     if position != end:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pulsarscope.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.protocols.pulsar.frame import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, FrameDecoder
 from pulsarscope.protocols.pulsar.messages import (
     MESSAGE,
@@ -87,7 +88,7 @@ def _walk(data: bytes, position: int, end: int, plan: Plan, depth: int, out: lis
                     return
                 secret = row is not None and row.kind in (SECRET_STRING, SECRET_BYTES)
                 out.append((start, position, name + SECRET_SUFFIX if secret else name, depth))
-                if row is not None and row.kind == MESSAGE:
+                if row is not None and row.kind == MESSAGE and depth < PROTOBUF_DEPTH_MAX:
                     _walk(data, body, position, row.extra, depth + 1, out)
                 continue
             if wire == 0:

@@ -24,6 +24,8 @@ SUCCESS = command_frame("SUCCESS", request_id=7)
 CONNECT = command_frame("CONNECT", client_version="x")
 SEND = payload_frame("SEND", message_metadata(), b"payload", producer_id=1, sequence_id=2)
 NO_CHECKSUM = payload_frame("SEND", message_metadata(), b"payload", checksum=False, producer_id=1, sequence_id=2)
+LARGE_SEND = payload_frame("SEND", message_metadata(), bytes(500), producer_id=1, sequence_id=2)
+LARGE_BAD_CHECKSUM = payload_frame("SEND", message_metadata(), bytes(500), checksum=1, producer_id=1, sequence_id=2)
 BAD_CHECKSUM = payload_frame("SEND", message_metadata(), b"payload", checksum=1, producer_id=1, sequence_id=2)
 MESSAGE = payload_frame(
     "MESSAGE", message_metadata(), b"payload", broker_entry={"index": 3}, consumer_id=1, message_id={"ledgerId": 1, "entryId": 2}
@@ -31,8 +33,16 @@ MESSAGE = payload_frame(
 FRAMES = {"ping": PING, "success": SUCCESS, "connect": CONNECT, "send": SEND, "no checksum": NO_CHECKSUM, "message": MESSAGE}
 
 
-def candidate(data: bytes, *, checksums: bool = True) -> Candidate | None:
-    return boundary.candidate(DECODER, data, 0, len(data), checksums=checksums)
+PLENTY = 1 << 30
+"""A budget that nothing here exhausts."""
+
+
+def candidate(data: bytes, budget: int = PLENTY, *, checksums: bool = True) -> Candidate | None:
+    return boundary.candidate(DECODER, data, 0, len(data), budget, checksums=checksums)
+
+
+def refused(found: Candidate | None) -> bool:
+    return found is None or found.proof == "no"
 
 
 class TestFindCandidate:
@@ -73,7 +83,7 @@ class TestCandidate:
         assert found.seen <= len(frame)
 
     def test_a_wrong_checksum_disproves_a_frame(self) -> None:
-        assert candidate(BAD_CHECKSUM) is None
+        assert refused(candidate(BAD_CHECKSUM))
 
     def test_without_checksums_a_payload_frame_is_likely_as_soon_as_its_command_is_there(self) -> None:
         found = candidate(BAD_CHECKSUM, checksums=False)
@@ -98,13 +108,15 @@ class TestCandidate:
         if random.random() < 0.6:
             data = damaged(data, random)
         data += random.choice((b"", PING, bytes(20), b"\xff" * 20))
-        answers = [boundary.candidate(DECODER, data[:end], 0, end, checksums=checksums) for end in range(len(data) + 1)]
+        answers = [candidate(data[:end], checksums=checksums) for end in range(len(data) + 1)]
         for end, found in enumerate(answers):
+            if found is not None and found.proof == "wait":
+                assert found.seen > end  # how far it must see to tell more
+                continue
+            # Decided: no further byte changes it, and it was not decided before its bytes were seen.
             assert found is None or found.seen <= end
-            if found is None or found.proof != "wait":
-                # Decided: no further byte changes it, and it was not decided before its bytes were seen.
-                assert answers[end:] == [found] * (len(answers) - end)
-                break
+            assert answers[end:] == [found] * (len(answers) - end)
+            break
 
     @pytest.mark.parametrize(
         "frame",
@@ -127,14 +139,26 @@ class TestCandidate:
         ],
     )
     def test_anything_odd_is_none(self, frame: bytes) -> None:
-        assert candidate(frame + bytes(16)) is None
+        assert refused(candidate(frame + bytes(16)))
+
+    def test_a_command_larger_than_the_budget_is_none(self) -> None:
+        size = int.from_bytes(CONNECT[4:8], "big") * boundary.WALK_COST
+        assert candidate(CONNECT, size - 1) is None
+        assert candidate(CONNECT, size) is not None
+        assert candidate(CONNECT[:12], size - 1) is None
+
+    def test_a_frame_larger_than_the_budget_is_taken_without_the_proof_of_its_checksum(self) -> None:
+        for frame in (LARGE_SEND, LARGE_BAD_CHECKSUM):
+            found = candidate(frame, len(frame) - 1)
+            assert found is not None
+            assert (found.size, found.proof) == (len(frame), "likely")
 
     @given(st.binary(max_size=60))
     @settings(max_examples=200)
     def test_any_bytes_give_an_answer(self, data: bytes) -> None:
         for checksums in (True, False):
             found = candidate(data, checksums=checksums)
-            assert found is None or found.proof in ("wait", "likely", "sure")
+            assert found is None or found.proof in ("wait", "no", "likely", "sure")
 
 
 class TestOpens:

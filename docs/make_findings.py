@@ -1,0 +1,111 @@
+"""Writes docs/findings.md: every finding code, and what pulsarscope does with every kind of bad input.
+
+    python docs/make_findings.py
+
+The codes come from the package, the kinds of bad input from bad_inputs.tsv beside this file; tests/docs holds both to what happens.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from pulsarscope.findings import CAPTURE_CODES, LAYERS, SEVERITIES, TCP_CODES, TLS_CODES, Code, join_codes
+from pulsarscope.protocols import DISSECTORS
+
+HERE = Path(__file__).resolve().parent
+BAD_INPUTS = HERE / "bad_inputs.tsv"
+PAGE = HERE / "findings.md"
+
+INTRODUCTION = """# Findings
+
+A finding says what is odd, where, and with which numbers. Its code is stable: scripts may rely on it. There are three severities:
+**error** (data are lost or wrong, or a peer refused), **warning** (will hurt soon), **note** (worth knowing). A healthy run has only
+notes. This page is made by `docs/make_findings.py`.
+
+```
+pulsarscope decode FILE --records finding
+```
+"""
+
+CATALOGUE = """
+## Bad inputs
+
+What pulsarscope does with inputs that are damaged, hostile or merely unusual. None of them raises, and none loses a byte unsaid. The exit
+code is that of `decode` without `--fail-on`: 0 done, 2 usage, 3 no input is a capture, 4 some input is damaged or no capture, 5 the
+output is not complete.
+"""
+
+
+class BadInput(NamedTuple):
+    """A row of the catalogue."""
+
+    number: int
+    section: str
+    input: str
+    codes: tuple[str, ...]
+    """Findings that it may give."""
+    exits: tuple[int, ...]
+    """Exit codes that it may give; none where the product has no such part yet."""
+    handling: str
+
+
+def all_codes() -> dict[str, Code]:
+    """Every finding code by name."""
+    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *(dissector.codes for dissector in DISSECTORS)))
+
+
+def bad_inputs() -> list[BadInput]:
+    """The catalogue, in the order of its numbers."""
+    with BAD_INPUTS.open(encoding="utf-8", newline="") as file:
+        return [
+            BadInput(
+                int(row["row"]),
+                row["section"],
+                row["input"],
+                tuple(row["codes"].split()),
+                tuple(map(int, row["exit"].split())),
+                row["handling"],
+            )
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        ]
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    return "\n".join([INTRODUCTION, *_code_tables(), CATALOGUE, *_catalogue()]) + "\n"
+
+
+def _code_tables() -> Iterator[str]:
+    codes = all_codes().values()
+    for layer in LAYERS:
+        yield f"## {layer.capitalize() if layer not in {'tcp', 'tls'} else layer.upper()}\n"
+        yield "| code | severity | meaning | hint |"
+        yield "|---|---|---|---|"
+        own = (code for code in codes if code.layer == layer)
+        for code in sorted(own, key=lambda code: (SEVERITIES.index(code.severity), code.code)):
+            yield f"| `{code.code}` | {code.severity} | {_cell(code.meaning)} | {_cell(code.hint)} |"
+        yield ""
+
+
+def _catalogue() -> Iterator[str]:
+    for section, rows in groupby(bad_inputs(), lambda row: row.section):
+        yield f"### {section}\n"
+        yield "| # | input | findings | exit | what happens |"
+        yield "|---:|---|---|---|---|"
+        for row in rows:
+            codes = " ".join(f"`{code}`" for code in row.codes) or "–"
+            exits = ", ".join(map(str, row.exits)) or "–"
+            yield f"| {row.number} | {_cell(row.input)} | {codes} | {exits} | {_cell(row.handling)} |"
+        yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

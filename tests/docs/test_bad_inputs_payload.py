@@ -1,0 +1,387 @@
+"""Rows 103 to 114 and 121 to 124 of docs/bad_inputs.tsv: batches, chunks, codecs and sessions that contradict themselves."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cramjam
+import pytest
+import zstandard
+
+from pulsarscope.session import pairing
+from tests.docs.cases import (
+    CONNECT,
+    CONNECTED,
+    OPENING,
+    PING,
+    PONG,
+    PRODUCER,
+    PRODUCER_SUCCESS,
+    Seen,
+    assert_promised,
+    between,
+    capture,
+    exchange,
+    look,
+    opened,
+    receipt,
+    row,
+    send,
+    sent,
+)
+from tests.encoder import Conversation, Single, batch, command_frame, compress, message_metadata, payload_frame, sized
+from tests.encoder.wire import field
+
+TEXT = b"the quick brown fox jumps over the lazy dog " * 20
+SINGLES = [Single(b"one"), Single(b"two"), Single(b"three")]
+BATCH = batch(SINGLES)
+MIB = 1 << 20
+
+
+def entry(payload: bytes, **metadata: Any) -> bytes:
+    return send(1, payload, message_metadata(sequence_id=1, **metadata))
+
+
+def batched(payload: bytes, claimed: int, **metadata: Any) -> bytes:
+    return entry(payload, num_messages_in_batch=claimed, **metadata)
+
+
+def packed(codec: str, payload: bytes, size: int, **metadata: Any) -> bytes:
+    return entry(payload, compression=codec, uncompressed_size=size, **metadata)
+
+
+def single(fields: bytes, payload: bytes = b"") -> bytes:
+    """One message of a batch with metadata of these very bytes."""
+    return sized(fields) + payload
+
+
+class Case(NamedTuple):
+    row: int
+    name: str
+    odd: bytes
+    codes: set[str]
+    payloads: list[str | None]
+    """Of the messages of the odd entry."""
+    status: str = "ok"
+
+
+ZSTD_HUGE = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 1 << 40) + b"\x01\x00\x00"
+"""A zstd frame that declares 2^40 bytes."""
+ZSTD_WINDOW = b"\x28\xb5\x2f\xfd\x00\xa8" + b"\x01\x00\x00"
+"""A zstd frame that wants a window of 2^31 bytes."""
+ZSTD_DICTIONARY = b"\x28\xb5\x2f\xfd\x21\x07\x00\x01\x00\x00"
+SKIPPABLE = b"\x50\x2a\x4d\x18\x03\0\0\0abc"
+ALL = TEXT.decode()
+ZLIB_PACKER = zlib.compressobj()
+UNFINISHED_ZLIB = ZLIB_PACKER.compress(TEXT) + ZLIB_PACKER.flush(zlib.Z_SYNC_FLUSH)
+FRAMED_SNAPPY = bytes(cramjam.snappy.compress(TEXT))
+
+CASES = [
+    Case(103, "a batch of 0", batched(BATCH, 0), {"batch-corrupt"}, [None], "undecodable"),
+    Case(103, "a batch of -1", batched(BATCH, -1), {"batch-corrupt"}, [None], "undecodable"),
+    Case(103, "a batch of 2^31 - 1", batched(BATCH, 2**31 - 1), {"batch-corrupt"}, ["one", "two", "three"]),
+    Case(103, "more than there are", batched(BATCH, 4), {"batch-corrupt"}, ["one", "two", "three"]),
+    Case(103, "fewer than there are", batched(BATCH, 2), {"batch-corrupt"}, ["one", "two"]),
+    Case(103, "an empty batch", batched(b"", 3), {"batch-corrupt"}, [None], "undecodable"),
+    Case(104, "metadata beyond the batch", batched(BATCH + struct.pack(">I", 4000), 4), {"batch-corrupt"}, ["one", "two", "three"]),
+    Case(104, "metadata of -1 bytes", batched(batch(SINGLES[:1]) + b"\xff\xff\xff\xffrest", 2), {"batch-corrupt"}, ["one"]),
+    Case(104, "a payload of -1 bytes", batched(single(field(3, -1), b"x"), 1), {"batch-corrupt"}, [None], "undecodable"),
+    Case(104, "a payload beyond the batch", batched(single(field(3, 500), b"x"), 1), {"batch-corrupt"}, [None], "undecodable"),
+    Case(104, "metadata that is no protobuf", batched(single(b"\xff\xff\xff", b"x"), 1), {"batch-corrupt"}, [None], "undecodable"),
+    Case(104, "metadata of no bytes", batched(single(b"", b""), 1), {"required-field-missing", "batch-corrupt"}, [None], "undecodable"),
+    Case(105, "compacted out", batched(batch([Single(b"", {"compacted_out": True}), SINGLES[1]]), 2), set(), ["", "two"]),
+    Case(105, "null with a payload", batched(batch([Single(b"not null", {"null_value": True})]), 1), set(), ["not null"]),
+    Case(106, "bytes behind the last message", batched(BATCH + b"??", 3), {"batch-corrupt"}, ["one", "two", "three"]),
+    Case(107, "compressed, called plain", entry(compress("ZLIB", b"x")), set(), [zlib.compress(b"x").decode(errors="backslashreplace")]),
+    Case(107, "ZSTD, called LZ4", packed("LZ4", compress("ZSTD", TEXT), len(TEXT)), {"decompress-failed"}, [None], "undecodable"),
+    Case(107, "LZ4, called ZSTD", packed("ZSTD", compress("LZ4", TEXT), len(TEXT)), {"decompress-failed"}, [None], "undecodable"),
+    Case(107, "plain, called SNAPPY", packed("SNAPPY", b"plain text", 200), {"decompress-failed"}, [None], "undecodable"),
+    Case(107, "plain, called ZLIB", packed("ZLIB", b"plain text", 10), {"decompress-failed"}, [None], "undecodable"),
+    Case(
+        107,
+        "a codec without a name",
+        send(1, b"x", message_metadata(sequence_id=1) + field(8, 9)),
+        {"unknown-enum", "decompress-failed"},
+        [None],
+        "undecodable",
+    ),
+    *[
+        Case(108, f"{codec}, a size too large", packed(codec, compress(codec, TEXT), len(TEXT) + 9), {"size-mismatch"}, [ALL])
+        for codec in ("LZ4", "ZLIB", "ZSTD", "SNAPPY")
+    ],
+    *[Case(108, f"{codec}, size 0", packed(codec, compress(codec, TEXT), 0), set(), [ALL]) for codec in ("LZ4", "ZLIB", "ZSTD", "SNAPPY")],
+    *[
+        Case(108, f"{codec}, size 2^32 - 1", packed(codec, compress(codec, TEXT), 2**32 - 1), {"decompress-bomb"}, [None], "undecodable")
+        for codec in ("LZ4", "ZLIB", "ZSTD", "SNAPPY")
+    ],
+    *[
+        Case(109, f"{codec}, more than it claims", packed(codec, compress(codec, TEXT), 9), codes, [None], "undecodable")
+        for codec, codes in (
+            ("LZ4", {"decompress-failed"}),
+            ("ZLIB", {"decompress-bomb"}),
+            ("ZSTD", {"decompress-bomb"}),
+            ("SNAPPY", {"decompress-bomb"}),
+        )
+    ],
+    *[
+        Case(109, f"{codec}, a bomb", packed(codec, compress(codec, bytes(65 * MIB)), 0), codes, [None], "undecodable")
+        for codec, codes in (("LZ4", {"decompress-failed"}), ("ZLIB", {"decompress-bomb"}), ("ZSTD", {"decompress-bomb"}))
+    ],
+    Case(109, "ZSTD, 2^40 bytes declared", packed("ZSTD", ZSTD_HUGE, 0), {"decompress-bomb"}, [None], "undecodable"),
+    Case(109, "ZSTD, a window of 2^31", packed("ZSTD", ZSTD_WINDOW, 0), {"decompress-failed"}, [None], "undecodable"),
+    Case(109, "ZSTD, an unknown dictionary", packed("ZSTD", ZSTD_DICTIONARY, 0), {"decompress-failed"}, [None], "undecodable"),
+    Case(
+        109,
+        "ZSTD, two frames and a skippable one",
+        packed("ZSTD", zstandard.compress(TEXT[:44]) + SKIPPABLE + zstandard.compress(TEXT[44:]), len(TEXT)),
+        set(),
+        [ALL],
+    ),
+    Case(109, "SNAPPY, 4 GiB announced", packed("SNAPPY", b"\xff\xff\xff\xff\x0f\x00", 0), {"decompress-bomb"}, [None], "undecodable"),
+    Case(109, "SNAPPY, framed", packed("SNAPPY", FRAMED_SNAPPY, len(TEXT)), {"snappy-framed"}, [ALL]),
+    Case(109, "ZLIB, bytes behind its end", packed("ZLIB", zlib.compress(TEXT) + b"more", len(TEXT)), set(), [ALL]),
+    Case(109, "ZLIB, without its end", packed("ZLIB", UNFINISHED_ZLIB, len(TEXT)), {"zlib-unfinished"}, [ALL]),
+    Case(109, "LZ4, a match at offset 0", packed("LZ4", b"\x10a\x00\x00\x00", 100), {"decompress-failed"}, [None], "undecodable"),
+    Case(111, "LZ4, nothing to decompress", packed("LZ4", b"", 100), {"decompress-failed"}, [None], "undecodable"),
+    Case(111, "ZLIB, nothing to decompress", packed("ZLIB", b"", 100), {"size-mismatch"}, [""]),
+    Case(111, "ZSTD, nothing to decompress", packed("ZSTD", b"", 100), {"decompress-failed"}, [None], "undecodable"),
+    Case(111, "SNAPPY, nothing to decompress", packed("SNAPPY", b"", 100), {"decompress-failed"}, [None], "undecodable"),
+    Case(112, "encrypted", entry(b"cipher", encryption_keys=[{"key": "k1", "value": b"?"}]), {"encrypted-payload"}, [None], "encrypted"),
+    Case(
+        112,
+        "encrypted, a compressed batch",
+        batched(b"cipher", 7, compression="LZ4", uncompressed_size=99, encryption_keys=[{"key": "k1", "value": b"?"}]),
+        {"encrypted-payload"},
+        [None],
+        "encrypted",
+    ),
+    Case(114, "bytes where names are expected", entry(b"x", schema_version=b"\0\xff" * 5000, ordering_key=b"\x1b[2J"), set(), ["x"]),
+]
+
+
+@row(*range(103, 110), 111, 112, 114)
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.row}-{case.name}" for case in CASES])
+def test_an_odd_entry_is_told_and_costs_no_other(tmp_path: Path, case: Case) -> None:
+    seen = look(capture(tmp_path, between(case.odd)))
+    assert_promised(case.row, seen, case.codes)
+    assert seen.exit == 0
+    assert seen.commands == [*OPENING, *sent(1), "SEND", *sent(1)]
+    odd = [message for message in seen.messages if message.payload != "hello"]
+    assert [message.payload for message in odd] == case.payloads
+    assert {message.status for message in odd} == {case.status}
+    assert len(seen.messages) == len(odd) + 2
+
+
+@row(103, 104)
+def test_messages_of_a_batch_count_up(tmp_path: Path) -> None:
+    seen = look(capture(tmp_path, between(batched(BATCH, 4))))
+    assert [(one.batch_index, one.batch_size) for one in seen.messages if one.batch_size] == [(0, 4), (1, 4), (2, 4)]
+
+
+@row(108)
+def test_a_bomb_takes_no_more_memory_than_the_bound(tmp_path: Path) -> None:
+    size = 512 * MIB
+    packer = zstandard.ZstdCompressor(level=3).compressobj()
+    bomb = b"".join(packer.compress(bytes(MIB)) for _ in range(size // MIB)) + packer.flush()
+    seen = look(capture(tmp_path, between(packed("ZSTD", bomb, 0))))
+    assert_promised(109, seen, {"decompress-bomb"})
+
+
+# ---- chunks
+
+
+def chunk(number: int, count: int, payload: bytes, uuid: str = "u", *, total: int = 12, **metadata: Any) -> bytes:
+    described = message_metadata(
+        sequence_id=1, uuid=uuid, chunk_id=number, num_chunks_from_msg=count, total_chunk_msg_size=total, **metadata
+    )
+    return send(1, payload, described)
+
+
+PARTS = [b"abcd", b"efgh", b"ijkl"]
+WHOLE = [chunk(number, 3, part) for number, part in enumerate(PARTS)]
+
+CHUNKS: list[tuple[str, list[bytes], set[str], list[tuple[str | None, str | None]]]] = [
+    ("in order", WHOLE, set(), [("ok", "abcdefghijkl")]),
+    ("one twice", [WHOLE[0], WHOLE[1], WHOLE[1], WHOLE[2]], set(), [("ok", "abcdefghijkl")]),
+    ("one missing", [WHOLE[0], WHOLE[2]], {"chunk-missing"}, [("incomplete", None)]),
+    ("the first missing", WHOLE[1:], {"chunk-missing"}, [("incomplete", None)]),
+    ("swapped", [WHOLE[1], WHOLE[0], WHOLE[2]], {"chunk-missing"}, [("incomplete", None)]),
+    ("begun again", [WHOLE[0], *WHOLE], set(), [("ok", "abcdefghijkl")]),
+    (
+        "two interleaved",
+        [frame for number in range(3) for frame in (WHOLE[number], chunk(number, 3, PARTS[number].upper(), "v"))],
+        set(),
+        [("ok", "abcdefghijkl"), ("ok", "ABCDEFGHIJKL")],
+    ),
+    ("an id beyond the count", [WHOLE[0], chunk(9, 3, b"zzzz")], set(), []),
+    ("an id of -1", [chunk(-1, 3, b"zzzz"), *WHOLE], set(), [("ok", "abcdefghijkl")]),
+    ("a total of 2^31 - 1", [chunk(n, 3, part, total=2**31 - 1) for n, part in enumerate(PARTS)], set(), [("ok", "abcdefghijkl")]),
+    ("a total of -1", [chunk(n, 3, part, total=-1) for n, part in enumerate(PARTS)], set(), [("ok", "abcdefghijkl")]),
+    ("a count of 2^31 - 1", [chunk(0, 2**31 - 1, b"zzzz")], set(), []),
+]
+
+
+@row(113)
+@pytest.mark.parametrize(("frames", "codes", "messages"), [case[1:] for case in CHUNKS], ids=[case[0] for case in CHUNKS])
+def test_chunks(tmp_path: Path, frames: list[bytes], codes: set[str], messages: list[tuple[str | None, str | None]]) -> None:
+    seen = look(capture(tmp_path, between(*frames)))
+    assert_promised(113, seen)
+    assert seen.codes - {"chunk-incomplete"} == codes
+    found = [(one.status, one.payload) for one in seen.messages if one.payload != "hello"]
+    assert [one for one in found if one[0] != "incomplete" or codes] == messages
+
+
+@row(113)
+def test_chunks_that_never_end_are_bounded(tmp_path: Path) -> None:
+    open_sets = [chunk(0, 2, b"", f"uuid-{number}") for number in range(20_000)]
+    seen = look(capture(tmp_path, between(*open_sets)))
+    assert_promised(113, seen)
+    assert seen.commands.count("SEND") == 20_002
+
+
+# ---- sessions
+
+
+def session(*steps: tuple[str, bytes]) -> Conversation:
+    conversation = Conversation().handshake().client(CONNECT).server(CONNECTED)
+    for side, frame in steps:
+        (conversation.client if side == "c" else conversation.server)(frame)
+    return conversation
+
+
+def lookup(number: int, topic: str = "t") -> bytes:
+    return command_frame("LOOKUP", topic=topic, request_id=number)
+
+
+def lookup_response(number: int) -> bytes:
+    return command_frame("LOOKUP_RESPONSE", brokerServiceUrl="pulsar://b", response="Connect", request_id=number)
+
+
+def statuses(seen: Seen) -> list[tuple[str | None, str | None, str | None]]:
+    return [(one.request, one.response, one.status) for one in seen.exchanges]
+
+
+OK_CONNECT = ("CONNECT", "CONNECTED", "ok")
+
+SESSIONS: list[tuple[int, str, Conversation, list[tuple[str | None, str | None, str | None]]]] = [
+    (
+        121,
+        "a request id used twice while it waits",
+        session(("c", lookup(5)), ("c", lookup(5)), ("s", lookup_response(5)), ("s", lookup_response(5))),
+        [OK_CONNECT, ("LOOKUP", "LOOKUP_RESPONSE", "ok"), ("LOOKUP", "LOOKUP_RESPONSE", "ok")],
+    ),
+    (
+        121,
+        "a response to nothing",
+        session(("s", lookup_response(5))),
+        [OK_CONNECT, (None, "LOOKUP_RESPONSE", "unrequested")],
+    ),
+    (
+        121,
+        "a response of another kind",
+        session(("c", lookup(5)), ("s", command_frame("SUCCESS", request_id=5))),
+        [OK_CONNECT, ("LOOKUP", None, "unanswered"), (None, "SUCCESS", "unrequested")],
+    ),
+    (
+        121,
+        "request id 2^64 - 1",
+        session(("c", lookup(2**64 - 1)), ("s", lookup_response(2**64 - 1))),
+        [OK_CONNECT, ("LOOKUP", "LOOKUP_RESPONSE", "ok")],
+    ),
+    (
+        123,
+        "a receipt for nothing",
+        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("s", receipt(9))),
+        [OK_CONNECT, ("PRODUCER", "PRODUCER_SUCCESS", "ok"), (None, "SEND_RECEIPT", "unrequested")],
+    ),
+    (
+        123,
+        "a sequence that goes back",
+        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("c", send(5)), ("s", receipt(5)), ("c", send(3)), ("s", receipt(3))),
+        [OK_CONNECT, ("PRODUCER", "PRODUCER_SUCCESS", "ok"), ("SEND", "SEND_RECEIPT", "ok"), ("SEND", "SEND_RECEIPT", "ok")],
+    ),
+    (
+        123,
+        "a receipt passed over",
+        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("c", send(1)), ("c", send(2)), ("s", receipt(2))),
+        [OK_CONNECT, ("PRODUCER", "PRODUCER_SUCCESS", "ok"), ("SEND", None, "unanswered"), ("SEND", "SEND_RECEIPT", "ok")],
+    ),
+    (123, "a PING without PONG", session(("c", PING)), [OK_CONNECT, ("PING", None, "unanswered")]),
+    (123, "a PONG without PING", session(("s", PONG)), [OK_CONNECT, (None, "PONG", "unrequested")]),
+    (123, "permits of 2^32 - 1", session(("c", command_frame("FLOW", consumer_id=1, messagePermits=2**32 - 1))), [OK_CONNECT]),
+    (124, "CONNECTED twice", session(("s", CONNECTED)), [OK_CONNECT, (None, "CONNECTED", "unrequested")]),
+    (
+        124,
+        "CONNECT behind data",
+        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("c", CONNECT), ("s", CONNECTED)),
+        [OK_CONNECT, ("PRODUCER", "PRODUCER_SUCCESS", "ok"), OK_CONNECT],
+    ),
+    (
+        124,
+        "requests before CONNECTED",
+        Conversation().handshake().client(CONNECT, PRODUCER).server(CONNECTED, PRODUCER_SUCCESS),
+        [OK_CONNECT, ("PRODUCER", "PRODUCER_SUCCESS", "ok")],
+    ),
+    (
+        124,
+        "authentication in a circle",
+        session(
+            *[
+                (side, frame)
+                for _ in range(3)
+                for side, frame in (
+                    ("s", command_frame("AUTH_CHALLENGE", challenge={"auth_data": b"?"})),
+                    ("c", command_frame("AUTH_RESPONSE", response={"auth_data": b"!"})),
+                )
+            ]
+        ),
+        [OK_CONNECT, *[("AUTH_CHALLENGE", "AUTH_RESPONSE", "ok")] * 3],
+    ),
+]
+
+
+@row(121, 123, 124)
+@pytest.mark.parametrize(
+    ("number", "conversation", "exchanges"), [(case[0], *case[2:]) for case in SESSIONS], ids=[f"{case[0]}-{case[1]}" for case in SESSIONS]
+)
+def test_a_session_out_of_step_pairs_what_belongs_together(
+    tmp_path: Path, number: int, conversation: Conversation, exchanges: list[tuple[str | None, str | None, str | None]]
+) -> None:
+    seen = look(capture(tmp_path, conversation.packets))
+    assert_promised(number, seen)
+    assert seen.exit == 0
+    assert Counter(statuses(seen)) == Counter(exchanges)
+
+
+@row(121)
+def test_requests_that_nobody_answers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "PENDING_REQUESTS_MAX", 10)
+    seen = look(capture(tmp_path, session(*[("c", lookup(number)) for number in range(15)]).packets))
+    assert_promised(121, seen)
+    assert "session-cap" in seen.codes
+    assert statuses(seen).count(("LOOKUP", None, "unanswered")) == 15
+
+
+@row(122)
+def test_ids_mean_what_they_meant_last(tmp_path: Path) -> None:
+    second = command_frame("PRODUCER", topic="persistent://public/default/second", producer_id=1, request_id=2)
+    conversation = exchange(opened(), 0).client(second).server(command_frame("PRODUCER_SUCCESS", request_id=2, producer_name="p2"))
+    seen = look(capture(tmp_path, exchange(conversation, 1).close().packets))
+    assert_promised(122, seen)
+    assert [message.topic for message in seen.messages] == ["persistent://public/default/orders", "persistent://public/default/second"]
+
+
+@row(122)
+def test_ids_that_nobody_gave_a_meaning_have_none(tmp_path: Path) -> None:
+    message = payload_frame("MESSAGE", message_metadata(), b"x", consumer_id=4, message_id={"ledgerId": 1, "entryId": 2})
+    seen = look(capture(tmp_path, session(("c", send(0)), ("s", receipt(0)), ("s", message), ("s", message)).packets))
+    assert_promised(122, seen)
+    assert [(one.direction, one.topic, one.status) for one in seen.messages] == [
+        ("produce", None, "ok"),
+        ("deliver", None, "ok"),
+        ("deliver", None, "ok"),
+    ]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from docs.make_findings import PAGE, BadInput, all_codes, bad_inputs, page
+from tests.docs import (
+    test_bad_inputs_container,
+    test_bad_inputs_frame,
+    test_bad_inputs_network,
+    test_bad_inputs_payload,
+    test_bad_inputs_rendering,
+)
+from tests.docs.cases import TESTED
+
+MODULES = (
+    test_bad_inputs_container,
+    test_bad_inputs_frame,
+    test_bad_inputs_network,
+    test_bad_inputs_payload,
+    test_bad_inputs_rendering,
+)
+"""Importing them fills TESTED."""
+
+ROWS = bad_inputs()
+LATER = ("Not decrypted yet", "Not made yet", "Cannot be")
+
+
+def test_the_page_is_what_the_generator_writes() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python docs/make_findings.py"
+
+
+@pytest.mark.parametrize("code", all_codes())
+def test_every_code_is_on_the_page_with_its_meaning(code: str) -> None:
+    known = all_codes()[code]
+    assert f"| `{code}` | {known.severity} | {known.meaning} | {known.hint} |" in page()
+
+
+def test_the_catalogue_is_whole_and_in_order() -> None:
+    assert [row.number for row in ROWS] == list(range(1, 131))
+    sections = [row.section for row in ROWS]
+    assert len(set(sections)) == len([section for section, before in zip(sections, ["", *sections], strict=False) if section != before])
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.number))
+def test_every_row_names_codes_that_exist_and_says_what_happens(row: BadInput) -> None:
+    assert set(row.codes) <= all_codes().keys()
+    assert set(row.exits) <= {0, 2, 3, 4, 5}
+    assert row.input
+    assert row.handling.endswith(".")
+    assert row.exits or row.handling.startswith(LATER)
+    damage = {"capture-truncated", "capture-malformed", "not-a-capture", "file-unreadable"}
+    assert bool(damage & set(row.codes)) == bool({3, 4} & set(row.exits)) or row.number in {125, 129}
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.exits], ids=lambda row: str(row.number))
+def test_every_row_that_the_product_has_is_tested(row: BadInput) -> None:
+    assert row.number in TESTED, MODULES

@@ -1,0 +1,113 @@
+"""Frames handed to a session one by one, each in a packet of its own unless told otherwise; the rows that it gives, by kind."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from pulsarscope.session.pairing import Pairing
+from pulsarscope.wire import FrameSplitter
+from pulsarscope.wire.contract import SessionContext
+from tests.encoder.frames import command_frame, message_metadata, payload_frame
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+DISSECTOR = PulsarDissector(show_secrets=True)
+STEP_NS = 1000
+"""Between packets."""
+
+
+class Dialogue:
+    """Usage: `Dialogue().client(frame).server(frame).end()`; packet n has time n × STEP_NS."""
+
+    def __init__(self, *kinds: str, payload: str | None = None) -> None:
+        context = SessionContext(None, "0:1", frozenset(kinds or ROWS), Pairing(), payload)
+        self.session = DISSECTOR.session(context)
+        self.rows: list[Any] = []
+        self.packet = 0
+
+    def client(self, *frames: bytes, packet: int | None = None, time: int | None = None) -> Dialogue:
+        """The client sends these, each in the next packet, or all in the one named."""
+        return self._give(0, frames, packet, time)
+
+    def server(self, *frames: bytes, packet: int | None = None, time: int | None = None) -> Dialogue:
+        """The server sends these."""
+        return self._give(1, frames, packet, time)
+
+    def end(self) -> Dialogue:
+        """The connection ends."""
+        self.session.finish(self.rows)
+        return self
+
+    def _give(self, stream: int, frames: tuple[bytes, ...], packet: int | None, time: int | None) -> Dialogue:
+        for sub, data in enumerate(frames, 1):
+            if packet is None:
+                self.packet += 1
+            splitter = FrameSplitter(DISSECTOR)
+            frame = (splitter.feed(data) or splitter.finish())[0]
+            frame.stream = stream
+            frame.packet = self.packet if packet is None else packet
+            frame.sub = 1 if packet is None else sub
+            frame.time = frame.packet * STEP_NS if time is None else time
+            frame.connection = "0:1"
+            self.session.observe(("client", "server"), (frame,), self.rows)
+        return self
+
+    def of(self, kind: type[AnyRow]) -> list[AnyRow]:
+        """The rows of a kind so far."""
+        return [row for row in self.rows if isinstance(row, kind)]
+
+    @property
+    def frames(self) -> list[FrameRow]:
+        """Frame rows so far."""
+        return self.of(FrameRow)
+
+    @property
+    def messages(self) -> list[MessageRow]:
+        """Message rows so far."""
+        return self.of(MessageRow)
+
+    @property
+    def exchanges(self) -> list[ExchangeRow]:
+        """Exchange rows so far."""
+        return self.of(ExchangeRow)
+
+    @property
+    def codes(self) -> list[str | None]:
+        """Codes of the findings so far."""
+        return [row.code for row in self.of(FindingRow)]
+
+    def described(self) -> ConnectionRow:
+        """A connection row that the session has filled."""
+        row = ConnectionRow()
+        self.session.describe(row)
+        return row
+
+
+def send(
+    producer_id: int = 1, sequence_id: int = 0, payload: bytes = b"payload", metadata: dict[str, Any] | None = None, **fields: Any
+) -> bytes:
+    """A SEND; the metadata's sequence id is the command's."""
+    head = message_metadata(**({"sequence_id": sequence_id} | (metadata or {})))
+    return payload_frame("SEND", head, payload, producer_id=producer_id, sequence_id=sequence_id, **fields)
+
+
+def receipt(producer_id: int = 1, sequence_id: int = 0, ledger: int = 7, entry: int = 0, **ident: Any) -> bytes:
+    """A SEND_RECEIPT."""
+    message_id = {"ledgerId": ledger, "entryId": entry, **ident}
+    return command_frame("SEND_RECEIPT", producer_id=producer_id, sequence_id=sequence_id, message_id=message_id)
+
+
+def message(
+    consumer_id: int = 1,
+    entry: int = 0,
+    payload: bytes = b"payload",
+    metadata: dict[str, Any] | None = None,
+    broker_entry: dict[str, Any] | None = None,
+    **fields: Any,
+) -> bytes:
+    """A MESSAGE."""
+    head = message_metadata(**(metadata or {}))
+    ident = {"ledgerId": 7, "entryId": entry}
+    return payload_frame("MESSAGE", head, payload, broker_entry=broker_entry, consumer_id=consumer_id, message_id=ident, **fields)

@@ -1,0 +1,153 @@
+"""One direction of a connection as `tcp` hands it on: pieces with their packets, gaps; cut and grouped at will."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from random import Random
+
+from pulsarscope.tcp.pieces import HOLE, Gap, Item, Piece, Run
+from pulsarscope.wire.contract import Frame
+from pulsarscope.wire.splitter import StreamSplitter
+from tests.encoder.chance import damaged
+from tests.encoder.frames import Single, base_command, batch, command_frame, compress, message_metadata, payload_frame
+
+STEP_NS = 1000
+LARGE = 3000
+"""Bytes of the larger payloads: a few segments."""
+
+CONNECT = command_frame("CONNECT", client_version="x", protocol_version=21)
+CONNECTED = command_frame("CONNECTED", server_version="y", protocol_version=21)
+PING = command_frame("PING")
+
+
+def frames_of(random: Random, count: int) -> list[bytes]:
+    """Frames as clients and brokers send them."""
+    return [_frame(random, number) for number in range(count)]
+
+
+def _frame(random: Random, number: int) -> bytes:
+    kind = random.randrange(10)
+    if kind == 0:
+        return PING
+    if kind == 1:
+        return command_frame("FLOW", consumer_id=1, messagePermits=1000)
+    if kind == 2:
+        return command_frame("SUCCESS", request_id=number)
+    if kind == 3:
+        return command_frame("SEND_RECEIPT", producer_id=1, sequence_id=number, message_id={"ledgerId": 5, "entryId": number})
+    if kind == 4:
+        return command_frame("LOOKUP", topic="persistent://public/default/t", request_id=number)
+    metadata = message_metadata(sequence_id=number)
+    payload = random.randbytes(random.choice((0, 10, 200, LARGE)))
+    if kind == 5:
+        payload = compress("ZSTD", batch([Single(b"a" * 50), Single(b"b")]))
+    if kind == 6:
+        payload = PING + CONNECT + payload_frame("SEND", metadata, b"inner", producer_id=1, sequence_id=1) + PING
+    checksum = kind != 7
+    if kind == 8:
+        ident = {"ledgerId": 5, "entryId": number}
+        return payload_frame("MESSAGE", metadata, payload, broker_entry={"index": number}, consumer_id=1, message_id=ident)
+    return payload_frame("SEND", metadata, payload, checksum=checksum, producer_id=1, sequence_id=number)
+
+
+def garbage(random: Random) -> bytes:
+    """What stands between frames when something went wrong."""
+    kind = random.randrange(7)
+    if kind == 0:
+        return random.randbytes(random.randint(1, 60))
+    if kind == 1:
+        return bytes(random.randint(1, 40))
+    if kind == 2:  # the head of a frame that is not there
+        return struct.pack(">II", random.randint(8, 500), random.randint(4, 60)) + b"\x08" + bytes([random.choice((2, 6, 9, 18))])
+    if kind == 3:
+        return damaged(_frame(random, 1)[:300], random)
+    if kind == 4:  # a command that does not decode, its length right
+        return struct.pack(">II", 9, 5) + b"\x08\x12\x92\x01\x05"
+    if kind == 5:
+        return struct.pack(">I", random.choice((0, 3, 1 << 31, (1 << 32) - 1, 64 << 20)))
+    base = base_command("SEND", producer_id=1, sequence_id=1)
+    return struct.pack(">II", random.randint(40, 4000), len(base)) + base + b"\x0e\x01\x00\x00\x00\x01"
+
+
+def cut(data: bytes, random: Random, largest: int = 60) -> list[bytes]:
+    """The bytes in pieces of any size."""
+    parts = []
+    position = 0
+    while position < len(data):
+        size = random.choice((1, 2, 7, random.randint(1, largest), 1448))
+        parts.append(data[position : position + size])
+        position += size
+    return parts
+
+
+class Stream:
+    """Pieces and gaps in order; `packet` counts on over several streams when it is handed in."""
+
+    def __init__(self, packet: int = 0) -> None:
+        self.atoms: list[tuple[int, Piece | Gap]] = []
+        """(offset, piece or gap)."""
+        self.length = 0
+        self.missing = 0
+        self.packet = packet
+        self.moment = 0
+
+    def piece(self, data: bytes, *, packet: int | None = None, moment: int | None = None) -> Stream:
+        """A segment in the next packet, or in the one named; readable at its own packet, or later."""
+        if packet is None:
+            self.packet += 1
+            packet = self.packet
+        self.moment = max(self.moment, packet if moment is None else moment)
+        self.atoms.append((self.length, (data, packet, packet * STEP_NS, self.moment)))
+        self.length += len(data)
+        return self
+
+    def pieces(self, parts: Sequence[bytes]) -> Stream:
+        """Segments, each in its packet."""
+        for part in parts:
+            self.piece(part)
+        return self
+
+    def gap(self, size: int, moment: int | None = None) -> Stream:
+        """Bytes that the capture lacks; they are given up at the next packet, or later."""
+        self.moment = max(self.moment, self.packet + 1 if moment is None else moment)
+        self.atoms.append((self.length, Gap(self.length, size, self.moment, HOLE)))
+        self.length += size
+        self.missing += size
+        return self
+
+    def items(self, begin: int = 0, end: int | None = None, file: int = 0) -> list[Item]:
+        """The atoms as runs and gaps; neighbouring pieces are one run."""
+        out: list[Item] = []
+        for offset, atom in self.atoms[begin:end]:
+            if isinstance(atom, Gap):
+                out.append(atom)
+            elif out and isinstance(out[-1], Run):
+                out[-1].pieces.append(atom)
+            else:
+                out.append(Run(file, offset, [atom]))
+        return out
+
+
+def groups(count: int, random: Random, mean: int = 4) -> list[tuple[int, int]]:
+    """Ways to hand `count` things over: (begin, end) of each block."""
+    out = []
+    begin = 0
+    while begin < count:
+        end = min(count, begin + random.randint(1, 2 * mean))
+        out.append((begin, end))
+        begin = end
+    return out
+
+
+def split(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[int, int]] | None = None) -> list[Frame]:
+    """Hand a stream to a splitter, in blocks or at once, and finish it."""
+    out: list[Frame] = []
+    for begin, end in blocks if blocks is not None else [(0, len(stream.atoms))]:
+        for item in stream.items(begin, end):
+            if isinstance(item, Run):
+                splitter.feed(item.file, item.offset, item.pieces, out)
+            else:
+                splitter.gap(item.offset, item.size, item.moment, out)
+    splitter.finish(stream.moment, out)
+    return out

@@ -1,0 +1,32 @@
+"""The finding codes of Pulsar."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pulsarscope.findings import CAPTURE_CODES, LAYERS, SEVERITIES, TCP_CODES, TLS_CODES, Code, join_codes
+from pulsarscope.protocols.pulsar.findings import CODES
+from tests.architecture.modules import PACKAGE
+
+SOURCES = "\n".join(path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").glob("*.py")) + sorted((PACKAGE / "wire").glob("*.py")))
+
+
+def test_they_join_with_those_of_the_layers_below() -> None:
+    assert len(join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, CODES))) == sum(map(len, (CAPTURE_CODES, TCP_CODES, TLS_CODES, CODES)))
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=lambda code: code.code)
+def test_each_says_what_it_is_and_what_to_do(code: Code) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.code)
+    assert code.severity in SEVERITIES
+    assert code.layer in LAYERS[3:]
+    for text in (code.meaning, code.hint):
+        assert text[0].isupper()
+        assert text.endswith(".")
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_each_is_given_somewhere(code: str) -> None:
+    assert len(re.findall(rf'"{code}"', SOURCES)) > 1
