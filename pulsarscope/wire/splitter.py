@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.pieces import Piece
 
 SCAN_WORK_BYTES = 8 << 20
-"""Bytes that may be looked at to prove candidates where the framing is lost: one largest frame of the default bound."""
+"""Bytes of a stream that may be looked at to prove candidates where the framing is lost: one largest frame of the default bound."""
 
 SCAN_WORK_FACTOR = 4
-"""More of them, for each byte searched since."""
+"""More of them, for each byte of the stream that is searched."""
 
 LIMITS_MAX = 8
 """Announced limits that are remembered; a connection has one."""
@@ -93,8 +93,7 @@ class StreamSplitter:
         self._skip_notes: list[Note] = []
         self._start = 0  # where the protocol begins: behind a PROXY protocol header
         self._expected = -1  # where a frame must begin, when the length of a cut one tells
-        self._lost = 0  # where the framing was lost
-        self._work = 0  # bytes looked at to prove candidates since then
+        self._work = 0  # what proving candidates has cost
 
     # ---- what the conversation calls
 
@@ -153,7 +152,7 @@ class StreamSplitter:
             self._gapped = True
             self._sub_of = {self._packet: self._sub}
         self._at_start = False
-        self._search_from(offset + size)
+        self.synced = False
 
     def finish(self, moment: int, out: list[Frame]) -> None:
         """No more bytes will come."""
@@ -219,7 +218,7 @@ class StreamSplitter:
             size = unpack(data, position)[0] + length_adds
             end = position + size
             if size < smallest or (size > largest and size > self._limit_at(position)):
-                self._lose_sync(base + position, size, self._limit_at(position))
+                self._lose_sync(size, self._limit_at(position))
                 break
             if end > available:
                 self._wake = base + end
@@ -228,7 +227,7 @@ class StreamSplitter:
             if command is None and status == MALFORMED and not self._length_holds(end, at_end=at_end):
                 if self.synced:  # not known yet: wait for the bytes that tell
                     break
-                self._search_from(base + position)
+                self.synced = False
                 self._skip_notes.append(("frame-malformed", notes[0][1] if notes else "the command did not decode"))
                 break
             floor = self._floor
@@ -336,20 +335,14 @@ class StreamSplitter:
         self._prove(follow.seen)
         return True
 
-    def _lose_sync(self, offset: int, size: int, largest: int) -> None:
-        self._search_from(offset)
+    def _lose_sync(self, size: int, largest: int) -> None:
+        self.synced = False
         if size > largest:
             self._skip_notes.append(("frame-too-large", f"a frame of {size} bytes is announced, the limit is {largest}"))
         else:
             self._skip_notes.append(("frame-malformed", f"a frame of {size} bytes cannot be"))
 
     # ---- out of sync
-
-    def _search_from(self, offset: int) -> None:
-        """The framing is lost at this stream offset."""
-        self.synced = False
-        self._lost = offset
-        self._work = 0
 
     def _proxy(self, out: list[Frame], *, at_end: bool) -> int:
         """Skip a PROXY protocol header at the start of the stream; the position behind it, −1 when it is not all there yet."""
@@ -409,7 +402,7 @@ class StreamSplitter:
             if start < 0:
                 return -1, available if at_end else max(position, available - dissector.lookahead + 1)
             # How much may be spent on proofs depends on the stream alone: hostile bytes can hold a candidate every ten.
-            budget = SCAN_WORK_FACTOR * (self._base + start - self._lost) + SCAN_WORK_BYTES - self._work
+            budget = SCAN_WORK_FACTOR * (self.skipped + start - position) + SCAN_WORK_BYTES - self._work
             first = dissector.candidate(data, start, available, budget)
             if first is None or first.size > self._limit_at(start):
                 start += 1

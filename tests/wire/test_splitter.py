@@ -362,13 +362,14 @@ def disturbed(random: Random) -> Stream:
     if random.random() < 0.3:
         parts.append(garbage(random))
     stream = Stream()
-    gapped = False
+    late: list[int] = []  # numbers of packets that came before those of the bytes in front of theirs
     for piece in cut(b"".join(parts), random):
         if random.random() < 0.06:
+            late += range(stream.packet + 1, stream.packet + 4)
+            stream.packet += 3
             stream.gap(len(piece), moment=stream.packet + random.randint(1, 5))
-            gapped = True
-        elif gapped and random.random() < 0.2:
-            stream.piece(piece, packet=max(1, stream.packet - random.randint(0, 3)))
+        elif late and random.random() < 0.3:
+            stream.piece(piece, packet=late.pop(random.randrange(len(late))))
         else:
             stream.piece(piece)
     return stream

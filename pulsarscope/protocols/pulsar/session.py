@@ -39,6 +39,9 @@ PRODUCE, DELIVER = "produce", "deliver"
 EARLY_RESPONSES_MAX = 4096
 """Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
 
+REORDERED_PACKETS_MAX = 256
+"""So many packets after a response its request may still stand in the capture: capturing reorders the two directions by a few."""
+
 IDS_MAX = 65_536
 """Producers, and consumers, remembered on one connection; clients count them up from 0, hostile bytes do not."""
 
@@ -60,6 +63,8 @@ class Sent(msgspec.Struct, gc=False):
     time: int
     sequence_id: int
     rows: list[MessageRow]
+    ticket: int = 0
+    """Under which its rows wait."""
 
 
 class Consumer(msgspec.Struct):
@@ -82,8 +87,9 @@ class PulsarSession:
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
         self._pairing = context.pairing
-        self._early: dict[Hashable, Response] = {}  # responses that no request has been seen for, yet
-        self._holding: deque[Sent] = deque()  # SENDs whose messages wait, the longest-waiting first
+        self._early: dict[EarlyKey, Response] = {}  # responses that no request has been seen for, yet
+        self._holding: dict[int, Sent] = {}  # SENDs whose messages wait, by ticket, the longest-waiting first
+        self._tickets = 0
         self._held_rows = 0
         self._held_bytes = 0
         self._waiting_sends = 0
@@ -224,14 +230,16 @@ class PulsarSession:
 
     # ---- SEND and its receipt: first in, first out for each producer, checked by sequence id
 
-    def _producer(self, number: int) -> Producer:
-        """A producer whose PRODUCER is not in the capture."""
-        producer = self._producers[number] = Producer()
+    def _add_producer(self, number: int, producer: Producer, out: list[Row]) -> Producer:
+        self._producers[number] = producer
+        if len(self._producers) > IDS_MAX:
+            oldest = next(iter(self._producers))
+            self._give_up(oldest, self._producers.pop(oldest), out)
         return producer
 
     def _send(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
         producer_id = fields.get("producer_id", -1)
-        producer = self._producers.get(producer_id) or self._producer(producer_id)
+        producer = self._producers.get(producer_id) or self._add_producer(producer_id, Producer(), out)
         metadata = frame.metadata
         frame.topic = producer.topic
         if metadata is None:
@@ -245,15 +253,12 @@ class PulsarSession:
             rows = self._open_send(frame, fields, producer)
         sent = Sent(frame.file, frame.packet, frame.sub, frame.time, sequence_id, rows)
         if self._early:
-            early = self._early.pop(("SEND", producer_id, sequence_id), None)
+            early = self._take_early(("SEND", producer_id, sequence_id), frame, out)
             if early is not None:
                 self._settle(producer_id, producer, sent, early, out)
                 return
         producer.waiting.append(sent)
         self._waiting_sends += 1
-        if len(self._producers) > IDS_MAX:
-            number = next(iter(self._producers))
-            self._give_up(number, self._producers.pop(number), out)
         if rows:
             self._hold(sent, out)
         if self._waiting_sends > PENDING_REQUESTS_MAX:
@@ -261,7 +266,7 @@ class PulsarSession:
 
     def _receipt(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
         producer_id = fields.get("producer_id", -1)
-        producer = self._producers.get(producer_id) or self._producer(producer_id)
+        producer = self._producers.get(producer_id) or self._add_producer(producer_id, Producer(), out)
         sequence_id = fields.get("sequence_id", -1)
         waiting = producer.waiting
         frame.topic = producer.topic
@@ -298,8 +303,6 @@ class PulsarSession:
         """A receipt that became readable before its SEND."""
         latency = self._latency(sent, receipt, out)
         self._exchange(self._sent_request(producer_id, producer, sent), receipt, latency, out)
-        self._held_rows += len(sent.rows)
-        self._held_bytes += _size_of(sent.rows)
         self._give_rows(sent, receipt.fields.get("message_id"), out)
 
     @staticmethod
@@ -319,19 +322,20 @@ class PulsarSession:
 
     def _hold(self, sent: Sent, out: list[Row]) -> None:
         """Its messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
-        holding = self._holding
-        holding.append(sent)
+        self._tickets = sent.ticket = self._tickets + 1
+        self._holding[sent.ticket] = sent
         self._held_rows += len(sent.rows)
         self._held_bytes += _size_of(sent.rows)
-        while holding and (not holding[0].rows or self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES):
-            self._give_rows(holding.popleft(), None, out)
+        while self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES:
+            self._give_rows(next(iter(self._holding.values())), None, out)
 
     def _give_rows(self, sent: Sent, message_id: dict[str, Any] | None, out: list[Row]) -> None:
         rows = sent.rows
         if not rows:
             return
-        self._held_rows -= len(rows)
-        self._held_bytes -= _size_of(rows)
+        if self._holding.pop(sent.ticket, None) is not None:
+            self._held_rows -= len(rows)
+            self._held_bytes -= _size_of(rows)
         if message_id is not None:
             for row in rows:
                 _set_id(row, message_id)
@@ -395,7 +399,7 @@ class PulsarSession:
         request = self._answered(command, fields, direction)
         if request is None:
             if command in CAN_ANSWER or command in _IN_ORDER_ANSWERS:
-                early: Hashable = ("id", command, fields.get("request_id")) if "request_id" in fields else None
+                early: EarlyKey | None = ("id", command, fields.get("request_id")) if "request_id" in fields else None
                 self._remember(early, frame, out)
             return
         latency = self._latency(request, frame, out)
@@ -443,7 +447,9 @@ class PulsarSession:
         before = self._producers.get(number)
         if before is not None:
             self._give_up(number, before, out)
-        self._producers[number] = Producer(fields.get("topic"), fields.get("producer_name"))
+        self._add_producer(number, Producer(fields.get("topic"), fields.get("producer_name")), out)
+        for key in [key for key in self._early if key[:2] == ("SEND", number)]:  # of the producer that had this id before
+            self._exchange(None, self._early.pop(key), None, out)
         _put(self._creating, fields.get("request_id", -1), number)
 
     def _ask(
@@ -458,8 +464,8 @@ class PulsarSession:
         command = frame.command or ""
         request = Request(frame.file, frame.packet, frame.sub, frame.time, command, text, topic, name, subscription)
         if self._early and command in ANSWERED_BY:
-            for response in (ANSWERED_BY[command], "ERROR"):
-                early = self._early.pop(("id", response, (frame.fields or {}).get("request_id")), None)
+            for response in (ANSWERED_BY[command], "ERROR") if command != "ACK" else (ANSWERED_BY[command],):
+                early = self._take_early(("id", response, (frame.fields or {}).get("request_id")), frame, out)
                 if early is not None:
                     self._exchange(request, early, self._latency(request, early, out), out)
                     return
@@ -492,7 +498,7 @@ class PulsarSession:
                 producer.name = fields.get("producer_name", producer.name)
         return self._pairing.answer_first([(one, number) for one in asked])
 
-    def _remember(self, key: Hashable, frame: Frame, out: list[Row]) -> None:
+    def _remember(self, key: EarlyKey | None, frame: Frame, out: list[Row]) -> None:
         """A response whose request is not known, or not known yet: the capture may have them in the wrong order."""
         if key is None:
             self._exchange(None, _response(frame), None, out)
@@ -503,6 +509,22 @@ class PulsarSession:
         if len(self._early) > EARLY_RESPONSES_MAX:
             self._exchange(None, self._early.pop(next(iter(self._early))), None, out)
 
+    def _take_early(self, key: EarlyKey, request: Frame, out: list[Row]) -> Response | None:
+        """The response that came before its request: because the request was held up, or the two were captured out of order.
+
+        One from further back answers a request that is not in the capture; ids do come again.
+        """
+        response = self._early.pop(key, None)
+        if response is None or (request.file, request.packet) <= (response.file, response.packet):
+            return response
+        if request.file == response.file and request.packet - response.packet <= REORDERED_PACKETS_MAX:
+            return response
+        self._exchange(None, response, None, out)
+        return None
+
+
+EarlyKey = tuple[str, Hashable, int | None]
+"""("SEND", producer id, sequence id), or ("id", command of the response, request id)."""
 
 _NO_ROWS: list[MessageRow] = []
 _UNKNOWN_CONSUMER = Consumer()
