@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pulsarscope.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES, FRAME_PADDING_BYTES
-from pulsarscope.wire.contract import MALFORMED, SKIPPED, TRUNCATED, Decoded, Dissector, Frame, Note
+from pulsarscope.wire.contract import MALFORMED, SKIPPED, TRUNCATED, Candidate, Decoded, Dissector, Frame, Note
 from pulsarscope.wire.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class StreamSplitter:
         self._start = 0  # where the protocol begins: behind a PROXY protocol header
         self._expected = -1  # where a frame must begin, when the length of a cut one tells
         self._work = 0  # what proving candidates has cost
+        self._seen = 0  # stream offset after the last byte looked at for that
 
     # ---- what the conversation calls
 
@@ -218,6 +219,7 @@ class StreamSplitter:
             size = unpack(data, position)[0] + length_adds
             end = position + size
             if size < smallest or (size > largest and size > self._limit_at(position)):
+                self._seen = max(self._seen, base + position + length_bytes)
                 self._lose_sync(size, self._limit_at(position))
                 break
             if end > available:
@@ -318,19 +320,17 @@ class StreamSplitter:
     def _length_holds(self, end: int, *, at_end: bool) -> bool:
         """Whether what follows a frame that did not decode looks like a frame, so that its length can be believed."""
         available = len(self._data)
-        if end == available and at_end:
-            return True
-        length = self.dissector.length
         if available - end < self.dissector.min_frame_bytes:
-            if at_end:
+            if at_end and end != available:
                 self.synced = False
-            return False
-        size = length.unpack_from(self._data, end)[0] + self.dissector.length_adds
+            return at_end and end == available
+        size = self.dissector.length.unpack_from(self._data, end)[0] + self.dissector.length_adds
         follow = self.dissector.candidate(self._data, end, available, SCAN_WORK_BYTES, checksums=False)
+        if follow is not None and follow.proof == "wait" and not at_end:
+            return False
+        self._look(end, follow)
         if follow is None or follow.proof == "no" or not self.dissector.min_frame_bytes <= size <= self._limit_at(end):
             self.synced = False
-            return False
-        if follow.proof == "wait" and not at_end:
             return False
         self._prove(follow.seen)
         return True
@@ -404,10 +404,8 @@ class StreamSplitter:
             # How much may be spent on proofs depends on the stream alone: hostile bytes can hold a candidate every ten.
             budget = SCAN_WORK_FACTOR * (self.skipped + start - position) + SCAN_WORK_BYTES - self._work
             first = dissector.candidate(data, start, available, budget)
-            if first is None or first.size > self._limit_at(start):
-                start += 1
-            elif first.proof == "no":
-                self._work += first.cost
+            if first is None or first.proof == "no" or first.size > self._limit_at(start):
+                self._look(start, first)
                 start += 1
             elif first.proof == "wait":
                 if not at_end:
@@ -415,35 +413,35 @@ class StreamSplitter:
                     return -1, start
                 start += 1
             else:
-                self._work += first.cost
-                if first.proof == "sure":
+                second = start + first.size
+                follow = None
+                if first.proof == "likely" and second < available:
+                    follow = dissector.candidate(data, second, available, budget, checksums=False)
+                if first.proof == "likely" and not at_end and (second >= available or (follow is not None and follow.proof == "wait")):
+                    self._wake = self._base + (second + dissector.lookahead if follow is None else follow.seen)
+                    return -1, start
+                self._look(start, first)
+                if first.proof == "sure" or second == available:  # or the stream ends exactly where the frame does
                     self._prove(first.seen)
                     return start, start
-                second = start + first.size
-                if second >= available:
-                    if not at_end:
-                        self._work -= first.cost  # looked at again, when there are more bytes
-                        self._wake = self._base + second + dissector.lookahead
-                        return -1, start
-                    if second == available:  # the stream ends exactly where the frame does
-                        self._prove(available)
-                        return start, start
-                else:
-                    follow = dissector.candidate(data, second, available, budget, checksums=False)
-                    if follow is not None and follow.proof == "wait" and not at_end:
-                        self._work -= first.cost
-                        self._wake = self._base + follow.seen
-                        return -1, start
-                    if follow is not None and follow.proof == "no":
-                        self._work += follow.cost
-                    elif follow is not None and 0 < follow.size <= self._limit_at(second):
-                        self._prove(min(follow.seen, available))
-                        return start, start
+                if second < available:
+                    self._look(second, follow)
+                if follow is not None and follow.proof != "no" and 0 < follow.size <= self._limit_at(second):
+                    self._prove(follow.seen)
+                    return start, start
                 start += 1
 
+    def _look(self, position: int, candidate: Candidate | None) -> None:
+        """Account for what was looked at to decide about a candidate."""
+        seen = position + self.dissector.lookahead
+        if candidate is not None:
+            self._work += candidate.cost
+            seen = candidate.seen
+        self._seen = max(self._seen, self._base + seen)
+
     def _prove(self, seen: int) -> None:
-        """Frames found here were readable no sooner than the byte before position `seen` was."""
-        offset = self._base + seen
+        """Frames found here were readable no sooner than the byte before position `seen` was, and all that was looked at before."""
+        offset = max(self._base + seen, self._seen)
         index = min(bisect_right(self._ends, offset - 1), len(self._pieces) - 1)
         self._floor = max(self._floor, self._pieces[index][3])
 
