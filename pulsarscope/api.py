@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pulsarscope.errors import UsageError
 from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 
 if TYPE_CHECKING:
     from pulsarscope.pipeline import Options
+
+PAYLOAD_FORMS = ("base64", "hex", "text")
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -67,4 +70,7 @@ class Capture:
 
 def open(*paths: str, show_secrets: bool = False, payload: str | None = None) -> Capture:  # noqa: A001 - ps.open reads as it should
     """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload."""
+    if payload not in (None, *PAYLOAD_FORMS):
+        message = f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}"
+        raise UsageError(message)
     return Capture([str(path) for path in paths], show_secrets=show_secrets, payload=payload)

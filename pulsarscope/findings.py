@@ -174,7 +174,13 @@ TCP_CODES = table(
 )
 
 TLS_CODES = table(
-    Code("tls-no-secrets", NOTE, "tls", "A TLS connection cannot be read without its secrets.", "Record them with SSLKEYLOGFILE."),
+    Code(
+        "tls-no-secrets",
+        NOTE,
+        "tls",
+        "A TLS connection cannot be read without its secrets.",
+        "TLS is not decrypted yet: capture behind the end of TLS, or on the plain port.",
+    ),
     Code(
         "tls-decrypt-failed",
         WARNING,

@@ -41,6 +41,14 @@ class RunView(Protocol):
         """Client and server of the connections that have not ended, by name."""
 
     @property
+    def packets(self) -> int:
+        """Packets read so far."""
+
+    @property
+    def connections(self) -> int:
+        """TCP connections met so far, of any protocol."""
+
+    @property
     def severities(self) -> Mapping[str, int]:
         """Findings so far, by severity."""
 
@@ -145,4 +153,6 @@ def _no_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
         hint = f"; {' and '.join(elsewhere)} records have it: --records {elsewhere[0]}"
     elif near:
         hint = f"; did you mean {' or '.join(near)}?"
+    else:
+        hint = f": there are {', '.join(dict.fromkeys(column for kind in kinds for column in column_names(kind)))}"
     return f'no column "{name}" in {" or ".join(kinds)} records{hint}'

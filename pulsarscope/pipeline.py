@@ -13,7 +13,7 @@ from pulsarscope.capture import Block, expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
-from pulsarscope.records import ROWS, FindingRow, RawFrame, Row, finding_row
+from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, finding_row
 from pulsarscope.session.timeline import Settings, Timeline
 from pulsarscope.tcp import Assembler, ConnectionEvents
 from pulsarscope.wire.contract import Dissector, Frame
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated"})
 """Findings that say that an input is damaged or no capture: exit code 4."""
+
+PAYLOADS_MAX_BYTES = 16 << 20
+"""Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
 
 ALL_RECORDS = frozenset(ROWS)
 _END, _FINISH = "end", "finish"
@@ -36,6 +39,8 @@ class Options(msgspec.Struct, frozen=True):
     records: frozenset[str] = frozenset({"frame"})
     """Row kinds wanted."""
     show_secrets: bool = False
+    payloads: bool | None = None
+    """Open payloads for their findings; None: when messages or findings are wanted."""
     payload: str | None = None
     """Form of MessageRow.payload: base64, hex, text; None for none."""
     raw: bool = False
@@ -62,6 +67,10 @@ class Run:
         self.inputs = inputs
         self.severities: Counter[str] = Counter()
         self.damaged = False
+        self.packets = 0
+        """Packets read so far, of any kind."""
+        self.connections = 0
+        """TCP connections met so far, of any protocol."""
         self.endpoints: dict[str, tuple[str, str]] = {}
         """(client, server) of the connections that have not ended before the latest batch."""
         self.dissector_of: dict[str, str] = {}
@@ -75,6 +84,7 @@ class Run:
             options.records,
             self._forced(options),
             None,
+            bool({"message", "finding"} & options.records) if options.payloads is None else options.payloads,
             options.payload,
             options.raw,
         )
@@ -93,7 +103,8 @@ class Run:
     def __iter__(self) -> Iterator[Batch]:
         assembler = Assembler()
         if self.inputs.findings:
-            yield Batch(self._rows((), self.inputs.findings), 0, 0, 0)
+            for rows in self._rows((), self.inputs.findings):
+                yield Batch(rows, 0, 0, 0)
         block: Block | None = None
         recognised = bool(not self.inputs.paths)
         for index, path in enumerate(self.inputs.paths):
@@ -102,24 +113,27 @@ class Run:
                 if not (recognised or blocks.recognised) and index == len(self.inputs.paths) - 1:
                     # Only a pipe comes this far without being a capture: files were looked into before.
                     raise CaptureError(block.findings[0].text if block.findings else f"{path} is not a capture")
-                rows = self._rows(assembler.feed(block), block.findings)
-                yield Batch(rows, block.file, block.bytes_read, block.last_packet)
+                self.packets += block.packets
+                for rows in self._rows(assembler.feed(block), block.findings):
+                    yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised
         if block is not None:
-            yield Batch(self._rows(assembler.finish(), ()), block.file, block.bytes_read, block.last_packet)
+            for rows in self._rows(assembler.finish(), ()):
+                yield Batch(rows, block.file, block.bytes_read, block.last_packet)
 
-    def _rows(self, events: Iterable[ConnectionEvents], findings: Iterable[Finding]) -> list[Row | RawFrame]:
-        """The rows of one block, in the order of their moments."""
+    def _rows(self, events: Iterable[ConnectionEvents], findings: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
+        """The rows of one block, in the order of their moments; in one list, unless they hold too much payload."""
         self._forget_ended()
         steps: list[_Step] = []
         rows: list[Row | RawFrame] = []
         located: list[Finding] = list(findings)
-        touched = 0
+        touched = payload_bytes = 0
         for event in events:
             touched += 1
             connection = event.connection
             timeline = self._timelines.get(connection.name)
             if timeline is None:
+                self.connections += 1
                 timeline = self._timelines[connection.name] = Timeline(connection, self._settings)
             frames = timeline.feed(event.items)
             if frames:
@@ -130,9 +144,9 @@ class Run:
                 steps.append((moment, timeline, _END))
             if event.finished:
                 steps.append((connection.last_packet, timeline, _FINISH))
-            located += event.findings
+            located += timeline.findings(event.findings)
             self._remember(timeline)
-        if touched > 1:
+        if touched > 1 or self._options.payload is not None:
             steps = _in_order(steps)
         for _, timeline, step in steps:
             if step is _END:
@@ -142,9 +156,15 @@ class Run:
                 del self._timelines[timeline.connection.name]
                 self._ended.append(timeline.connection.name)
             else:
+                before = len(rows)
                 timeline.observe(step, rows)  # type: ignore[arg-type]
+                if self._options.payload is not None:
+                    payload_bytes += _payload_bytes(rows[before:])
+                    if payload_bytes > PAYLOADS_MAX_BYTES:
+                        yield self._counted(rows)
+                        rows, payload_bytes = [], 0
         rows.extend(finding_row(finding, None) for finding in located)
-        return self._counted(rows)
+        yield self._counted(rows)
 
     def _remember(self, timeline: Timeline) -> None:
         name = timeline.connection.name
@@ -169,6 +189,10 @@ class Run:
             self.severities[row.severity or ""] += 1
             self.damaged = self.damaged or row.code in DAMAGE_CODES
         return rows if "finding" in self._options.records else [row for row in rows if type(row) is not FindingRow]
+
+
+def _payload_bytes(rows: list[Row | RawFrame]) -> int:
+    return sum(len(row.payload or "") for row in rows if isinstance(row, MessageRow))
 
 
 def _in_order(steps: list[_Step]) -> list[_Step]:

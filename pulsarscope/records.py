@@ -109,7 +109,9 @@ class FrameRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="frame
     request: Annotated[str | None, Doc("Name of the frame that this one answers.")] = None
     latency_ns: Annotated[int | None, Doc("Nanoseconds since that frame; never negative.")] = None
     status: Annotated[str | None, Doc("ok, malformed, truncated or skipped.")] = None
-    findings: Annotated[list[str] | None, Doc("Codes of the findings about this frame.")] = None
+    findings: Annotated[
+        list[str] | None, Doc("Codes of the findings about the form of this frame; those about its payload are rows of their own.")
+    ] = None
 
 
 class MessageRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="message"):

@@ -14,9 +14,8 @@ import pytest
 from pulsarscope import pipeline
 from pulsarscope.capture import read_blocks
 from pulsarscope.errors import CaptureError, UsageError
-from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES
+from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.pipeline import ALL_RECORDS, DAMAGE_CODES, Options, run
-from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
 from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, write_pcap
 from tests.encoder.dialogue import receipt, send
@@ -51,7 +50,17 @@ def told(rows: list[Any]) -> Told:
         if isinstance(row, FrameRow):
             key = (*ends[row.connection], number[row.connection], row.direction)
             out[key].append(
-                (row.offset, row.size, row.command, row.status, row.fields, row.metadata, row.broker_entry_metadata, row.checksum, row.payload_size)
+                (
+                    row.offset,
+                    row.size,
+                    row.command,
+                    row.status,
+                    row.fields,
+                    row.metadata,
+                    row.broker_entry_metadata,
+                    row.checksum,
+                    row.payload_size,
+                )
             )
     for frames in out.values():
         frames.sort(key=lambda frame: int(frame[0]))
@@ -112,7 +121,7 @@ class TestTheSameCaptureToldAnew:
     def test_with_copies(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
         segments, want = original
         rows = self.check(write(tmp_path / "a.pcap", doubled(segments, Random(seed))), want)  # noqa: S311 - for a test
-        assert sum(row.retransmitted for row in rows if isinstance(row, ConnectionRow)) > 0
+        assert sum(row.retransmitted or 0 for row in rows if isinstance(row, ConnectionRow)) > 0
 
     @pytest.mark.parametrize("seed", range(3))
     def test_in_other_segments_in_another_order_with_copies(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
@@ -131,7 +140,9 @@ class TestTheSameCaptureToldAnew:
         known = {key: {frame[0]: frame for frame in frames} for key, frames in want.items()}
         whole = [(key, frame) for key, frames in found.items() for frame in frames if frame[3] == "ok"]
         assert whole
-        assert [frame for key, frame in whole if key in known and known[key].get(frame[0]) != frame and _starts_alike(found, want, key)] == []
+        assert [
+            frame for key, frame in whole if key in known and known[key].get(frame[0]) != frame and _starts_alike(found, want, key)
+        ] == []
 
 
 def _starts_alike(found: Told, want: Told, key: tuple[Any, ...]) -> bool:
@@ -159,7 +170,8 @@ class TestReading:
         segments = doubled(shuffled(resegmented(segments, random), random, 10), random, 0.1)
         kept = [segment for segment in segments if not segment.payload or random.random() > 0.02]
         damaged = [
-            segment._replace(payload=bytes(len(segment.payload))) if segment.payload and random.random() < 0.01 else segment for segment in kept
+            segment._replace(payload=bytes(len(segment.payload))) if segment.payload and random.random() < 0.01 else segment
+            for segment in kept
         ]
         path = write(tmp_path / "a.pcap", damaged)
         want = encoded(rows_of(path))
@@ -185,7 +197,13 @@ class TestReading:
                 if isinstance(row, FrameRow):
                     twin = by_place[row.connection, row.direction, row.offset]
                     assert (row.file or 0) * at + (row.packet or 0) == twin.packet
-                    assert (row.sub, row.time, row.latency_ns, row.topic, row.status) == (twin.sub, twin.time, twin.latency_ns, twin.topic, twin.status)
+                    assert (row.sub, row.time, row.latency_ns, row.topic, row.status) == (
+                        twin.sub,
+                        twin.time,
+                        twin.latency_ns,
+                        twin.topic,
+                        twin.status,
+                    )
 
     def test_files_are_read_in_the_order_of_their_times_however_they_are_named(self, tmp_path: Path) -> None:
         packets = packets_of(CAPTURES / "quickstart.pcapng")
@@ -206,7 +224,7 @@ class TestLatencies:
         packets = packets_of(path)
         buffers: dict[tuple[str, int], tuple[bytearray, int]] = {}
         asked: dict[Any, tuple[int, int]] = {}
-        want = {}
+        want: dict[tuple[str, int, int, str | None], int] = {}
         for number, packet in enumerate(packets, 1):
             segment = segments_of([packet])
             if not segment or not segment[0].payload:
@@ -222,7 +240,9 @@ class TestLatencies:
                     asked["SEND", command.send.producer_id, command.send.sequence_id] = number, packet.time_ns
                 elif command.type == pb.BaseCommand.SEND_RECEIPT:
                     place, when = asked["SEND", command.send_receipt.producer_id, command.send_receipt.sequence_id]
-                    want["SEND", place, number, f"{command.send_receipt.producer_id}:{command.send_receipt.sequence_id}"] = packet.time_ns - when
+                    want["SEND", place, number, f"{command.send_receipt.producer_id}:{command.send_receipt.sequence_id}"] = (
+                        packet.time_ns - when
+                    )
                 elif command.type == pb.BaseCommand.LOOKUP:
                     asked["LOOKUP", command.lookupTopic.request_id] = number, packet.time_ns
                 elif command.type == pb.BaseCommand.LOOKUP_RESPONSE:
@@ -236,7 +256,9 @@ class TestLatencies:
             buffers[one.source, one.source_port] = data, done
         rows = rows_of(path, records=frozenset({"exchange"}))
         have = {
-            (row.request, row.packet, row.response_packet, row.key): row.latency_ns for row in rows if row.request in ("SEND", "LOOKUP", "CONNECT")
+            (row.request, row.packet, row.response_packet, row.key): row.latency_ns
+            for row in rows
+            if row.request in ("SEND", "LOOKUP", "CONNECT")
         }
         assert len(want) > 20
         assert have == want
@@ -251,14 +273,6 @@ class TestOptions:
             alone = rows_of(CAPTURES / name, records=frozenset({kind}))
             assert {row.kind for row in alone} <= {kind}
             among_all = [row for row in rows_of(CAPTURES / name) if row.kind == kind]
-            if kind == "frame":  # what is found in a payload is only known when messages are asked for
-                payload = {code.code for code in CODES.values() if code.layer == "payload"}
-                for row in among_all:
-                    row.findings = [code for code in row.findings or () if code not in payload] or None
-            if kind == "finding":
-                layers = {code.code: code.layer for table in (CAPTURE_CODES, TCP_CODES, TLS_CODES, CODES) for code in table.values()}
-                among_all = [row for row in among_all if layers[row.code] != "payload"]
-                alone = [row for row in alone if layers[row.code] != "payload"]
             assert encoded(alone) == encoded(among_all), name
 
     def test_every_frame_is_followed_by_its_bytes_when_they_are_asked_for(self) -> None:
@@ -275,7 +289,7 @@ class TestOptions:
     def test_payloads_are_given_when_they_are_asked_for(self) -> None:
         rows = rows_of(self.QUICKSTART, records=frozenset({"message"}), payload="hex")
         assert rows
-        assert all(len(row.payload) == 2 * row.payload_size for row in rows if isinstance(row, MessageRow))
+        assert all(len(row.payload or "") == 2 * (row.payload_size or 0) for row in rows if isinstance(row, MessageRow))
 
     def test_secrets_are_hidden_unless_asked_for(self) -> None:
         def tokens(*, show: bool) -> set[Any]:
@@ -295,7 +309,7 @@ class TestOptions:
 
     @pytest.mark.parametrize("options", [{"ports": frozenset({7777})}, {"decode_as": {7777: "pulsar"}}])
     def test_a_port_can_be_said_to_be_pulsar_s(self, options: dict[str, Any], tmp_path: Path) -> None:
-        """One frame alone, in the middle of a connection, is not believed otherwise."""
+        """Then nothing has to be proven."""
         talk = Conversation(server=("10.0.0.2", 7777)).handshake().client(PING).close()
         path = write_pcap(tmp_path / "a.pcap", talk.packets)
         assert [row.command for row in rows_of(path, records=frozenset({"frame"}), **options)] == ["PING"]
@@ -361,7 +375,7 @@ class TestRun:
                 list(run(arguments, Options()))
 
     def test_the_codes_of_damage_exist(self) -> None:
-        assert DAMAGE_CODES <= CAPTURE_CODES.keys()
+        assert CAPTURE_CODES.keys() >= DAMAGE_CODES
 
 
 class TestSeveralConnections:
@@ -385,7 +399,9 @@ class TestSeveralConnections:
             ]
 
     def test_rows_come_by_the_packets_that_complete_them(self, tmp_path: Path) -> None:
-        talks = [Conversation(client=("10.0.0.1", 40000 + number)).handshake().client(CONNECT).server(CONNECTED, PING) for number in range(4)]
+        talks = [
+            Conversation(client=("10.0.0.1", 40000 + number)).handshake().client(CONNECT).server(CONNECTED, PING) for number in range(4)
+        ]
         packets = sorted([packet for talk in talks for packet in talk.packets], key=lambda packet: packet.time_ns)
         rows = rows_of(write_pcap(tmp_path / "a.pcap", packets), records=frozenset({"frame"}))
         names = [(row.packet, row.sub) for row in rows]

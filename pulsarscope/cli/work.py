@@ -149,6 +149,9 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
             message = f"{views} shows frames: add frame to --records"
             raise UsageError(message)
         return "tree" if request.detail else "hex"
+    if request.format == FOLDER_OUTPUT and request.out is None and is_terminal(sys.stdout):
+        message = "parquet is not for a terminal: name a file with -o"
+        raise UsageError(message)
     if request.format is not None:
         return request.format
     if request.columns is not None:
@@ -184,6 +187,7 @@ def _run(request: Request, kinds: tuple[str, ...]) -> Run:
     options = Options(
         records=frozenset(wanted),
         show_secrets=request.show_secrets,
+        payloads=request.format is None or request.fail_on != NEVER or not {"message", "finding"}.isdisjoint(kinds),
         payload=request.payload if "message" in kinds else None,
         raw=request.hex,
         ports=frozenset(request.ports),

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from pulsarscope.export.sink import Sink
+from pulsarscope.limits import SHOWN_ITEMS_MAX
 from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import FrameRow, RawFrame
 from pulsarscope.render.escape import clip, escape
@@ -42,7 +43,10 @@ class HexLines:
         bytes_width = 48 if per_row == 16 else 23
         left = digits + 6 + bytes_width + 2 + per_row + 2
         lines = []
-        for start, end, names in _pieces(data, raw.ranges):
+        ranges = raw.ranges if self._shown is None else raw.ranges[:SHOWN_ITEMS_MAX]
+        if len(ranges) < len(raw.ranges):
+            lines.append(f"    {dim}{len(raw.ranges):,} ranges, the first {len(ranges):,} are named{reset}")
+        for start, end, names in _pieces(data, ranges):
             *outer, label = [self._clip(name, left) for name in names] or [""]
             lines += [f"{'':{left}}{dim}{name}{reset}" for name in outer]
             last = end if self._shown is None else min(end, start + self._shown)

@@ -199,8 +199,16 @@ class View:
             for severity in SEVERITIES
             if (count := self.run.severities.get(severity, 0))
         ]
+        if not self.numbers:  # nothing was shown: say what there was
+            words += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
+        if self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
+            found[-1] += f" ({NOTE_HINT})"
         dot = f" {look.dim}{self.symbols.dot}{look.reset} "
         return ["", dot.join([*words, ", ".join(found) or "no findings"])]
+
+
+NOTE_HINT = "see --records finding"
+"""How to see notes, which text views only count."""
 
 
 def count_text(number: int, noun: str) -> str:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.pieces import Item
 
 
+HELD_FINDINGS_MAX = 100
+"""Findings of TCP kept for a connection whose protocol is not known yet."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """What all connections of a run share."""
 
@@ -30,12 +34,14 @@ class Settings(msgspec.Struct, frozen=True):
     forced: Mapping[int, Dissector] = {}
     """Dissectors by server port, given by the user: not recognised by content there."""
     source: str | None = None
+    payloads: bool = False
+    """Open payloads for their findings, even when no message rows are wanted."""
     payload: str | None = None
     raw: bool = False
 
     def keep(self) -> Keep:
         """The bytes that frames must hold."""
-        return Keep("message" in self.kinds, self.raw)
+        return Keep("message" in self.kinds or self.payloads, self.raw)
 
 
 class Timeline:
@@ -54,6 +60,7 @@ class Timeline:
         )
         self._session: Session | None = None
         self._directions = (CLIENT, SERVER)
+        self._held: list[Finding] = []  # of TCP, until it is known that the connection is worth them
 
     @staticmethod
     def _forced(connection: Connection, settings: Settings) -> Dissector | None:
@@ -86,7 +93,9 @@ class Timeline:
             dissector = self._conversation.dissector
             if dissector is not None:
                 settings = self._settings
-                context = SessionContext(settings.source, self.connection.name, settings.kinds, Pairing(), settings.payload)
+                context = SessionContext(
+                    settings.source, self.connection.name, settings.kinds, Pairing(), settings.payloads, settings.payload
+                )
                 self._session = dissector.session(context)
                 self._assign_roles(dissector, frames)
         return frames
@@ -113,6 +122,14 @@ class Timeline:
             return 1 if known[0] else 0
         return 1 if ports[0] < ports[1] else 0
 
+    def findings(self, found: Sequence[Finding]) -> list[Finding]:
+        """Those of TCP that may be told: of a connection of no known protocol none is, its row has the counts."""
+        if self._session is None:
+            self._held += found[: max(HELD_FINDINGS_MAX - len(self._held), 0)]
+            return []
+        held, self._held = self._held, []
+        return [*held, *found]
+
     # ---- rows
 
     def observe(self, frames: Sequence[Frame], out: list[Row | RawFrame]) -> None:
@@ -128,7 +145,7 @@ class Timeline:
             raw = frame.raw
             session.observe(self._directions, (frame,), out)
             if raw is not None:
-                out.insert(at + 1, RawFrame(raw, dissector.ranges(raw)))
+                out.insert(at + 1, RawFrame(*dissector.ranges(raw)))
 
     def end(self, out: list[Row | RawFrame]) -> None:
         """No frames will come: the rows of all that still waited."""

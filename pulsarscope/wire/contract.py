@@ -153,8 +153,8 @@ class Dissector(Protocol):
     def explain(self) -> Callable[[str, Any], str | None]:
         """Gives a field's value (by the field's name) with its meaning in words, where the value alone says too little; else None."""
 
-    def ranges(self, data: bytes) -> list[tuple[int, int, str, int]]:
-        """Named byte ranges of one frame: (start, end, name, depth)."""
+    def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
+        """One frame with its secrets masked, and its named byte ranges: (start, end, name, depth)."""
 
 
 class SessionContext(msgspec.Struct):
@@ -166,5 +166,7 @@ class SessionContext(msgspec.Struct):
     """Row kinds that are wanted; a session may leave out the work for others."""
     pairing: Pairing
     """Where its requests wait for their responses."""
+    payloads: bool
+    """Open payloads for their findings, even when no message rows are wanted."""
     payload: str | None
     """Form in which message rows give the payload: base64, hex, text; None for none."""

@@ -531,6 +531,6 @@ class StreamSplitter:
         frame.notes = notes or None
         if keep_payload:
             frame.payload = self._data[start + (payload_offset or 0) : start + size]
-        if self._keep.raw and status != SKIPPED:  # skipped bytes are let go as they come
+        if self._keep.raw and status != SKIPPED:  # skipped bytes are let go as they come, and nobody knows what secrets they hold
             frame.raw = self._data[start : start + size]
         out.append(frame)

@@ -49,7 +49,7 @@ def test_a_test_file_mirrors_a_source_file(path: Path) -> None:
     if place.parts[0] == "architecture" or place.name.startswith("test_bad_inputs_") or str(path.relative_to(ROOT)) in OF_THE_WHOLE:
         return
     source = place.with_name(place.name.removeprefix("test_"))
-    roots = (ROOT,) if place.parts[0] == "benchmarks" else (PACKAGE,)
+    roots = (ROOT,) if place.parts[0] in ("benchmarks", "docs") else (PACKAGE,)
     package = source.with_suffix("") / "__init__.py"
     of_its_folder = source.parent.with_name(source.parent.name) / "__init__.py" if source.stem == source.parent.name else package
     assert any((root / name).is_file() for root in roots for name in (source, package, of_its_folder)), f"no source for {place}"

@@ -184,8 +184,7 @@ ODD_ENTRIES = [case.odd for case in test_bad_inputs_payload.CASES if len(case.od
 def test_every_odd_frame_is_shown_in_every_view(tmp_path: Path, view: dict[str, Any], odd: list[bytes]) -> None:
     text = written(capture(tmp_path, conversations(odd)), tmp_path, no_color=True, **view)
     assert {character for character in text if not character.isprintable()} <= {"\n"}
-    # Findings about payloads are made when messages are.
-    assert text.count("\n") >= (3 if view.get("records") == "finding" else len(odd))
+    assert text.count("\n") > (len(odd) // 2 if view.get("records") == "finding" else len(odd))  # not all odd ones are a finding
 
 
 @row(128)

@@ -21,8 +21,8 @@ STEP_NS = 1000
 class Dialogue:
     """Usage: `Dialogue().client(frame).server(frame).end()`; packet n has time n × STEP_NS."""
 
-    def __init__(self, *kinds: str, payload: str | None = None) -> None:
-        context = SessionContext(None, "0:1", frozenset(kinds or ROWS), Pairing(), payload)
+    def __init__(self, *kinds: str, payloads: bool = False, payload: str | None = None) -> None:
+        context = SessionContext(None, "0:1", frozenset(kinds or ROWS), Pairing(), payload=payload, payloads=payloads)
         self.session = DISSECTOR.session(context)
         self.rows: list[Any] = []
         self.packet = 0

@@ -105,7 +105,17 @@ def segments_of(packets: Iterable[Packet]) -> list[Segment]:
         source_port, destination_port, sequence, acknowledgment, offset, flags, window = struct.unpack_from(">HHIIBBH", tcp)
         size = (offset >> 4) * 4
         segment = Segment(
-            packet.time_ns, source, source_port, destination, destination_port, sequence, acknowledgment, flags, window, tcp[20:size], tcp[size:]
+            packet.time_ns,
+            source,
+            source_port,
+            destination,
+            destination_port,
+            sequence,
+            acknowledgment,
+            flags,
+            window,
+            tcp[20:size],
+            tcp[size:],
         )
         out.append(segment)
     return out

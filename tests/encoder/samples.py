@@ -31,7 +31,7 @@ RECURSION = 3
 """How deep a message may hold one of its own type."""
 
 
-def value_of(field: FieldDescriptor, variant: int) -> Any:
+def value_of(field: Any, variant: int) -> Any:
     """A value for a field that holds no message."""
     number = variant % VARIANTS
     if field.type in _NUMBERS:
@@ -126,7 +126,8 @@ def as_dict(message: Message) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for field, value in message.ListFields():
         out[field.name] = [_one(field, each) for each in value] if field.is_repeated else _one(field, value)
-    for unknown in UnknownFieldSet(message):
+    unknown_fields: Any = UnknownFieldSet(message)
+    for unknown in unknown_fields:
         out.setdefault("unknown", {}).setdefault(str(unknown.field_number), []).append(_unknown(unknown))
     return out
 

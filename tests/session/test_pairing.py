@@ -75,9 +75,8 @@ def test_beyond_the_bound_the_longest_waiting_is_given_up(monkeypatch: pytest.Mo
 @settings(max_examples=80)
 def test_it_does_what_a_list_does(random: Random) -> None:
     bound = random.choice((3, 5, 1000))
-    before = module.PENDING_REQUESTS_MAX
-    module.PENDING_REQUESTS_MAX = bound
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PENDING_REQUESTS_MAX", bound)
         pairing = Pairing()
         waiting: list[tuple[str, int]] = []
         for number in range(80):
@@ -93,8 +92,6 @@ def test_it_does_what_a_list_does(random: Random) -> None:
                     waiting.remove(chosen)
                 assert packet(pairing.answer_first(keys)) == (chosen and chosen[1])
         assert [packet(one) for one in pairing.rest()] == [number for _, number in waiting]
-    finally:
-        module.PENDING_REQUESTS_MAX = before
 
 
 @pytest.mark.parametrize(

@@ -34,5 +34,5 @@ def test_every_dissector_has_what_the_contract_asks(dissector: type) -> None:
 
 
 def test_a_session_is_told_what_is_wanted() -> None:
-    assert SessionContext.__struct_fields__ == ("source", "connection", "kinds", "pairing", "payload")
+    assert set(SessionContext.__struct_fields__) == {"source", "connection", "kinds", "pairing", "payloads", "payload"}
     assert DISSECTOR.length.size <= DISSECTOR.min_frame_bytes

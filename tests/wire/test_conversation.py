@@ -115,6 +115,24 @@ class TestRecognition:
             assert [frame.command for frame in frames if frame.stream == 0] == [None, "PING", "PING"]
             assert [frame.command for frame in frames if frame.stream == 1] == ["SUCCESS", "PING", "PING"]
 
+    def test_a_proxy_header_has_its_row_whether_or_not_it_has_a_segment_of_its_own(self) -> None:
+        header = b"PROXY TCP4 1.2.3.4 5.6.7.8 1 6650\r\n"
+        for exchange in (
+            Exchange().say(0, header + CONNECT).say(1, CONNECTED),
+            Exchange().say(0, header, CONNECT).say(1, CONNECTED),
+            Exchange().say(1, CONNECTED).say(0, header, CONNECT),
+        ):
+            frames = hold(conversation(), exchange)
+            assert sorted((frame.stream, frame.offset or 0, str(frame.status)) for frame in frames) == [
+                (0, 0, SKIPPED),
+                (0, len(header), OK),
+                (1, 0, OK),
+            ]
+
+    def test_what_was_skipped_before_a_gap_and_before_the_protocol_was_known_has_its_row(self) -> None:
+        exchange = Exchange().say(0, b"\xff" * 30).lose(0, 10).say(0, PING, PING, PING)
+        assert told(hold(conversation(), exchange)) == [(0, SKIPPED), *[(0, "PING")] * 3]
+
     def test_another_protocol_gives_no_frames_and_its_name(self) -> None:
         used = conversation()
         assert hold(used, Exchange().say(0, b"GET / HTTP/1.1\r\n\r\n").say(1, b"HTTP/1.1 400 Bad Request\r\n\r\n")) == []
@@ -169,7 +187,13 @@ class TestOrder:
         exchange = Exchange().say(0, CONNECT).say(1, CONNECTED).say(0, LOOKUP[:5]).say(1, SUCCESS).say(0, LOOKUP[5:]).say(1, PING)
         for ranges in exchange.all_ways:
             frames = hold(conversation(), exchange, ranges)
-            assert [(frame.command, frame.packet) for frame in frames] == [("CONNECT", 1), ("CONNECTED", 2), ("SUCCESS", 4), ("LOOKUP", 5), ("PING", 6)]
+            assert [(frame.command, frame.packet) for frame in frames] == [
+                ("CONNECT", 1),
+                ("CONNECTED", 2),
+                ("SUCCESS", 4),
+                ("LOOKUP", 5),
+                ("PING", 6),
+            ]
 
 
 class TestLimit:
@@ -231,8 +255,12 @@ def test_however_a_connection_is_handed_over_the_frames_are_the_same(random: Ran
     want = hold(used, exchange)
     assert [frame.moment for frame in want] == sorted(frame.moment for frame in want)
     for splitter, stream in zip(used.splitters or (), exchange.streams, strict=False):
-        framed = sum(frame.size or 0 for frame in want if frame.stream == splitter._stream and frame.status in (OK, MALFORMED))
-        assert framed + splitter.skipped + splitter.cut + splitter.tail + stream.missing == stream.length
+        sizes = {OK: 0, MALFORMED: 0, SKIPPED: 0, TRUNCATED: 0}
+        for frame in want:
+            if frame.stream == splitter._stream:
+                sizes[str(frame.status)] += frame.size or 0
+        assert sizes[OK] + sizes[MALFORMED] + splitter.skipped + splitter.cut + splitter.tail + stream.missing == stream.length
+        assert (sizes[SKIPPED], sizes[TRUNCATED]) == (splitter.skipped, splitter.cut + splitter.tail)
     count = len(exchange.order)
     for ranges in ([(at, at + 1) for at in range(count)], groups(count, random), groups(count, random, 15)):
         other = conversation(from_start=from_start, forced=forced)

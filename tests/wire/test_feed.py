@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -66,7 +67,9 @@ class TestFeeding:
             assert bool(frames) == (at == len(SEND) - 1)
 
     def test_any_buffer_will_do(self) -> None:
-        assert told(FrameSplitter().feed(bytearray(PING))) == told(FrameSplitter().feed(memoryview(PING))) == [(OK, "PING", 0, 13)]
+        buffers: list[Any] = [bytearray(PING), memoryview(PING)]
+        for buffer in buffers:
+            assert told(FrameSplitter().feed(buffer)) == [(OK, "PING", 0, 13)]
 
     def test_a_frame_holds_its_payload_unless_told_not_to(self) -> None:
         assert [frame.payload for frame in FrameSplitter().feed(SEND)] == [b"payload"]

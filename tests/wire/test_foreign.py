@@ -52,7 +52,15 @@ def test_as_long_as_it_is_not_all_there_more_is_needed(name: str) -> None:
 
 @pytest.mark.parametrize(
     "head",
-    [b"PROXX TCP4", b"proxy TCP4", b"\x00\x00\x00\x09", b"\r\n\r\n\x00\r\nQUIX", b"\r\n\r\nabc", b"GET / HTTP/1.1", b"PROXY " + b"x" * PROXY_V1_MAX_BYTES],
+    [
+        b"PROXX TCP4",
+        b"proxy TCP4",
+        b"\x00\x00\x00\x09",
+        b"\r\n\r\n\x00\r\nQUIX",
+        b"\r\n\r\nabc",
+        b"GET / HTTP/1.1",
+        b"PROXY " + b"x" * PROXY_V1_MAX_BYTES,
+    ],
 )
 def test_anything_else_is_none(head: bytes) -> None:
     assert proxy_header(head) is None

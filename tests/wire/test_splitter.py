@@ -255,7 +255,15 @@ class TestGaps:
         assert [frame.command for frame in frames] == ["PING", "PING"]
 
     def test_behind_a_gap_a_frame_is_named_by_the_packets_of_its_own_bytes(self) -> None:
-        stream = Stream().piece(CONNECT).gap(10, moment=30).piece(PING, packet=5).piece(PING[:6], packet=9).piece(PING[6:], packet=7).piece(PING, packet=5)
+        stream = (
+            Stream()
+            .piece(CONNECT)
+            .gap(10, moment=30)
+            .piece(PING, packet=5)
+            .piece(PING[:6], packet=9)
+            .piece(PING[6:], packet=7)
+            .piece(PING, packet=5)
+        )
         frames = split(splitter(), stream)
         names = [(frame.packet, frame.sub, frame.moment) for frame in frames]
         assert names == [(1, 1, 1), (5, 1, 30), (9, 1, 30), (5, 2, 30)]
@@ -296,7 +304,12 @@ class TestOtherThingsAtTheStart:
 
     @pytest.mark.parametrize(
         ("start", "name"),
-        [(b"\x16\x03\x01\x02\x00\x01\x00\x01", "TLS"), (b"GET / HT", "HTTP"), (b"SSH-2.0-", "SSH"), (b"\x00\x00\x00\x40\x00\x12\x00\x03", None)],
+        [
+            (b"\x16\x03\x01\x02\x00\x01\x00\x01", "TLS"),
+            (b"GET / HT", "HTTP"),
+            (b"SSH-2.0-", "SSH"),
+            (b"\x00\x00\x00\x40\x00\x12\x00\x03", None),
+        ],
     )
     def test_another_protocol_is_named(self, start: bytes, name: str | None) -> None:
         for data in ([start + b"more" * 20], [start[at : at + 1] for at in range(8)] + [b"more" * 20]):
@@ -399,7 +412,9 @@ class TestEveryStream:
         want = split(splitter(keep=KEEP_ALL), stream)
         for blocks in ([(at, at + 1) for at in range(len(stream.atoms))], groups(len(stream.atoms), random)):
             found = split(splitter(keep=KEEP_ALL), stream, blocks)
-            assert [(frame.status, frame.offset, frame.raw) for frame in found] == [(frame.status, frame.offset, frame.raw) for frame in want]
+            assert [(frame.status, frame.offset, frame.raw) for frame in found] == [
+                (frame.status, frame.offset, frame.raw) for frame in want
+            ]
 
     @given(randoms)
     @settings(max_examples=100)

@@ -85,7 +85,7 @@ class PulsarDissector:
 
         return explain
 
-    def ranges(self, data: bytes) -> list[tuple[int, int, str, int]]:
+    def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """See the contract."""
         from pulsarscope.protocols.pulsar.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
 

@@ -73,7 +73,7 @@ CODES = table(
         NOTE,
         "frame",
         "Traffic on a Pulsar port that is not Pulsar.",
-        "Name its protocol with -d PORT=DISSECTOR, or leave it out with a capture filter.",
+        "Leave it out with a capture filter, or find out why it comes here.",
     ),
     Code(
         "tls-on-plain-port",

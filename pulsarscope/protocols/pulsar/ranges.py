@@ -20,8 +20,19 @@ SECRET_SUFFIX = " (secret)"  # noqa: S105 - a mark, not a secret
 """Ends the name of a range whose bytes must not be shown."""
 
 
-def ranges(decoder: FrameDecoder, data: bytes) -> list[Range]:
-    """All ranges of the frame `data`, outer before inner; as far as it can be read. Never raises on any bytes."""
+MASK = b"*"
+
+
+def ranges(decoder: FrameDecoder, data: bytes) -> tuple[bytes, list[Range]]:
+    """The frame with its secrets masked, and all its ranges, outer before inner; as far as it can be read. Never raises on any bytes."""
+    out = _ranges(decoder, data)
+    for start, end, name, _ in out:
+        if name.endswith(SECRET_SUFFIX):
+            data = data[:start] + MASK * (end - start) + data[end:]
+    return data, out
+
+
+def _ranges(decoder: FrameDecoder, data: bytes) -> list[Range]:
     out: list[Range] = []
     _named(data, 0, 4, "totalSize", out)
     if len(data) < 8:
@@ -83,9 +94,7 @@ def _walk(data: bytes, position: int, end: int, plan: Plan, depth: int, out: lis
             wire = tag & 7
             if wire == 2:
                 length, body = varint(data, position)
-                position = body + length
-                if position > end:
-                    return
+                position = min(body + length, end)  # what is cut off is named, and masked, as far as it goes
                 secret = row is not None and row.kind in (SECRET_STRING, SECRET_BYTES)
                 out.append((start, position, name + SECRET_SUFFIX if secret else name, depth))
                 if row is not None and row.kind == MESSAGE and depth < PROTOBUF_DEPTH_MAX:

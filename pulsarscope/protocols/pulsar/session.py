@@ -39,6 +39,9 @@ PRODUCE, DELIVER = "produce", "deliver"
 EARLY_RESPONSES_MAX = 4096
 """Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
 
+KNOWN_IDS_SLACK = 64
+"""Sequence ids of SENDs that wait no more are forgotten when there are this many more than twice those that do."""
+
 REORDERED_PACKETS_MAX = 256
 """So many packets after a response its request may still stand in the capture: capturing reorders the two directions by a few."""
 
@@ -52,6 +55,8 @@ class Producer(msgspec.Struct):
     topic: str | None = None
     name: str | None = None
     waiting: deque[Sent] = msgspec.field(default_factory=deque)
+    known: set[int] | None = None
+    """Their sequence ids, and maybe some that wait no more; made when a receipt first does not fit the oldest."""
 
 
 class Sent(msgspec.Struct, gc=False):
@@ -82,6 +87,7 @@ class PulsarSession:
         self._connection = context.connection
         self._want_frames = "frame" in context.kinds
         self._want_messages = "message" in context.kinds
+        self._want_payloads = self._want_messages or context.payloads
         self._want_exchanges = "exchange" in context.kinds
         self._opener = EntryOpener(context.source, context.connection, single_plan, context.payload)
         self._producers: dict[int, Producer] = {}
@@ -134,7 +140,8 @@ class PulsarSession:
                 _produced(row, number, self._producers.get(number) or _UNKNOWN_PRODUCER)
             else:
                 _delivered(row, number, self._consumers.get(number) or _UNKNOWN_CONSUMER)
-            out.append(row)
+            if self._want_messages:
+                out.append(row)
             out.append(self._incomplete(row))
         unanswered = self._pairing.rest()
         for producer_id, producer in self._producers.items():
@@ -249,8 +256,8 @@ class PulsarSession:
             frame.num_messages = metadata.get("num_messages_in_batch", 1)
         sequence_id = fields.get("sequence_id", -1)
         rows = _NO_ROWS
-        if self._want_messages:
-            rows = self._open_send(frame, fields, producer)
+        if self._want_payloads and metadata is not None and (self._want_messages or not metadata.keys().isdisjoint(_WRAPPED)):
+            rows = self._open_send(frame, fields, producer, out)
         sent = Sent(frame.file, frame.packet, frame.sub, frame.time, sequence_id, rows)
         if self._early:
             early = self._take_early(("SEND", producer_id, sequence_id), frame, out)
@@ -258,6 +265,10 @@ class PulsarSession:
                 self._settle(producer_id, producer, sent, early, out)
                 return
         producer.waiting.append(sent)
+        if producer.known is not None:
+            producer.known.add(sequence_id)
+            if len(producer.known) > 2 * len(producer.waiting) + KNOWN_IDS_SLACK:
+                producer.known = {sent.sequence_id for sent in producer.waiting}
         self._waiting_sends += 1
         if rows:
             self._hold(sent, out)
@@ -289,7 +300,10 @@ class PulsarSession:
 
     def _align(self, producer_id: int, producer: Producer, sequence_id: int, out: list[Row]) -> bool:
         """The oldest SEND is not the one received: give up those before the right one. False when there is none."""
+        if producer.known is not None and sequence_id not in producer.known:
+            return False
         index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
+        producer.known = {sent.sequence_id for sent in producer.waiting}
         if index < 0:
             return False
         for _ in range(index):
@@ -310,15 +324,15 @@ class PulsarSession:
         key = f"{producer_id}:{sent.sequence_id}"
         return Request(sent.file, sent.packet, sent.sub, sent.time, "SEND", key, producer.topic, producer.name)
 
-    def _open_send(self, frame: Frame, fields: dict[str, Any], producer: Producer) -> list[MessageRow]:
+    def _open_send(self, frame: Frame, fields: dict[str, Any], producer: Producer, out: list[Row]) -> list[MessageRow]:
         rows: list[MessageRow] = []
         notes: list[Note] = []
         number = fields.get("producer_id", -1)
         self._opener.open(frame, (PRODUCE, number), rows, notes)
         for row in rows:
             _produced(row, number, producer)
-        self._add_notes(frame, notes)
-        return rows
+        self._say(frame, notes, out)
+        return rows if self._want_messages else _NO_ROWS
 
     def _hold(self, sent: Sent, out: list[Row]) -> None:
         """Its messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
@@ -343,15 +357,14 @@ class PulsarSession:
         sent.rows = _NO_ROWS
 
     def _bound_sends(self, out: list[Row]) -> None:
-        """Give up the SEND that has waited longest."""
-        number, producer = min(
-            ((number, producer) for number, producer in self._producers.items() if producer.waiting),
-            key=lambda pair: (pair[1].waiting[0].file, pair[1].waiting[0].packet, pair[1].waiting[0].sub),
-        )
-        sent = producer.waiting.popleft()
-        self._waiting_sends -= 1
-        self._exchange(self._sent_request(number, producer, sent), None, None, out)
-        self._give_rows(sent, None, out)
+        """Give up SENDs, longest-waiting first, down to nine tenths of the bound: finding them takes a look at all that wait."""
+        waiting = [(sent.file, sent.packet, sent.sub, number) for number, one in self._producers.items() for sent in one.waiting]
+        for _, _, _, number in sorted(waiting)[: max(len(waiting) - PENDING_REQUESTS_MAX * 9 // 10, 1)]:
+            producer = self._producers[number]
+            sent = producer.waiting.popleft()
+            self._waiting_sends -= 1
+            self._exchange(self._sent_request(number, producer, sent), None, None, out)
+            self._give_rows(sent, None, out)
 
     # ---- MESSAGE
 
@@ -363,7 +376,7 @@ class PulsarSession:
         if metadata is not None:
             frame.producer_name = metadata.get("producer_name")
             frame.num_messages = metadata.get("num_messages_in_batch", 1)
-        if self._want_messages:
+        if self._want_payloads and metadata is not None and (self._want_messages or not metadata.keys().isdisjoint(_WRAPPED)):
             rows: list[MessageRow] = []
             notes: list[Note] = []
             number = fields.get("consumer_id", -1)
@@ -372,13 +385,14 @@ class PulsarSession:
                 _delivered(row, number, consumer)
                 row.redelivery_count = fields.get("redelivery_count")
                 _set_id(row, fields.get("message_id") or {})
-            self._add_notes(frame, notes)
-            out.extend(rows)
+            self._say(frame, notes, out)
+            if self._want_messages:
+                out.extend(rows)
 
-    @staticmethod
-    def _add_notes(frame: Frame, notes: list[Note]) -> None:
-        if notes:
-            frame.notes = [*(frame.notes or ()), *dict.fromkeys(notes)]
+    def _say(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
+        """Findings about more than the frame's own form: they do not stand in its row, which is the same whatever else is asked for."""
+        place = {"offset": frame.offset, "size": frame.size}
+        out.extend([self._finding(frame, code, text, place) for code, text in dict.fromkeys(notes)])
 
     # ---- all other commands
 
@@ -471,7 +485,7 @@ class PulsarSession:
                     return
         given_up = self._pairing.ask(key, request)
         if given_up is not None:
-            self._add_notes(frame, [("session-cap", f"more than {PENDING_REQUESTS_MAX} requests wait on this connection")])
+            self._say(frame, [("session-cap", f"more than {PENDING_REQUESTS_MAX} requests wait on this connection")], out)
             self._exchange(given_up, None, None, out)
 
     def _answered(self, command: str, fields: dict[str, Any], direction: str) -> Request | None:
@@ -525,6 +539,9 @@ class PulsarSession:
 
 EarlyKey = tuple[str, Hashable, int | None]
 """("SEND", producer id, sequence id), or ("id", command of the response, request id)."""
+
+_WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg"})
+"""Fields of the metadata without which a payload is what the application sent: nothing to open."""
 
 _NO_ROWS: list[MessageRow] = []
 _UNKNOWN_CONSUMER = Consumer()

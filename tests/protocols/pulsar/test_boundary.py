@@ -73,7 +73,14 @@ class TestFindCandidate:
 class TestCandidate:
     @pytest.mark.parametrize(
         ("name", "proof"),
-        [("ping", "likely"), ("success", "likely"), ("connect", "likely"), ("send", "sure"), ("no checksum", "likely"), ("message", "sure")],
+        [
+            ("ping", "likely"),
+            ("success", "likely"),
+            ("connect", "likely"),
+            ("send", "sure"),
+            ("no checksum", "likely"),
+            ("message", "sure"),
+        ],
     )
     def test_a_whole_frame_is_one(self, name: str, proof: str) -> None:
         frame = FRAMES[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
 
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
@@ -11,7 +12,7 @@ from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY, IN_ORDER
 from pulsarscope.protocols.pulsar.frame import FrameDecoder
 from pulsarscope.protocols.pulsar.messages import Plans
 from pulsarscope.wire.contract import OK
-from tests.encoder.frames import CHECKSUM_MAGIC, crc32c, message_metadata, sized
+from tests.encoder.frames import CHECKSUM_MAGIC, message_metadata, sized
 from tests.encoder.samples import VARIANTS, as_dict, command
 
 DECODER = FrameDecoder(show_secrets=True)

@@ -39,7 +39,7 @@ def flushed_zlib(data: bytes) -> bytes:
 
 
 class TestRoundTrip:
-    @pytest.mark.parametrize("codec", ("NONE", *CODECS))
+    @pytest.mark.parametrize("codec", ["NONE", *CODECS])
     @pytest.mark.parametrize("data", [b"", b"x", TEXT, os.urandom(5000), bytes(300_000)], ids=["empty", "byte", "text", "noise", "zeros"])
     def test_what_a_client_compressed_comes_back(self, codec: str, data: bytes) -> None:
         assert decompress(codec, compress(codec, data), len(data)) == Opened(data, None)

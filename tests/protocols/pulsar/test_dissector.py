@@ -26,7 +26,11 @@ def test_it_is_a_dissector() -> None:
 
 
 def test_the_length_of_a_frame_is_told_by_its_first_four_bytes() -> None:
-    for frame in (PING, command_frame("CONNECT", client_version="x"), payload_frame("SEND", message_metadata(), b"x" * 9, producer_id=1, sequence_id=1)):
+    for frame in (
+        PING,
+        command_frame("CONNECT", client_version="x"),
+        payload_frame("SEND", message_metadata(), b"x" * 9, producer_id=1, sequence_id=1),
+    ):
         assert DISSECTOR.length.unpack_from(frame)[0] + DISSECTOR.length_adds == len(frame)
     assert len(PING) >= DISSECTOR.min_frame_bytes
 
@@ -76,7 +80,7 @@ def test_senders_are_told_by_command() -> None:
 
 
 def test_a_session_is_its_own() -> None:
-    context = SessionContext(None, "0:1", frozenset({"frame"}), Pairing(), None)
+    context = SessionContext(None, "0:1", frozenset({"frame"}), Pairing(), payloads=False, payload=None)
     one, two = DISSECTOR.session(context), DISSECTOR.session(context)
     assert isinstance(one, PulsarSession)
     assert one is not two
@@ -91,4 +95,4 @@ def test_secrets_are_hidden_by_default() -> None:
 
 def test_words_and_ranges_come_from_their_modules() -> None:
     assert isinstance(DISSECTOR.summary(FrameRow(command="PING", fields={})), str)
-    assert DISSECTOR.ranges(PING)[0] == (0, 4, "totalSize", 0)
+    assert DISSECTOR.ranges(PING)[1][0] == (0, 4, "totalSize", 0)

@@ -88,7 +88,9 @@ class TestSingleMessages:
         assert row.marker == name
 
     @pytest.mark.parametrize(
-        ("form", "text"), [(None, None), ("base64", "AP9h"), ("hex", "00ff61"), ("text", "\x00\\xffa")], ids=["none", "base64", "hex", "text"]
+        ("form", "text"),
+        [(None, None), ("base64", "AP9h"), ("hex", "00ff61"), ("text", "\x00\\xffa")],
+        ids=["none", "base64", "hex", "text"],
     )
     def test_the_payload_is_given_in_the_form_asked_for(self, form: str | None, text: str | None) -> None:
         (row,) = Dialogue(payload=form).client(send(payload=b"\x00\xffa")).end().messages
@@ -105,7 +107,7 @@ class TestSingleMessages:
         (row,) = dialogue.messages
         assert (row.status, row.payload_size, row.payload_sha256) == ("undecodable", None, None)
         assert dialogue.codes == ["decompress-failed"]
-        assert dialogue.frames[0].findings == ["decompress-failed"]
+        assert dialogue.frames[0].findings is None, "the frame itself is well formed"
 
     def test_a_bomb_is_undecodable(self) -> None:
         dialogue = sent(b"x", compression="LZ4", uncompressed_size=(1 << 32) - 1, num_messages_in_batch=3)
@@ -135,7 +137,11 @@ class TestBatches:
         data = batch(THREE)
         dialogue = sent(compress(codec, data), num_messages_in_batch=3, compression=codec, uncompressed_size=len(data), sequence_id=4)
         rows = dialogue.messages
-        assert [(row.batch_index, row.batch_size, row.payload_size, row.status) for row in rows] == [(0, 3, 1, "ok"), (1, 3, 0, "ok"), (2, 3, 3, "ok")]
+        assert [(row.batch_index, row.batch_size, row.payload_size, row.status) for row in rows] == [
+            (0, 3, 1, "ok"),
+            (1, 3, 0, "ok"),
+            (2, 3, 3, "ok"),
+        ]
         assert [row.key for row in rows] == [None, "k", None]
         assert [row.sequence_id for row in rows] == [4, 4, 9]
         assert [row.payload_sha256 for row in rows] == [sha256(one.payload).hexdigest() for one in THREE]
@@ -229,14 +235,14 @@ class TestBatches:
 
     @pytest.mark.parametrize("filler", [b"\x00", b"\x01", b"\x00\x00\x00\x00", b"\x00\x00\x00\x02\x18\x00"])
     def test_a_bomb_of_one_repeated_pattern_takes_little(self, filler: bytes) -> None:
-        data = filler * ((8 << 20) // len(filler))
+        data = filler * ((2 << 20) // len(filler))
         packed = zlib.compress(data)
         tracemalloc.start()
         began = time.process_time()
         dialogue = sent(packed, num_messages_in_batch=(1 << 31) - 1, compression="ZLIB", uncompressed_size=len(data))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < 96 << 20
+        assert peak < 80 << 20
         assert time.process_time() - began < 20
         assert len(dialogue.messages) <= limits.BATCH_MESSAGES_MAX
         assert "batch-corrupt" in dialogue.codes
@@ -262,7 +268,7 @@ class TestChunks:
         data = bytes(range(256)) * 40
         packed = compress("ZSTD", data)
         parts = [packed[:100], packed[100:200], packed[200:]]
-        sizes = {"compression": "ZSTD", "uncompressed_size": len(data), "total_chunk_msg_size": len(packed)}
+        sizes: dict[str, Any] = {"compression": "ZSTD", "uncompressed_size": len(data), "total_chunk_msg_size": len(packed)}
         dialogue = Dialogue().client(*[chunk(number, 3, part, **sizes) for number, part in enumerate(parts)]).end()
         (row,) = dialogue.messages
         assert (row.status, row.payload_size, row.payload_sha256) == ("ok", len(data), sha256(data).hexdigest())
@@ -283,7 +289,9 @@ class TestChunks:
         dialogue.server(message(1, payload=b"m", metadata=metadata))
         dialogue.client(send(1, payload=b"b", metadata=last)).client(send(2, payload=b"y", metadata=last))
         dialogue.server(message(1, payload=b"n", metadata=last)).end()
-        assert sorted(str(row.payload_sha256) for row in dialogue.messages) == sorted(sha256(text).hexdigest() for text in (b"ab", b"xy", b"mn"))
+        assert sorted(str(row.payload_sha256) for row in dialogue.messages) == sorted(
+            sha256(text).hexdigest() for text in (b"ab", b"xy", b"mn")
+        )
 
     def test_the_same_chunk_twice_counts_once(self) -> None:
         dialogue = Dialogue().client(chunk(0, 3, b"a"), chunk(1, 3, b"b"), chunk(1, 3, b"b"), chunk(2, 3, b"c")).end()

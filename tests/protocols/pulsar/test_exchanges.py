@@ -8,7 +8,9 @@ from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY, CAN_ANSWER, IN_ORDER, error_of, request_id
 
-BODIES = {value.name: pb.BaseCommand.DESCRIPTOR.fields_by_number[value.number].message_type for value in pb.BaseCommand.Type.DESCRIPTOR.values}
+BODIES = {
+    value.name: pb.BaseCommand.DESCRIPTOR.fields_by_number[value.number].message_type for value in pb.BaseCommand.Type.DESCRIPTOR.values
+}
 
 WITHOUT_AN_EXCHANGE = {
     "SEND",  # first in, first out for each producer
@@ -38,7 +40,8 @@ def test_every_command_has_its_place(command: str) -> None:
         command in ANSWERED_BY,
         command in CAN_ANSWER,
         command in IN_ORDER or command in IN_ORDER.values(),
-        command in WITHOUT_AN_EXCHANGE or (command.startswith(("SCALABLE_TOPIC_", "WATCH_SCALABLE_", "WATCH_TC_")) and command not in {*ANSWERED_BY, *CAN_ANSWER}),
+        command in WITHOUT_AN_EXCHANGE
+        or (command.startswith(("SCALABLE_TOPIC_", "WATCH_SCALABLE_", "WATCH_TC_")) and command not in {*ANSWERED_BY, *CAN_ANSWER}),
     ]
     assert places.count(True) == 1, command
 
@@ -91,5 +94,7 @@ class TestErrorOf:
             ("SUCCESS", {}, (None, None)),
         ],
     )
-    def test_the_error_and_what_was_said_are_found(self, command: str, fields: dict[str, object], found: tuple[str | None, str | None]) -> None:
+    def test_the_error_and_what_was_said_are_found(
+        self, command: str, fields: dict[str, object], found: tuple[str | None, str | None]
+    ) -> None:
         assert error_of(command, fields) == found

@@ -10,7 +10,9 @@ from pulsarscope.findings import CAPTURE_CODES, LAYERS, SEVERITIES, TCP_CODES, T
 from pulsarscope.protocols.pulsar.findings import CODES
 from tests.architecture.modules import PACKAGE
 
-SOURCES = "\n".join(path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").glob("*.py")) + sorted((PACKAGE / "wire").glob("*.py")))
+SOURCES = "\n".join(
+    path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").glob("*.py")) + sorted((PACKAGE / "wire").glob("*.py"))
+)
 
 
 def test_they_join_with_those_of_the_layers_below() -> None:

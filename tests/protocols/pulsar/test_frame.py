@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from pulsarscope.records import Checksum
 from pulsarscope.wire.contract import MALFORMED, OK, TRUNCATED, Decoded
 from tests.encoder import Single, batch, command_frame, message_metadata, payload_frame
 from tests.encoder.chance import damaged, message_of, randoms
-from tests.encoder.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, base_command, crc32c, sized
+from tests.encoder.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, base_command, sized
 from tests.encoder.samples import as_dict, command, delimited, tagged
 
 DECODER = FrameDecoder(show_secrets=True)

@@ -69,7 +69,10 @@ def test_each_required_field_that_is_left_out_is_the_one_named(name: str) -> Non
         if field.is_required:
             message = filled(name, 1, required_only=True)
             message.ClearField(field.name)
-            assert read(name, message.SerializePartialToString()) == (as_dict(message), [("required-field-missing", f"{name}.{field.name}")])
+            assert read(name, message.SerializePartialToString()) == (
+                as_dict(message),
+                [("required-field-missing", f"{name}.{field.name}")],
+            )
 
 
 def test_the_fields_come_in_the_order_of_the_wire() -> None:
@@ -104,7 +107,9 @@ class TestSecrets:
 
 
 class TestNumbers:
-    @pytest.mark.parametrize("value", [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, (1 << 28) - 1, 1 << 28, 1 << 63, (1 << 64) - 1])
+    @pytest.mark.parametrize(
+        "value", [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, (1 << 28) - 1, 1 << 28, 1 << 63, (1 << 64) - 1]
+    )
     def test_a_varint_of_any_length_reads_back(self, value: int) -> None:
         assert varint(encoded(value), 0) == (value, len(encoded(value)))
         signed = value - (1 << 64) if value >> 63 else value
@@ -190,7 +195,10 @@ class TestText:
 
     def test_any_text_that_is_utf8_is_left_as_it_is(self) -> None:
         text = "\x00\x1b[2J\u202e\n🚀"
-        assert read("CommandProducer", pb.CommandProducer(topic=text, producer_id=1, request_id=1).SerializePartialToString())[0]["topic"] == text
+        assert (
+            read("CommandProducer", pb.CommandProducer(topic=text, producer_id=1, request_id=1).SerializePartialToString())[0]["topic"]
+            == text
+        )
 
     @pytest.mark.parametrize("text", [b"\xed\xa0\x80", b"\xc0\x80", b"\xf8\x88\x80\x80\x80", b"\xe2\x82"])
     def test_surrogates_and_overlong_forms_are_no_utf8(self, text: bytes) -> None:
@@ -327,9 +335,9 @@ class TestRepetition:
     def test_the_messages_within_merged_messages_are_merged(self) -> None:
         parts = [{"message_id": {"ledgerId": 7, "entryId": 1}}, {"message_id": {"ledgerId": 8, "entryId": 2, "partition": 3}}]
         parts[0]["message_id"]["batch_index"] = 9
-        body = b"".join(pb.CommandSend(producer_id=1, sequence_id=2, **part).SerializePartialToString() for part in parts)  # type: ignore[arg-type]
+        body = b"".join(pb.CommandSend(producer_id=1, sequence_id=2, **part).SerializePartialToString() for part in parts)
         assert read("CommandSend", body)[0] == upb("CommandSend", body)
-        whole = b"".join(delimited(6, pb.CommandSend(producer_id=1, sequence_id=2, **part).SerializePartialToString()) for part in parts)  # type: ignore[arg-type]
+        whole = b"".join(delimited(6, pb.CommandSend(producer_id=1, sequence_id=2, **part).SerializePartialToString()) for part in parts)
         assert read("BaseCommand", b"\x08\x06" + whole)[0] == upb("BaseCommand", b"\x08\x06" + whole)
 
     def test_the_unknown_fields_of_merged_messages_are_all_kept(self) -> None:

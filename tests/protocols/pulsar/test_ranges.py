@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from random import Random
 
 import pytest
@@ -23,7 +24,8 @@ SEND = payload_frame("SEND", message_metadata(), b"payload", broker_entry={"inde
 
 def check(data: bytes) -> list[Range]:
     """The ranges, which must lie within the frame and within one another."""
-    found = ranges(DECODER, data)
+    masked, found = ranges(DECODER, data)
+    assert len(masked) == len(data)
     outer: list[tuple[int, int]] = []
     last = 0
     for start, end, name, depth in found:
@@ -80,7 +82,35 @@ def test_credentials_are_marked_wherever_they_stand() -> None:
     frame = command_frame("AUTH_RESPONSE", response={"auth_method_name": "token", "auth_data": b"secret"})
     assert [name for _, _, name, _ in check(frame) if name.endswith(SECRET_SUFFIX)] == ["auth_data" + SECRET_SUFFIX]
     open_decoder = FrameDecoder(show_secrets=True)
-    assert not [name for _, _, name, _ in ranges(open_decoder, frame) if name.endswith(SECRET_SUFFIX)]
+    assert not [name for _, _, name, _ in ranges(open_decoder, frame)[1] if name.endswith(SECRET_SUFFIX)]
+
+
+def test_their_bytes_are_masked_and_no_others() -> None:
+    frame = command_frame("AUTH_RESPONSE", response={"auth_method_name": "token", "auth_data": b"secret"})
+    masked, found = ranges(DECODER, frame)
+    assert b"secret" not in masked
+    hidden = {at for start, end, name, _ in found if name.endswith(SECRET_SUFFIX) for at in range(start, end)}
+    assert [at for at in range(len(frame)) if masked[at] != frame[at] and at not in hidden] == []
+    assert ranges(FrameDecoder(show_secrets=True), frame)[0] == frame
+    assert ranges(DECODER, SEND)[0] == SEND
+
+
+@pytest.mark.parametrize("end", range(12, 40))
+def test_credentials_that_are_cut_off_are_masked(end: int) -> None:
+    frame = command_frame("CONNECT", client_version="x", auth_data=b"a long secret of many bytes")
+    assert b"secre" not in ranges(DECODER, frame[:end])[0]
+
+
+def test_a_secret_given_many_times_takes_time_that_grows_with_its_number() -> None:
+    spent = []
+    for count in (10_000, 80_000):
+        frame = sized(sized(b"\x08\x02\x12" + _length(3 * count) + b"\x1a\x01s" * count))
+        began = time.process_time()
+        masked, found = ranges(DECODER, frame)
+        spent.append(time.process_time() - began)
+        assert sum(name.endswith(SECRET_SUFFIX) for _, _, name, _ in found) == count
+        assert masked.count(b"s") == 0
+    assert spent[1] < 24 * spent[0] + 0.2
 
 
 def test_bytes_behind_a_command_are_named() -> None:

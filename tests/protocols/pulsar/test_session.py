@@ -74,18 +74,24 @@ class TestRequestsById:
         assert sorted(str(row.status) for row in dialogue.exchanges) == ["unanswered", "unrequested"]
 
     @pytest.mark.parametrize(
-        ("one", "two"), [("LOOKUP", "PRODUCER"), ("LOOKUP", "CLOSE_CONSUMER"), ("PARTITIONED_METADATA", "CLOSE_PRODUCER"), ("GET_SCHEMA", "SUBSCRIBE")]
+        ("one", "two"),
+        [("LOOKUP", "PRODUCER"), ("LOOKUP", "CLOSE_CONSUMER"), ("PARTITIONED_METADATA", "CLOSE_PRODUCER"), ("GET_SCHEMA", "SUBSCRIBE")],
     )
     @pytest.mark.parametrize("swapped", [False, True])
     def test_one_id_serves_two_families_at_once(self, one: str, two: str, swapped: bool) -> None:
         answers = [built(ANSWERED_BY[one], request_id=3), built(ANSWERED_BY[two], request_id=3)]
-        dialogue = Dialogue().client(built(one, request_id=3), built(two, request_id=3)).server(*(answers[::-1] if swapped else answers)).end()
+        dialogue = (
+            Dialogue().client(built(one, request_id=3), built(two, request_id=3)).server(*(answers[::-1] if swapped else answers)).end()
+        )
         assert {(row.request, row.response) for row in dialogue.exchanges} == {(one, ANSWERED_BY[one]), (two, ANSWERED_BY[two])}
 
     def test_of_two_requests_that_a_response_can_mean_the_older_one_is_answered_first(self) -> None:
         dialogue = Dialogue().client(built("SUBSCRIBE", request_id=3), built("CLOSE_CONSUMER", request_id=3))
         dialogue.server(built("SUCCESS", request_id=3), built("SUCCESS", request_id=3))
-        assert [(row.request, row.packet, row.response_packet) for row in dialogue.exchanges] == [("SUBSCRIBE", 1, 3), ("CLOSE_CONSUMER", 2, 4)]
+        assert [(row.request, row.packet, row.response_packet) for row in dialogue.exchanges] == [
+            ("SUBSCRIBE", 1, 3),
+            ("CLOSE_CONSUMER", 2, 4),
+        ]
 
     def test_an_id_used_again_while_it_waits_is_first_in_first_out(self) -> None:
         dialogue = Dialogue().client(built("LOOKUP", request_id=3), built("LOOKUP", request_id=3))
@@ -106,7 +112,9 @@ class TestRequestsById:
         assert (row.status, row.error, row.error_message) == ("error", "ServiceNotReady", "wait")
 
     def test_a_row_is_written_when_it_is_complete(self) -> None:
-        dialogue = Dialogue().client(built("LOOKUP", request_id=1), built("LOOKUP", request_id=2)).server(built("LOOKUP_RESPONSE", request_id=2))
+        dialogue = (
+            Dialogue().client(built("LOOKUP", request_id=1), built("LOOKUP", request_id=2)).server(built("LOOKUP_RESPONSE", request_id=2))
+        )
         assert [row.key for row in dialogue.exchanges] == ["2"]
         assert isinstance(dialogue.rows[-1], ExchangeRow)
         assert isinstance(dialogue.rows[-2], FrameRow)
@@ -175,7 +183,9 @@ class TestProducers:
 
     def test_its_topic_and_name_are_known_from_then_on(self) -> None:
         dialogue = Dialogue().client(self.PRODUCER).server(command_frame("PRODUCER_SUCCESS", request_id=5, producer_name="broker-1"))
-        dialogue.client(send(metadata={"producer_name": "broker-1"})).server(receipt()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=6))
+        dialogue.client(send(metadata={"producer_name": "broker-1"})).server(receipt()).client(
+            command_frame("CLOSE_PRODUCER", producer_id=1, request_id=6)
+        )
         for frame in dialogue.frames[2:]:
             assert (frame.topic, frame.producer_name) == ("t", "broker-1"), frame.command
         assert [(row.topic, row.producer_name) for row in dialogue.messages] == [("t", "broker-1")]
@@ -196,10 +206,15 @@ class TestProducers:
 
 class TestSends:
     def test_a_receipt_gives_the_messages_their_id(self) -> None:
-        dialogue = Dialogue().client(send(sequence_id=4, payload=batch([Single(b"a"), Single(b"b")]), metadata={"num_messages_in_batch": 2}))
+        dialogue = Dialogue().client(
+            send(sequence_id=4, payload=batch([Single(b"a"), Single(b"b")]), metadata={"num_messages_in_batch": 2})
+        )
         assert dialogue.messages == []
         dialogue.server(receipt(sequence_id=4, ledger=7, entry=9, partition=3))
-        assert [(row.ledger, row.entry, row.partition, row.batch_index, row.packet) for row in dialogue.messages] == [(7, 9, 3, 0, 1), (7, 9, 3, 1, 1)]
+        assert [(row.ledger, row.entry, row.partition, row.batch_index, row.packet) for row in dialogue.messages] == [
+            (7, 9, 3, 0, 1),
+            (7, 9, 3, 1, 1),
+        ]
         (row,) = dialogue.exchanges
         assert told(row) == ("SEND", "SEND_RECEIPT", "1:4", "ok", STEP_NS)
         assert (dialogue.frames[1].request, dialogue.frames[1].latency_ns) == ("0:1.1", STEP_NS)
@@ -234,17 +249,29 @@ class TestSends:
 
     def test_producers_do_not_share_their_order(self) -> None:
         dialogue = Dialogue().client(send(1, 0), send(2, 0)).server(receipt(2, 0), receipt(1, 0)).end()
-        assert [(row.key, row.packet, row.response_packet, row.status) for row in dialogue.exchanges] == [("2:0", 2, 3, "ok"), ("1:0", 1, 4, "ok")]
+        assert [(row.key, row.packet, row.response_packet, row.status) for row in dialogue.exchanges] == [
+            ("2:0", 2, 3, "ok"),
+            ("1:0", 1, 4, "ok"),
+        ]
 
     def test_behind_a_missing_receipt_the_order_is_found_again(self) -> None:
         dialogue = Dialogue().client(*[send(sequence_id=number) for number in range(4)])
         dialogue.server(receipt(sequence_id=0), receipt(sequence_id=3)).end()
-        assert [(row.key, row.status) for row in dialogue.exchanges] == [("1:0", "ok"), ("1:1", "unanswered"), ("1:2", "unanswered"), ("1:3", "ok")]
+        assert [(row.key, row.status) for row in dialogue.exchanges] == [
+            ("1:0", "ok"),
+            ("1:1", "unanswered"),
+            ("1:2", "unanswered"),
+            ("1:3", "ok"),
+        ]
         assert [(row.sequence_id, row.ledger) for row in dialogue.messages] == [(0, 7), (1, None), (2, None), (3, 7)]
 
     def test_a_receipt_out_of_order_gives_up_what_was_before_it(self) -> None:
         dialogue = Dialogue().client(send(sequence_id=0), send(sequence_id=1)).server(receipt(sequence_id=1), receipt(sequence_id=0)).end()
-        assert sorted((str(row.key), str(row.status)) for row in dialogue.exchanges) == [("1:0", "unanswered"), ("1:0", "unrequested"), ("1:1", "ok")]
+        assert sorted((str(row.key), str(row.status)) for row in dialogue.exchanges) == [
+            ("1:0", "unanswered"),
+            ("1:0", "unrequested"),
+            ("1:1", "ok"),
+        ]
 
     def test_a_receipt_of_nothing_is_unrequested(self) -> None:
         dialogue = Dialogue().client(send(sequence_id=0)).server(receipt(sequence_id=9)).end()
@@ -252,20 +279,39 @@ class TestSends:
         assert dialogue.frames[1].request is None
 
     def test_after_a_middle_start_receipts_are_aligned_by_their_sequence_ids(self) -> None:
-        dialogue = Dialogue().server(receipt(sequence_id=7), receipt(sequence_id=8)).client(send(sequence_id=9)).server(receipt(sequence_id=9)).end()
-        assert sorted((str(row.key), str(row.status)) for row in dialogue.exchanges) == [("1:7", "unrequested"), ("1:8", "unrequested"), ("1:9", "ok")]
+        dialogue = (
+            Dialogue()
+            .server(receipt(sequence_id=7), receipt(sequence_id=8))
+            .client(send(sequence_id=9))
+            .server(receipt(sequence_id=9))
+            .end()
+        )
+        assert sorted((str(row.key), str(row.status)) for row in dialogue.exchanges) == [
+            ("1:7", "unrequested"),
+            ("1:8", "unrequested"),
+            ("1:9", "ok"),
+        ]
 
     def test_a_new_producer_of_the_id_begins_anew(self) -> None:
         producer = command_frame("PRODUCER", topic="t2", producer_id=1, request_id=5)
         dialogue = Dialogue().client(send(sequence_id=0), producer, send(sequence_id=0)).server(receipt(sequence_id=0, entry=5)).end()
         sends = [row for row in dialogue.exchanges if row.request == "SEND"]
-        assert sorted((row.packet or 0, row.status or "", row.response_packet or 0) for row in sends) == [(1, "unanswered", 0), (3, "ok", 4)]
+        assert sorted((row.packet or 0, row.status or "", row.response_packet or 0) for row in sends) == [
+            (1, "unanswered", 0),
+            (3, "ok", 4),
+        ]
         assert [(row.packet, row.entry, row.topic) for row in dialogue.messages] == [(1, None, None), (3, 5, "t2")]
 
     def test_a_receipt_from_before_it_is_not_the_new_producer_s(self) -> None:
         """A middle start: the receipt answers a SEND that is not in the capture."""
         producer = command_frame("PRODUCER", topic="t2", producer_id=1, request_id=5)
-        dialogue = Dialogue().server(receipt(sequence_id=0, entry=1)).client(producer, send(sequence_id=0)).server(receipt(sequence_id=0, entry=5)).end()
+        dialogue = (
+            Dialogue()
+            .server(receipt(sequence_id=0, entry=1))
+            .client(producer, send(sequence_id=0))
+            .server(receipt(sequence_id=0, entry=5))
+            .end()
+        )
         assert [(row.packet, row.entry) for row in dialogue.messages] == [(3, 5)]
         assert "capture-order" not in dialogue.codes
 
@@ -334,7 +380,17 @@ class TestUnasked:
         assert dialogue.exchanges == []
         assert len(dialogue.frames) == 1
 
-    @pytest.mark.parametrize("name", ["WATCH_TOPIC_UPDATE", "TOPIC_MIGRATED", "ACTIVE_CONSUMER_CHANGE", "REACHED_END_OF_TOPIC", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "WATCH_TOPIC_UPDATE",
+            "TOPIC_MIGRATED",
+            "ACTIVE_CONSUMER_CHANGE",
+            "REACHED_END_OF_TOPIC",
+            "FLOW",
+            "REDELIVER_UNACKNOWLEDGED_MESSAGES",
+        ],
+    )
     def test_commands_that_neither_ask_nor_answer_have_no_exchange(self, name: str) -> None:
         assert Dialogue().server(built(name)).client(built(name)).end().exchanges == []
 
@@ -419,7 +475,12 @@ class TestBounds:
         dialogue = Dialogue().client(*[send(sequence_id=number) for number in range(8)])
         assert [row.sequence_id for row in dialogue.messages] == [0, 1, 2]
         dialogue.server(*[receipt(sequence_id=number, entry=number) for number in range(8)]).end()
-        assert [(row.sequence_id, row.entry) for row in dialogue.messages] == [(0, None), (1, None), (2, None), *[(number, number) for number in range(3, 8)]]
+        assert [(row.sequence_id, row.entry) for row in dialogue.messages] == [
+            (0, None),
+            (1, None),
+            (2, None),
+            *[(number, number) for number in range(3, 8)],
+        ]
         assert [row.status for row in dialogue.exchanges] == ["ok"] * 8
 
     def test_the_bytes_of_their_payloads_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,10 +516,16 @@ class TestBounds:
             elif what == "sends":
                 dialogue.client(send(number, 0))
             elif what == "consumers":
-                dialogue.client(command_frame("SUBSCRIBE", topic="t", subscription="s", subType="Shared", consumer_id=number, request_id=number))
+                dialogue.client(
+                    command_frame("SUBSCRIBE", topic="t", subscription="s", subType="Shared", consumer_id=number, request_id=number)
+                )
             else:
                 dialogue.server(built("SUCCESS", request_id=number))
-        held = {name: len(value) for name, value in vars(dialogue.session).items() if isinstance(value, (dict, list)) or hasattr(value, "popleft")}
+        held = {
+            name: len(value)
+            for name, value in vars(dialogue.session).items()
+            if isinstance(value, (dict, list)) or hasattr(value, "popleft")
+        }
         assert max(held.values()) <= 17, held
         dialogue.end()
         assert len(dialogue.exchanges) == 200
@@ -467,9 +534,22 @@ class TestBounds:
         dialogue = Dialogue("message").client(send(9, 0))
         for number in range(500):
             dialogue.client(send(1, number)).server(receipt(1, number))
-        held = {name: len(value) for name, value in vars(dialogue.session).items() if isinstance(value, (dict, list)) or hasattr(value, "popleft")}
+        held = {
+            name: len(value)
+            for name, value in vars(dialogue.session).items()
+            if isinstance(value, (dict, list)) or hasattr(value, "popleft")
+        }
         assert max(held.values()) < 50, held
         assert len(dialogue.messages) == 500
+
+    def test_a_receipt_of_nothing_makes_no_producer_remember_more(self) -> None:
+        dialogue = Dialogue("exchange").server(receipt(1, 99_999))
+        dialogue.client(send(1, 0)).server(receipt(1, 88_888))
+        for number in range(1, 500):
+            dialogue.client(send(1, number)).server(receipt(1, number))
+        (producer,) = dialogue.session._producers.values()
+        held = {name: len(value) for name in producer.__struct_fields__ if hasattr(value := getattr(producer, name), "__len__")}
+        assert max(held.values()) < 300, held
 
 
 @given(randoms)
@@ -483,7 +563,9 @@ def test_any_frames_in_any_order_give_rows_and_no_error(random: Random) -> None:
                 setattr(body, name, random.randrange(3))
         frame = sized(sized(base.SerializePartialToString()))
         if random.random() < 0.4:
-            frame = random.choice((send(random.randrange(3), random.randrange(3)), receipt(random.randrange(3), random.randrange(3)), message()))
+            frame = random.choice(
+                (send(random.randrange(3), random.randrange(3)), receipt(random.randrange(3), random.randrange(3)), message())
+            )
         if random.random() < 0.3:
             frame = sized(damaged(frame[4:], random))
         if len(frame) >= 8:

@@ -1,0 +1,108 @@
+"""The library: captures as iterables of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import pulsarscope as ps
+from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+
+CAPTURES = Path(__file__).resolve().parent.parent / "captures"
+QUICKSTART = str(CAPTURES / "quickstart.pcapng")
+
+
+def test_each_kind_has_its_iterable() -> None:
+    capture = ps.open(QUICKSTART)
+    kinds = {
+        FrameRow: capture.frames(),
+        MessageRow: capture.messages(),
+        ExchangeRow: capture.exchanges(),
+        ConnectionRow: capture.connections(),
+        FindingRow: capture.findings(),
+    }
+    for kind, rows in kinds.items():
+        found = list(rows)
+        assert all(isinstance(row, kind) for row in found), kind
+        assert found or kind is FindingRow
+
+
+def test_a_capture_can_be_read_again_and_again() -> None:
+    capture = ps.open(QUICKSTART)
+    first = [msgspec.json.encode(row) for row in capture.frames()]
+    assert [msgspec.json.encode(row) for row in capture.frames()] == first
+    both = zip(capture.frames(), capture.frames(), strict=True)
+    assert all(one == two and one is not two for one, two in both)
+
+
+def test_rows_of_several_kinds_come_in_one_pass() -> None:
+    rows = list(ps.open(QUICKSTART).records("frame", "exchange"))
+    assert {row.kind for row in rows} == {"frame", "exchange"}
+    assert sum(row.kind == "frame" for row in rows) == sum(1 for _ in ps.open(QUICKSTART).frames())
+    assert {row.kind for row in ps.open(QUICKSTART).records()} <= set(ROWS)
+    assert not [row for row in rows if isinstance(row, RawFrame)]
+
+
+def test_nothing_is_read_before_it_is_asked_for() -> None:
+    missing = ps.open("no such file")
+    rows = missing.frames()
+    with pytest.raises(ps.CaptureError, match="no such file"):
+        next(iter(rows))
+
+
+def test_no_path_is_a_wrong_call() -> None:
+    with pytest.raises(ps.UsageError, match="no capture given"):
+        list(ps.open().frames())
+
+
+def test_an_unknown_kind_is_a_wrong_call() -> None:
+    with pytest.raises(ps.UsageError, match="no records are named packets"):
+        list(ps.open(QUICKSTART).records("packets"))
+
+
+def test_paths_need_not_be_text() -> None:
+    path: Any = Path(QUICKSTART)
+    assert len(list(ps.open(path).frames())) == len(list(ps.open(str(path)).frames()))
+
+
+def test_several_files_are_one_capture() -> None:
+    names = [str(CAPTURES / name) for name in ("quickstart.pcapng", "errors.pcap")]
+    together = list(ps.open(*names).frames())
+    assert len(together) == sum(len(list(ps.open(name).frames())) for name in names)
+    assert {row.file for row in together} == {0, 1}
+
+
+def test_payloads_and_secrets_are_given_when_asked_for() -> None:
+    assert {row.payload for row in ps.open(QUICKSTART).messages()} == {None}
+    assert all(isinstance(row.payload, str) for row in ps.open(QUICKSTART, payload="base64").messages())
+    token = str(CAPTURES / "token-auth-py.pcap")
+
+    def data(*, show_secrets: bool) -> set[type]:
+        frames = ps.open(token, show_secrets=show_secrets).frames()
+        return {
+            type((row.fields or {}).get("auth_data")) for row in frames if row.command == "CONNECT" and "auth_data" in (row.fields or {})
+        }
+
+    assert (data(show_secrets=False), data(show_secrets=True)) == ({str}, {bytes})
+
+
+@pytest.mark.parametrize("form", ["", "HEX", "utf-8"])
+def test_an_unknown_form_of_payloads_is_a_wrong_call(form: str) -> None:
+    with pytest.raises(ps.UsageError):
+        list(ps.open(QUICKSTART, payload=form).messages())
+
+
+def test_a_table_has_a_row_for_each_record() -> None:
+    pytest.importorskip("pyarrow")
+    table = ps.open(QUICKSTART).table("message")
+    assert table.num_rows == sum(1 for _ in ps.open(QUICKSTART).messages())
+    assert "payload_sha256" in table.column_names
+
+
+def test_a_capture_left_in_the_middle_leaves_nothing_open() -> None:
+    rows = ps.open(QUICKSTART).frames()
+    assert next(rows).command == "CONNECT"
+    del rows  # an unclosed file would be a warning, and warnings are errors here
