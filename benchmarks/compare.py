@@ -11,7 +11,6 @@ decodes TCP only.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import shutil
 import subprocess
@@ -24,6 +23,16 @@ from xml.sax.saxutils import escape
 OURS = Path(sys.executable).with_name("pulsarscope")
 TSHARK = "tshark -n -o tcp.reassemble_out_of_order:TRUE"
 TSHARK_FIELDS = "frame.number frame.time_epoch ip.src tcp.srcport ip.dst tcp.dstport tcp.stream tcp.seq tcp.len"
+
+LAUNCHER = """
+import os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(child.pid, 0)
+child.returncode = os.waitstatus_to_exitcode(status)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+sys.exit(child.returncode)
+"""
+"""Starts one tool from a process of a few MB, and tells its processor time in seconds and its peak memory in KiB."""
 
 TOOLS = {
     "ours": f"{OURS} decode {{}} --format ndjson --records frame",
@@ -63,19 +72,18 @@ class Measurement:
 def run(command: list[str], measurement: Measurement) -> None:
     """Runs a process to its end and adds what it took.
 
-    The kernel counts the memory of the process that starts it as the least of its peak: this module must stay small.
+    The kernel counts the memory of the process that starts it as the least of its peak: a small one does.
     """
     start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        measurement.failure = f"exit code {process.returncode}: {errors.strip().splitlines()[-1:]}"
+    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, *command]
+    run = subprocess.run(launcher, capture_output=True, text=True, errors="replace", check=False)
+    if run.returncode:
+        measurement.failure = f"exit code {run.returncode}: {run.stderr.strip().splitlines()[-1:]}"
         return
+    cpu, memory = run.stdout.split()
     measurement.wall.append(time.perf_counter() - start)
-    measurement.cpu.append(usage.ru_utime + usage.ru_stime)
-    measurement.memory.append(usage.ru_maxrss * 1024)
+    measurement.cpu.append(float(cpu))
+    measurement.memory.append(int(memory) * 1024)
 
 
 def measure(captures: list[Path], tools: dict[str, str], rounds: int) -> list[Measurement]:

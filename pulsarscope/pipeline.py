@@ -29,8 +29,8 @@ PAYLOADS_MAX_BYTES = 16 << 20
 
 ALL_RECORDS = frozenset(ROWS)
 _END, _FINISH = "end", "finish"
-_Step = tuple[int, Timeline, Sequence[Frame] | str]
-"""What one connection has to do, by moment: frames to observe, the end of its streams, its row."""
+_Step = tuple[tuple[int, int], Timeline, Sequence[Frame] | str]
+"""What one connection has to do, by file and moment: frames to observe, the end of its streams, its row."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -137,13 +137,13 @@ class Run:
                 timeline = self._timelines[connection.name] = Timeline(connection, self._settings)
             frames = timeline.feed(event.items)
             if frames:
-                steps.append((frames[0].moment, timeline, frames))
+                steps.append(((event.file, frames[0].moment), timeline, frames))
             if event.ended:
-                moment = connection.last_packet
-                steps.append((moment, timeline, timeline.close(moment)))
-                steps.append((moment, timeline, _END))
+                last = (connection.last_file, connection.last_packet)
+                steps.append((last, timeline, timeline.close(connection.last_packet)))
+                steps.append((last, timeline, _END))
             if event.finished:
-                steps.append((connection.last_packet, timeline, _FINISH))
+                steps.append(((connection.last_file, connection.last_packet), timeline, _FINISH))
             located += timeline.findings(event.findings)
             self._remember(timeline)
         if touched > 1 or self._options.payload is not None:
@@ -202,7 +202,7 @@ def _in_order(steps: list[_Step]) -> list[_Step]:
         if isinstance(step, str):
             single.append((moment, timeline, step))
         else:
-            single += [(frame.moment, timeline, (frame,)) for frame in step]
+            single += [((moment[0], frame.moment), timeline, (frame,)) for frame in step]
     single.sort(key=itemgetter(0))
     return single
 

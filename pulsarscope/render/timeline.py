@@ -28,6 +28,15 @@ NARROW = 100
 
 MALFORMED = "malformed"
 
+
+def _messages_of(row: FrameRow) -> int:
+    """Messages that a frame completes: a chunk none, unless it is the last; a truncated frame none."""
+    metadata = row.metadata or {}
+    if row.status != "ok" or metadata.get("chunk_id", 0) < metadata.get("num_chunks_from_msg", 1) - 1:
+        return 0
+    return max(row.num_messages or 0, 0)
+
+
 Met = tuple[str, str, Callable[[FrameRow], str], int]
 """Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words; cells of the
 number and arrow with the spaces around all columns."""
@@ -94,7 +103,7 @@ class Timeline:
                 view.name_width = name_width = len(name)
             words = escape(connection[2](row))
             if row.num_messages is not None:
-                messages[by_server] += row.num_messages
+                messages[by_server] += _messages_of(row)
             rest, rest_width, request, checksum = "", 0, row.request, row.checksum
             if request is not None:
                 latency = "" if row.latency_ns is None else duration_text(row.latency_ns, micro)

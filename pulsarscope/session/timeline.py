@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.pieces import Item
 
 
+UNASSIGNED_FRAMES_MAX = 1000
+"""Frames kept until one tells who is the client; only keep-alives do not, and then the ports decide."""
+
 HELD_FINDINGS_MAX = 100
 """Findings of TCP kept for a connection whose protocol is not known yet."""
 
@@ -60,11 +63,13 @@ class Timeline:
         )
         self._session: Session | None = None
         self._directions = (CLIENT, SERVER)
+        self._unassigned: list[Frame] = []  # frames, until it is known who sends them
         self._held: list[Finding] = []  # of TCP, until it is known that the connection is worth them
 
     @staticmethod
     def _forced(connection: Connection, settings: Settings) -> Dissector | None:
-        ports = (source_port(stream.key) for stream in connection.streams)
+        servers = connection.streams if connection.client is None else (connection.streams[1 - connection.client],)
+        ports = (source_port(stream.key) for stream in servers)
         return next((settings.forced[port] for port in ports if port in settings.forced), None)
 
     @property
@@ -86,31 +91,37 @@ class Timeline:
 
     def close(self, moment: int) -> list[Frame]:
         """The streams have ended with packet `moment`: the last frames."""
-        return self._ready(self._conversation.finish(moment))
+        return self._ready(self._conversation.finish(moment), at_end=True)
 
-    def _ready(self, frames: list[Frame]) -> list[Frame]:
-        if frames and self._session is None:
-            dissector = self._conversation.dissector
-            if dissector is not None:
-                settings = self._settings
-                context = SessionContext(
-                    settings.source, self.connection.name, settings.kinds, Pairing(), settings.payloads, settings.payload
-                )
-                self._session = dissector.session(context)
-                self._assign_roles(dissector, frames)
+    def _ready(self, frames: list[Frame], *, at_end: bool = False) -> list[Frame]:
+        if self._session is not None:
+            return frames
+        dissector = self._conversation.dissector
+        if dissector is None:
+            return []
+        frames = self._unassigned + frames
+        if not self._assign_roles(dissector, frames) and not at_end and len(frames) < UNASSIGNED_FRAMES_MAX:
+            self._unassigned = frames
+            return []
+        self._unassigned = []
+        connection, settings = self.connection, self._settings
+        if connection.client is None:
+            connection.set_client(self._client())
+        self._directions = (CLIENT, SERVER) if connection.client == 0 else (SERVER, CLIENT)
+        context = SessionContext(settings.source, connection.name, settings.kinds, Pairing(), settings.payloads, settings.payload)
+        self._session = dissector.session(context)
         return frames
 
-    def _assign_roles(self, dissector: Dissector, frames: Sequence[Frame]) -> None:
-        """Who is the client, when no SYN told: who sends what only a client sends, else by port."""
+    def _assign_roles(self, dissector: Dissector, frames: Sequence[Frame]) -> bool:
+        """Who is the client, when no SYN told: who sends what only a client sends. False when these frames do not tell, either."""
         connection = self.connection
         if connection.client is None:
-            senders = [(frame.stream, sender) for frame in frames if (sender := dissector.sender(frame.command or "")) is not None]
-            client = self._client()
-            if senders:
-                stream, sender = senders[0]
-                client = stream if sender == CLIENT else 1 - stream
-            connection.set_client(client)
-        self._directions = (CLIENT, SERVER) if connection.client == 0 else (SERVER, CLIENT)
+            for frame in frames:
+                sender = dissector.sender(frame.command or "")
+                if sender is not None:
+                    connection.set_client(frame.stream if sender == CLIENT else 1 - frame.stream)
+                    break
+        return connection.client is not None
 
     def _client(self) -> int:
         """Index of the client's stream; by port when nothing has told."""
@@ -125,8 +136,9 @@ class Timeline:
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
         """Those of TCP that may be told: of a connection of no known protocol none is, its row has the counts."""
         if self._session is None:
-            self._held += found[: max(HELD_FINDINGS_MAX - len(self._held), 0)]
-            return []
+            of_tcp = [finding for finding in found if finding.layer == "tcp"]
+            self._held += of_tcp[: max(HELD_FINDINGS_MAX - len(self._held), 0)]
+            return [finding for finding in found if finding.layer != "tcp"]
         held, self._held = self._held, []
         return [*held, *found]
 

@@ -12,6 +12,11 @@ from pulsarscope.wire.contract import Dissector, Frame
 from pulsarscope.wire.splitter import Keep, StreamSplitter
 
 _moment_of = attrgetter("moment")
+_moment_and_stream_of = attrgetter("moment", "stream")
+"""For frames of both streams that one packet releases: when the protocol becomes known, and at the end."""
+
+SKIPPED_RUNS_MAX = 1000
+"""Skipped runs kept before the protocol is known; there is one for each gap."""
 
 _Step = tuple[int, int, Item]
 """Moment, stream, and one piece or gap of it."""
@@ -41,6 +46,9 @@ class Conversation:
         ]
         self.splitters: list[StreamSplitter] | None = None
         self._server = 1
+        self._foreign: str | None = None
+        self._before: list[list[Frame]] = [[] for _ in self._tried]
+        """What was skipped before the protocol was known, for each that is tried."""
         if forced:
             splitters = self._tried[0]
             self._recognise(splitters)
@@ -61,7 +69,7 @@ class Conversation:
     @property
     def foreign(self) -> str | None:
         """Name of another protocol that the first bytes of a stream show."""
-        return next((splitter.foreign for pair in self._tried for splitter in pair if splitter.foreign), None)
+        return self._foreign or next((splitter.foreign for pair in self._tried for splitter in pair if splitter.foreign), None)
 
     def waits(self) -> int:
         """Bytes held for frames that are not complete."""
@@ -103,17 +111,18 @@ class Conversation:
                     steps.append((item.moment, stream, item))
         steps.sort(key=lambda step: step[0])
         for index, (moment, stream, item) in enumerate(steps):
-            for pair in self._tried:
-                found: list[Frame] = []
+            for pair, found in zip(self._tried, self._before, strict=True):
                 self._step(pair[stream], item, found)
                 if pair[stream].synced or pair[stream].frames:
                     self._recognise(pair, found)
                     pair[1 - stream].limits = list(pair[stream].limits)
                     pair[1 - stream].trust(moment, found)
-                    found += self.feed(_joined(steps[index + 1 :]))
-                    found.sort(key=_moment_of)
+                    found.extend(self.feed(_joined(steps[index + 1 :])))
+                    found.sort(key=_moment_and_stream_of)
                     return found
+                del found[SKIPPED_RUNS_MAX:]
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
+                self._foreign = self.foreign
                 self._tried = []
                 break
         return []
@@ -128,15 +137,15 @@ class Conversation:
     def finish(self, moment: int) -> list[Frame]:
         """The connection has ended with packet `moment`."""
         out: list[Frame] = []
-        for pair in self._tried if self.splitters is None else [self.splitters]:
-            found: list[Frame] = []
+        pairs = zip(self._tried, self._before, strict=True) if self.splitters is None else [(self.splitters, out)]
+        for pair, found in pairs:
             for splitter in pair:
                 splitter.finish(moment, found)
             if pair is self.splitters or any(splitter.frames for splitter in pair):
                 self._recognise(pair, found)
                 out = found
                 break
-        out.sort(key=_moment_of)
+        out.sort(key=_moment_and_stream_of)
         return out
 
 

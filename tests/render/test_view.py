@@ -74,8 +74,11 @@ def test_a_finding_about_a_file_names_it() -> None:
 
 def test_the_closing_words_count_findings_by_severity() -> None:
     one = view(run=Run({"error": 1, "note": 3}))
-    assert one.closing(["2,000 frames"]) == ["", "2,000 frames · 1 error, 3 notes"]
-    assert view().closing(["1 frame"]) == ["", "1 frame · no findings"]
+    assert one.closing(["2,000 frames"]) == [
+        "",
+        "2,000 frames · 0 packets read · 0 TCP connections · 1 error, 3 notes (see --records finding)",
+    ]
+    assert view().closing(["1 frame"]) == ["", "1 frame · 0 packets read · 0 TCP connections · no findings"]
     assert view(quiet=True).closing(["1 frame"]) == []
 
 

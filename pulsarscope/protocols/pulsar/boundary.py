@@ -11,8 +11,8 @@ import re
 from pulsarscope.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.pulsar.commands import OPENING_COMMANDS, Command
 from pulsarscope.protocols.pulsar.frame import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, SIZES, FrameDecoder
-from pulsarscope.protocols.pulsar.messages import Note, WireError, walk
-from pulsarscope.wire.contract import OK, Candidate
+from pulsarscope.protocols.pulsar.messages import WireError, walk
+from pulsarscope.wire.contract import OK, Candidate, Note
 
 HEADER_BYTES = 8
 WALK_COST = 16

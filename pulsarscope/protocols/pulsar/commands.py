@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pulsarscope.flow import CLIENT, SERVER
-from pulsarscope.protocols.pulsar.messages import Note, Plan, Plans, walk
+from pulsarscope.protocols.pulsar.messages import Plan, Plans, walk
 from pulsarscope.protocols.pulsar.pulsar_pb2 import BaseCommand
 from pulsarscope.protocols.pulsar.usual import USUAL
+from pulsarscope.wire.contract import Note
 
 PAYLOAD_COMMANDS = frozenset({"SEND", "MESSAGE"})
 """Commands that carry metadata and a payload after the command."""

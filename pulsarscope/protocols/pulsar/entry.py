@@ -11,9 +11,11 @@ from typing import Any
 
 from pulsarscope.limits import BATCH_MESSAGES_MAX, CHUNKED_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES
 from pulsarscope.protocols.pulsar.compression import decompress
-from pulsarscope.protocols.pulsar.messages import Note, Plan, WireError, walk
+from pulsarscope.protocols.pulsar.messages import Plan, WireError, walk
 from pulsarscope.records import MessageRow
-from pulsarscope.wire.contract import TRUNCATED, Frame
+from pulsarscope.wire.contract import TRUNCATED, Frame, Note
+
+_TIME_MAX = (1 << 63) // 1_000_000 - 1
 
 MILLISECOND = 1_000_000
 """Nanoseconds."""
@@ -31,7 +33,8 @@ COMPACTED_OUT = "compacted-out"
 
 
 def _nanoseconds(milliseconds: int | None) -> int | None:
-    return milliseconds * MILLISECOND if milliseconds else None
+    """None as well for a time that no int64 of nanoseconds can hold: years before 1677 and after 2262."""
+    return milliseconds * MILLISECOND if milliseconds and -_TIME_MAX <= milliseconds <= _TIME_MAX else None
 
 
 def _properties(pairs: list[dict[str, str]] | None) -> dict[str, str] | None:
@@ -177,7 +180,7 @@ class EntryOpener:
         for row in rows[first:]:
             row.batch_size = claimed
             if last is not None and row.batch_index is not None:
-                row.index = last - (claimed - 1 - row.batch_index)  # the entry's index is its last message's
+                row.index = max(last - (claimed - 1 - row.batch_index), -(1 << 63))  # the entry's index is its last message's
         if len(rows) == first:
             base.status = "undecodable"
             base.batch_size = claimed

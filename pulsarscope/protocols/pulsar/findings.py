@@ -106,7 +106,7 @@ CODES = table(
     ),
     Code(
         "snappy-framed",
-        WARNING,
+        NOTE,
         "payload",
         "SNAPPY in its framed form, which the Java client cannot read.",
         "The Rust client writes it so: use another codec.",

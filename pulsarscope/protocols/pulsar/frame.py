@@ -60,6 +60,7 @@ class FrameDecoder:
         """BaseCommand with `type` as a number: a type without a name must not read as another one."""
         known = plans.named("BaseCommand")
         plan = Plan(known.name)
+        plan.single = known.single
         plan.rows = {tag: row._replace(kind=INT32) if row.name == "type" else row for tag, row in known.rows.items()}
         return plan
 

@@ -15,9 +15,10 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 
 from pulsarscope.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.protocols.pulsar import pulsar_pb2
+from pulsarscope.wire.contract import Note
 
-Note = tuple[str, str]
-"""(finding code, where and what): something odd in a message that still decoded."""
+NOTES_MAX = 100
+"""Notes about one frame: a frame of 5 MiB can hold a million oddities."""
 
 # Kinds of a plan row. The first ones are varints, in the order in which the walk tests them.
 INT64, INT32, UINT32, BOOL, ENUM, STRING, BYTES, MESSAGE, DOUBLE, SECRET_STRING, SECRET_BYTES = range(11)
@@ -61,13 +62,15 @@ class Field(NamedTuple):
 class Plan:
     """How to read one message type: rows by tag (field number << 3 | wire type), doubles by number, names of required fields."""
 
-    __slots__ = ("doubles", "name", "required", "rows")
+    __slots__ = ("doubles", "name", "required", "rows", "single")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.rows: dict[int, Field] = {}
         self.required: tuple[str, ...] = ()
         self.doubles: dict[int, str] = {}
+        self.single: tuple[tuple[str, Plan], ...] = ()
+        """Message fields that are not repeated, of messages that can lack something."""
 
 
 def _enum_names(enum: EnumDescriptor) -> dict[int, str]:
@@ -89,6 +92,8 @@ class Plans:
             for field in descriptor.fields:
                 self._add(plan, field)
             plan.required = tuple(field.name for field in descriptor.fields if field.is_required)
+            single = (row for row in plan.rows.values() if row.kind == MESSAGE and not row.repeated)
+            plan.single = tuple((row.name, row.extra) for row in single)
         return plan
 
     def named(self, name: str) -> Plan:
@@ -138,11 +143,14 @@ def walk(
     notes: list[Note],
     depth: int = 0,
     begun: dict[str, Any] | None = None,
+    *,
+    checked: bool = True,
 ) -> dict[str, Any]:
     """The message in data[position:end] as a dict of the fields present, in wire order, with the protocol's names.
 
     Unsigned 64-bit values come as int64, enums as names (`Unknown(9)` for a number without one), unknown fields under "unknown".
-    What is odd but readable is added to `notes`. `begun` holds fields that were already read from before `position`.
+    What is odd but readable is added to `notes`. `begun` holds fields that were already read from before `position`;
+    without `checked` nobody looks for missing required fields, because there may be more to come.
 
     Raises:
         WireError: the bytes are no message of any type. (IndexError does not escape.)
@@ -208,12 +216,10 @@ def walk(
                     if depth >= PROTOBUF_DEPTH_MAX:
                         message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
                         raise WireError(message)  # noqa: TRY301
-                    if repeated or name not in out:
+                    if repeated:
                         value = walk(data, start, position, extra, notes, depth + 1)
-                    else:  # protobuf's rule: a message given twice is merged
-                        value = walk(data, start, position, extra, notes, depth + 1, out[name])
-                        given = {("required-field-missing", f"{extra.name}.{field}") for field in value}
-                        notes[:] = [note for note in notes if note not in given]
+                    else:  # protobuf's rule: a message given twice is merged; only then it must be whole
+                        value = walk(data, start, position, extra, notes, depth + 1, out.get(name), checked=False)
                 elif kind == BYTES:
                     value = data[start:position]
                 else:
@@ -234,10 +240,28 @@ def walk(
     if position != end:
         message = f"{plan.name} is cut off within a field"
         raise WireError(message)
-    for name in plan.required:
-        if name not in out:  # a loop: a comprehension costs as much as the rest of a small message
-            notes.append(("required-field-missing", f"{plan.name}.{name}"))  # noqa: PERF401
+    if checked:
+        _check(out, plan, notes)
     return out
+
+
+def _check(out: dict[str, Any], plan: Plan, notes: list[Note]) -> None:
+    """Note the required fields that a message, and the single messages in it, lack."""
+    for name in plan.required:
+        if name not in out:
+            note(notes, "required-field-missing", f"{plan.name}.{name}")
+    for name, inner in plan.single:
+        value = out.get(name)
+        if value is not None:
+            _check(value, inner, notes)
+
+
+def note(notes: list[Note], code: str, text: str) -> None:
+    """Add a note, unless there are so many that more would only fill the memory."""
+    if len(notes) < NOTES_MAX:
+        notes.append((code, text))
+    elif len(notes) == NOTES_MAX:
+        notes.append((code, "and more, which are not listed"))
 
 
 def _unusual_enum(number: int, names: dict[int, str], message: str, field: str, notes: list[Note]) -> str:
@@ -246,12 +270,12 @@ def _unusual_enum(number: int, names: dict[int, str], message: str, field: str, 
     if name is not None:
         return name
     signed = number - (1 << 32) if number > 0x7FFF_FFFF else number
-    notes.append(("unknown-enum", f"{message}.{field} = {signed}"))
+    note(notes, "unknown-enum", f"{message}.{field} = {signed}")
     return f"Unknown({signed})"
 
 
 def _invalid_text(raw: bytes, message: str, field: str, notes: list[Note]) -> str:
-    notes.append(("invalid-utf8", f"{message}.{field}"))
+    note(notes, "invalid-utf8", f"{message}.{field}")
     return raw.decode(errors="backslashreplace")
 
 

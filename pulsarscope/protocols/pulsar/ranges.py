@@ -26,10 +26,11 @@ MASK = b"*"
 def ranges(decoder: FrameDecoder, data: bytes) -> tuple[bytes, list[Range]]:
     """The frame with its secrets masked, and all its ranges, outer before inner; as far as it can be read. Never raises on any bytes."""
     out = _ranges(decoder, data)
+    masked = bytearray(data)
     for start, end, name, _ in out:
         if name.endswith(SECRET_SUFFIX):
-            data = data[:start] + MASK * (end - start) + data[end:]
-    return data, out
+            masked[start:end] = MASK * (end - start)
+    return bytes(masked), out
 
 
 def _ranges(decoder: FrameDecoder, data: bytes) -> list[Range]:

@@ -24,9 +24,9 @@ from pulsarscope.protocols.pulsar.exchanges import (
     request_id,
 )
 from pulsarscope.protocols.pulsar.findings import CODES
-from pulsarscope.protocols.pulsar.messages import Note, Plan
+from pulsarscope.protocols.pulsar.messages import Plan
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, MessageRow, Row
-from pulsarscope.wire.contract import Frame, SessionContext
+from pulsarscope.wire.contract import Frame, Note, SessionContext
 from pulsarscope.wire.exchange import Request, Response, elapsed
 
 _CODES = {**CODES, **CAPTURE_CODES}
@@ -231,7 +231,8 @@ class PulsarSession:
         latency = elapsed((request.file, request.packet), request.time, (response.file, response.packet), response.time)
         if latency is None:
             name = f"{request.file}:{request.packet}.{request.sub}"
-            text = f"it stands before its request {name} in the capture"
+            before = (response.file, response.packet) < (request.file, request.packet)
+            text = f"it {'stands' if before else 'has a time'} before its request {name} in the capture"
             out.append(self._finding(response, "capture-order", text, {"request": name}))
         return latency
 
@@ -259,7 +260,7 @@ class PulsarSession:
         if self._want_payloads and metadata is not None and (self._want_messages or not metadata.keys().isdisjoint(_WRAPPED)):
             rows = self._open_send(frame, fields, producer, out)
         sent = Sent(frame.file, frame.packet, frame.sub, frame.time, sequence_id, rows)
-        if self._early:
+        if self._early and not fields.get("is_chunk"):  # chunks share their sequence id: an early receipt may be the one before's
             early = self._take_early(("SEND", producer_id, sequence_id), frame, out)
             if early is not None:
                 self._settle(producer_id, producer, sent, early, out)
@@ -401,9 +402,9 @@ class PulsarSession:
         frame.topic, frame.producer_name, frame.subscription = names = topic, name, subscription = self._names(command, fields)
         number = request_id(command, fields, direction)
         if number is not None:
-            self._ask((command, number), frame, str(number), names, out)
             if command in _REMEMBERED:
                 self._register(command, fields, out)
+            self._ask((command, number), frame, str(number), names, out)
             return
         if command in IN_ORDER:
             if command == "CONNECT":
@@ -482,6 +483,7 @@ class PulsarSession:
                 early = self._take_early(("id", response, (frame.fields or {}).get("request_id")), frame, out)
                 if early is not None:
                     self._exchange(request, early, self._latency(request, early, out), out)
+                    self._name_producer(early.command, early.fields)
                     return
         given_up = self._pairing.ask(key, request)
         if given_up is not None:
@@ -506,11 +508,15 @@ class PulsarSession:
             return self._pairing.answer(("CONNECT", other))
         if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
             return self._pairing.peek(("PRODUCER", number))
-        if command == "PRODUCER_SUCCESS":  # a producer without a name of its own gets the broker's
-            producer = self._producers.get(self._creating.pop(number, -1))
-            if producer is not None:
-                producer.name = fields.get("producer_name", producer.name)
+        self._name_producer(command, fields)
         return self._pairing.answer_first([(one, number) for one in asked])
+
+    def _name_producer(self, command: str, fields: dict[str, Any]) -> None:
+        """A producer without a name of its own gets the broker's with PRODUCER_SUCCESS."""
+        number = self._creating.pop(fields.get("request_id", -1), None) if command == "PRODUCER_SUCCESS" else None
+        producer = None if number is None else self._producers.get(number)
+        if producer is not None:
+            producer.name = fields.get("producer_name", producer.name)
 
     def _remember(self, key: EarlyKey | None, frame: Frame, out: list[Row]) -> None:
         """A response whose request is not known, or not known yet: the capture may have them in the wrong order."""

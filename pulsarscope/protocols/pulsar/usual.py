@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.protocols.pulsar.messages import Note, Plan, walk
+from pulsarscope.protocols.pulsar.messages import Plan, walk
+from pulsarscope.wire.contract import Note
 
 _TIMES: dict[bytes, int] = {}
 """Values of six-byte varints, which times in milliseconds are: many messages share one. Emptied when it gets large."""

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
-from pulsarscope.protocols.pulsar.messages import Note, Plans, WireError, varint, walk
+from pulsarscope.protocols.pulsar.messages import Plans, WireError, varint, walk
+from pulsarscope.wire.contract import Note
 from tests.encoder.chance import damaged, message_of, randoms
 from tests.encoder.samples import GROUP, RECURSION, VARIANTS, as_dict, delimited, filled, new, tagged
 from tests.encoder.samples import varint as encoded

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar import usual
 from pulsarscope.protocols.pulsar.commands import Reader
-from pulsarscope.protocols.pulsar.messages import Note, Plan, Plans, WireError, walk
+from pulsarscope.protocols.pulsar.messages import Plan, Plans, WireError, walk
+from pulsarscope.wire.contract import Note
 from tests.encoder.chance import damaged, message_of, randoms
 
 PLANS = Plans(show_secrets=True)
