@@ -70,7 +70,7 @@ def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, budge
     command, seen = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
     cost = (seen - position) * WALK_COST
     if command is None or (not command.payload and command_end != position + size):
-        return Candidate(size, seen, "no", cost)
+        return Candidate(size, command_end, "no", cost)
     if not command.payload or not checksums:
         return Candidate(size, command_end, "likely", cost)
     if command_end + 2 > end:
