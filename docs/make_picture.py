@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a script of the documentation, in no package
 """Draw docs/timeline.svg: what `pulsarscope decode` shows of a capture, by running it in a terminal of its own.
 
 python docs/make_picture.py
