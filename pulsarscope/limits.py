@@ -41,7 +41,7 @@ SEQUENCE_JUMP_MAX_BYTES = 1 << 30
 IDLE_CONNECTION_NANOSECONDS = 3_600 * 1_000_000_000
 """A packet more than one hour after the last one of its connection starts a new connection."""
 
-CLOSED_CONNECTIONS_MAX = 16_384
+CLOSED_CONNECTIONS_MAX = 8_192
 """Closed connections whose row waits for stray packets; beyond that the oldest row is written."""
 
 MEMORY_MAX_BYTES = 256 << 20

@@ -14,7 +14,7 @@ from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, finding_row
-from pulsarscope.session.timeline import Settings, Timeline
+from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler, ConnectionEvents
 from pulsarscope.wire.contract import Dissector, Frame
 
@@ -28,9 +28,8 @@ PAYLOADS_MAX_BYTES = 16 << 20
 """Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
 
 ALL_RECORDS = frozenset(ROWS)
-_END, _FINISH = "end", "finish"
-_Step = tuple[tuple[int, int], Timeline, Sequence[Frame] | str]
-"""What one connection has to do, by file and moment: frames to observe, the end of its streams, its row."""
+_Step = tuple[tuple[int, int], str, Sequence[Frame] | None]
+"""What one connection has to do, by file and moment: frames to observe, or None: first its streams end, then its row is written."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -88,7 +87,7 @@ class Run:
             options.payload,
             options.raw,
         )
-        self._timelines: dict[str, Timeline] = {}
+        self._timelines: dict[str, Timeline | EndedTimeline] = {}
         self._ended: list[str] = []
 
     def _forced(self, options: Options) -> dict[int, Dissector]:
@@ -131,33 +130,40 @@ class Run:
         for event in events:
             touched += 1
             connection = event.connection
-            timeline = self._timelines.get(connection.name)
+            name = connection.name
+            timeline = self._timelines.get(name)
             if timeline is None:
                 self.connections += 1
-                timeline = self._timelines[connection.name] = Timeline(connection, self._settings)
+                timeline = self._timelines[name] = Timeline(connection, self._settings)
+            last = (connection.last_file, connection.last_packet)
+            if isinstance(timeline, EndedTimeline):
+                located += timeline.findings(event.findings)
+                if event.finished:
+                    steps.append((last, name, None))
+                continue
             frames = timeline.feed(event.items)
             if frames:
-                steps.append(((event.file, frames[0].moment), timeline, frames))
+                steps.append(((event.file, frames[0].moment), name, frames))
             if event.ended:
-                last = (connection.last_file, connection.last_packet)
-                steps.append((last, timeline, timeline.close(connection.last_packet)))
-                steps.append((last, timeline, _END))
+                steps.append((last, name, timeline.close(connection.last_packet)))
+                steps.append((last, name, None))
             if event.finished:
-                steps.append(((connection.last_file, connection.last_packet), timeline, _FINISH))
+                steps.append((last, name, None))
             located += timeline.findings(event.findings)
             self._remember(timeline)
         if touched > 1 or self._options.payload is not None:
             steps = _in_order(steps)
-        for _, timeline, step in steps:
-            if step is _END:
-                timeline.end(rows)
-            elif step is _FINISH:
+        for _, name, step in steps:
+            timeline = self._timelines[name]
+            if isinstance(timeline, EndedTimeline):
                 timeline.finish(rows)
-                del self._timelines[timeline.connection.name]
-                self._ended.append(timeline.connection.name)
+                del self._timelines[name]
+            elif step is None:
+                self._timelines[name] = timeline.end(rows)
+                self._ended.append(name)
             else:
                 before = len(rows)
-                timeline.observe(step, rows)  # type: ignore[arg-type]
+                timeline.observe(step, rows)
                 if self._options.payload is not None:
                     payload_bytes += _payload_bytes(rows[before:])
                     if payload_bytes > PAYLOADS_MAX_BYTES:
@@ -198,11 +204,11 @@ def _payload_bytes(rows: list[Row | RawFrame]) -> int:
 def _in_order(steps: list[_Step]) -> list[_Step]:
     """Steps of several connections by moment: frames one by one."""
     single: list[_Step] = []
-    for moment, timeline, step in steps:
-        if isinstance(step, str):
-            single.append((moment, timeline, step))
+    for moment, name, step in steps:
+        if step is None:
+            single.append((moment, name, None))
         else:
-            single += [((moment[0], frame.moment), timeline, (frame,)) for frame in step]
+            single += [((moment[0], frame.moment), name, (frame,)) for frame in step]
     single.sort(key=itemgetter(0))
     return single
 

@@ -159,20 +159,14 @@ class Timeline:
             if raw is not None:
                 out.insert(at + 1, RawFrame(*dissector.ranges(raw)))
 
-    def end(self, out: list[Row | RawFrame]) -> None:
-        """No frames will come: the rows of all that still waited."""
+    def end(self, out: list[Row | RawFrame]) -> EndedTimeline:
+        """No frames will come: the rows of all that still waited. What is left of the connection stays until late packets are counted."""
         if self._session is not None:
             self._session.finish(out)
-
-    def finish(self, out: list[Row | RawFrame]) -> None:
-        """The row of the connection."""
         row = self._connection_row()
-        if self._session is None:
-            finding = self._foreign(row)
-            if finding is not None:
-                out.append(finding_row(finding, self._settings.source))
-        if "connection" in self._settings.kinds:
-            out.append(row)
+        foreign = None if self._session is not None else self._foreign(row)
+        kept = row if "connection" in self._settings.kinds else None
+        return EndedTimeline(self.connection, kept, foreign, self._settings.source, recognised=self._session is not None)
 
     def _foreign(self, row: ConnectionRow) -> Finding | None:
         """Traffic on a port of a known protocol that is not that protocol."""
@@ -204,12 +198,11 @@ class Timeline:
         client = self._client()
         row = ConnectionRow(self._settings.source, connection.file, connection.packet, None, connection.start, connection.name)
         row.client, row.server = self.endpoints()
-        row.start, row.end, row.packets = connection.start, connection.end, connection.packets
+        row.start = connection.start
         row.client_bytes, row.client_frames, row.client_missing, row.client_skipped, row.client_tail = self._account(client)
         row.server_bytes, row.server_frames, row.server_missing, row.server_skipped, row.server_tail = self._account(1 - client)
-        row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
-        row.out_of_order = sum(stream.out_of_order for stream in connection.streams)
-        row.opened, row.closed = connection.opened, connection.closed
+        row.opened = connection.opened
+        _count_packets(connection, row)
         if connection.closed_by is not None:
             row.closed_by = CLIENT if connection.closed_by == client else SERVER
         row.dissector = self.dissector
@@ -230,3 +223,39 @@ class Timeline:
             return length, 0, missing, length - missing, 0
         splitter = splitters[stream]
         return length, splitter.frames, missing + splitter.cut, splitter.skipped, splitter.tail
+
+
+class EndedTimeline:
+    """A connection whose streams have ended, small: there may be very many. Late packets still change its counts."""
+
+    __slots__ = ("_connection", "_foreign", "_recognised", "_row", "_source")
+
+    def __init__(
+        self, connection: Connection, row: ConnectionRow | None, foreign: Finding | None, source: str | None, *, recognised: bool
+    ) -> None:
+        """`row`: None when no connection rows are wanted."""
+        self._connection = connection
+        self._recognised = recognised
+        self._row = row
+        self._foreign = foreign
+        self._source = source
+
+    def findings(self, found: Sequence[Finding]) -> list[Finding]:
+        """As `Timeline.findings`."""
+        return [finding for finding in found if finding.layer != "tcp" or self._recognised]
+
+    def finish(self, out: list[Row | RawFrame]) -> None:
+        """The row of the connection."""
+        if self._foreign is not None:
+            out.append(finding_row(self._foreign, self._source))
+        if self._row is not None:
+            _count_packets(self._connection, self._row)
+            out.append(self._row)
+
+
+def _count_packets(connection: Connection, row: ConnectionRow) -> None:
+    """What late packets may still change."""
+    row.end, row.packets = connection.end, connection.packets
+    row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
+    row.out_of_order = sum(stream.out_of_order for stream in connection.streams)
+    row.closed = connection.closed

@@ -12,7 +12,7 @@ from pulsarscope.capture import read_blocks
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, join_codes
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.records import ROWS, ConnectionRow, FindingRow, FrameRow, RawFrame
-from pulsarscope.session.timeline import Settings, Timeline
+from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler
 from tests.encoder import Conversation, Packet, command_frame, pcap
 from tests.encoder.streams import CONNECT, CONNECTED, PING
@@ -32,6 +32,7 @@ class Lived:
     def __init__(self, packets: Sequence[Packet], chosen: Settings | None = None, read_bytes: int = 1 << 20) -> None:
         self.rows: list[Any] = []
         self.timelines: dict[str, Timeline] = {}
+        self.ended: dict[str, EndedTimeline] = {}
         assembler = Assembler()
         for block in read_blocks(io.BytesIO(pcap(packets)), 0, read_bytes=read_bytes):
             self._take(assembler.feed(block), chosen or settings())
@@ -40,15 +41,18 @@ class Lived:
     def _take(self, events: Sequence[Any], chosen: Settings) -> None:
         for event in events:
             name = event.connection.name
+            if name in self.ended:
+                self.ended[name].finish(self.rows)
+                continue
             timeline = self.timelines.get(name)
             if timeline is None:
                 timeline = self.timelines[name] = Timeline(event.connection, chosen)
             timeline.observe(timeline.feed(event.items), self.rows)
             if event.ended:
                 timeline.observe(timeline.close(event.connection.last_packet), self.rows)
-                timeline.end(self.rows)
+                self.ended[name] = timeline.end(self.rows)
             if event.finished:
-                timeline.finish(self.rows)
+                self.ended[name].finish(self.rows)
 
     @property
     def timeline(self) -> Timeline:
