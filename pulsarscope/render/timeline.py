@@ -28,6 +28,9 @@ NARROW = 100
 
 MALFORMED = "malformed"
 
+REFUSAL_END = "ERROR"
+"""Commands whose names end so refuse something: they stand out."""
+
 
 def _messages_of(row: FrameRow) -> int:
     """Messages that a frame completes: a chunk none, unless it is the last; a truncated frame none."""
@@ -148,7 +151,8 @@ class Timeline:
         text = "(no command)" if name is None else escape(name)
         width = max(cell_width(text), self._command_width)
         padding = " " * (width - cell_width(text))
-        shown = (f"{look.dim}{text}{look.reset}{padding}" if name is None else text + padding, width)
+        color = look.dim if name is None else look.bad if name.endswith(REFUSAL_END) else ""
+        shown = (f"{color}{text}{look.reset}{padding}" if color else text + padding, width)
         if len(self._commands) < 4096:  # a hostile peer can make up commands without end
             self._commands[name] = shown
         return shown

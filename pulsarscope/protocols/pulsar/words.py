@@ -6,6 +6,7 @@ nothing here raises. The text is not escaped; that is the renderer's work.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -210,11 +211,17 @@ def request(_row: FrameRow, fields: Fields) -> str:
     return "" if number is None or number == -1 else f"request {show(number)}"
 
 
+_EXCEPTION_CLASS = re.compile(r"^(?:[a-z0-9]+\.){2,12}[\w$]{1,80}: ")
+"""The Java class that a broker puts before what it says; `-V` shows it."""
+
+
 def error_of(field: str = "error", message: str = "message") -> Word:
     """Name of the error and what the peer said of it."""
 
     def word(_row: FrameRow, fields: Fields) -> str:
         error, said = fields.get(field), fields.get(message)
+        if isinstance(said, str):
+            said = _EXCEPTION_CLASS.sub("", said)
         if error is None:
             return "" if said is None or said == "" else f'"{show(said)}"'
         return f'{show(error)} "{show(said)}"' if said is not None and said != "" else show(error)
