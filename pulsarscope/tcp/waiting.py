@@ -54,6 +54,11 @@ class Waiting(msgspec.Struct, gc=False, eq=False):
     size: int = 0
     cuts: list[tuple[int, int]] = []
 
+    @property
+    def first(self) -> WaitingPiece | None:
+        """The waiting piece nearest to what was handed on."""
+        return self.pieces[self.head] if self.head < len(self.pieces) else None
+
     def __len__(self) -> int:
         """Number of things that wait."""
         return len(self.pieces) - self.head + len(self.cuts)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.cli.work import Request, work
+from pulsarscope.escape import show_controls
 from tests.docs import test_bad_inputs_frame, test_bad_inputs_payload
 from tests.docs.cases import CONNECTED, between, capture, healthy, look, row
 from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame
@@ -163,7 +164,7 @@ def test_a_spreadsheet_runs_no_cell_and_reads_every_other_one_as_it_is(hostile: 
     seen = look(hostile)
     assert len(rows) == len(seen.messages)
     assert {one["payload"] for one in rows} - {""} == {
-        f"'{text}" if text[0] in "=+-@\t\r" else text.replace("\0", "\\x00") for text in HOSTILE
+        f"'{show_controls(text)}" if text[0] in "=+-@\t\r" else show_controls(text) for text in HOSTILE
     }
     assert not [cell for one in rows for name, cell in one.items() if name in ("payload", "topic", "key") and cell[:1] in "=+-@" and cell]
     assert {int(one["sequence_id"]) for one in rows} >= {1}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.errors import UsageError
+from pulsarscope.escape import show_controls
 from pulsarscope.outputs import column_names
 from tests.render import rows
 from tests.render.rows import put_out
@@ -58,11 +59,12 @@ def test_chosen_columns_come_in_the_order_asked_for() -> None:
     )
 
 
-def test_a_nul_is_made_visible() -> None:
-    assert table([rows.frame(topic="a\0b")])[0]["topic"] == "a\\x00b"
+def test_control_characters_are_made_visible_and_no_others() -> None:
+    text = "a\0b \x1b[2J \x9b31m \u202e \t\n 日本 \u200d"
+    assert table([rows.frame(topic=text)])[0]["topic"] == "a\\x00b \\x1b[2J \\x9b31m \\u202e \t\n 日本 \u200d"
 
 
 @given(st.lists(st.text(), min_size=1))
 def test_any_text_comes_back_from_a_reader(texts: list[str]) -> None:
     got = [frame["topic"] for frame in table([rows.frame(topic=text) for text in texts])]
-    assert got == [f"'{text}" if text[:1] in set("=+-@\t\r") else text for text in (text.replace("\0", "\\x00") for text in texts)]
+    assert got == [f"'{text}" if text[:1] in set("=+-@\t\r") else text for text in map(show_controls, texts)]
