@@ -22,7 +22,8 @@ class JsonLines:
     def __init__(self, options: OutputOptions) -> None:
         self._times = IsoTimes()
         self._base = 0
-        self._prefix = "1970-01-01T00:00:00."
+        self._second = "1970-01-01T00:00:00.%09dZ"
+        self._several = tuple(options.kinds) != ("frame",)
         self._encode = msgspec.json.Encoder().encode_lines
         self._chosen = None if options.columns is None else choose_columns(options.columns, options.kinds)
 
@@ -33,7 +34,7 @@ class JsonLines:
 
     def _write_times(self, rows: list[Any]) -> None:
         # The rows are handed over, so the text takes the place of the number: no copy, and the encoder needs no hook.
-        base, prefix = self._base, self._prefix
+        base, second = self._base, self._second
         last_time: int | None = None
         last_text: str | None = None
         text = self._times.text
@@ -42,21 +43,22 @@ class JsonLines:
             if time != last_time:
                 fraction = time - base if time is not None else -1
                 if 0 <= fraction < SECOND:
-                    last_text = f"{prefix}{fraction:09d}Z"
+                    last_text = second % fraction
                 elif time is None:
                     last_text = None
                 else:
                     last_text = text(time)
                     if last_text is not None:
-                        base, prefix = time - time % SECOND, last_text[:20]
+                        base, second = time - time % SECOND, last_text[:20] + "%09dZ"
                 last_time = time
             row.time = last_text
-            if row.kind != "frame":
+        if self._several:
+            for row in rows:
                 for name in TIME_COLUMNS[row.kind]:
                     value = getattr(row, name)
                     if value is not None:
                         setattr(row, name, text(value))
-        self._base, self._prefix = base, prefix
+        self._base, self._second = base, second
 
     def _subset(self, rows: list[Any]) -> list[Any]:
         chosen = self._chosen or {}

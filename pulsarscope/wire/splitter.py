@@ -212,7 +212,9 @@ class StreamSplitter:
         last_packet, sub = self._packet, self._sub
         gapped, stream = self._gapped, self._stream
         source, connection = self._origin
-        index = first = 0
+        packet = time = moment = first = 0
+        index = piece_end = -1
+        floor = self._floor
         append = out.append
         count = 0
         while available - position >= length_bytes:
@@ -232,23 +234,26 @@ class StreamSplitter:
                 self.synced = False
                 self._skip_notes.append(("frame-malformed", notes[0][1] if notes else "the command did not decode"))
                 break
-            floor = self._floor
+            # Its name: that of the piece with its last byte, looked for only when the frame goes beyond the one before's.
             stop = base + end
-            while ends[index] < stop:
+            if stop > piece_end:
                 index += 1
-            _, packet, time, moment = pieces[index]
+                while ends[index] < stop:
+                    index += 1
+                piece_end = ends[index]
+                _, packet, time, moment = pieces[index]
+                if moment < floor:  # noqa: PLR1730 - a call of max costs more than the rest of the name
+                    moment = floor
+                if packet != last_packet:
+                    last_packet = packet
+                    sub = 0
             if gapped:
                 while ends[first] <= base + position:
                     first += 1
                 _, packet, time, _ = max(pieces[first : index + 1], key=_packet_of)
                 sub = self._next_sub(packet)
-            elif packet == last_packet:
-                sub += 1
             else:
-                last_packet = packet
-                sub = 1
-            if moment < floor:  # noqa: PLR1730 - a call of max costs more than the rest of the name
-                moment = floor
+                sub += 1
             payload_size = payload = None
             if payload_offset is not None:
                 payload_size = size - payload_offset

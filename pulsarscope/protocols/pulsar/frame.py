@@ -12,7 +12,8 @@ from typing import Any
 
 from crc32c import crc32c
 
-from pulsarscope.protocols.pulsar.commands import command_table
+from pulsarscope.protocols.pulsar.commands import Reader, command_table
+from pulsarscope.protocols.pulsar.layouts import COPY_MAX_BYTES, Layout, learn
 from pulsarscope.protocols.pulsar.messages import INT32, Plan, Plans, WireError, walk
 from pulsarscope.protocols.pulsar.usual import COMMAND_MIN_BYTES
 from pulsarscope.protocols.pulsar.usual import broker_entry_metadata as read_entry_metadata
@@ -35,8 +36,12 @@ UNVERIFIED = Checksum("unverified")
 SHORTEST, LONGEST = COMMAND_MIN_BYTES + 4, 127 + 4
 """Sizes of a command in the usual form: type, tag and length of its sub-message take four bytes."""
 
-COPY_MAX_BYTES = 4096
-"""Up to here the checksum of a copied slice is faster than that of a memoryview."""
+HEAD_BYTES = 8
+"""Size of the command; tag and value of its type; tag (of one byte) and length of its sub-message."""
+
+_Usual = tuple[str, int, Plan, Reader, bool]
+"""What such a head stands for: the command's name, where it ends within its frame, plan and reader of the sub-message, whether a
+payload follows."""
 
 
 class FrameDecoder:
@@ -48,12 +53,8 @@ class FrameDecoder:
         self.metadata_plan = plans.named("MessageMetadata")
         self.entry_metadata_plan = plans.named("BrokerEntryMetadata")
         self.base_plan = self._base_plan(plans)
-        # By the first three bytes of BaseCommand: tag and value of its type, tag of the sub-message (those of one byte).
-        self._usual = {
-            bytes((8, number)) + command.tag: (command.name, command.plan, command.read, command.payload)
-            for number, command in self.commands.items()
-            if len(command.tag) == 1
-        }
+        self._layouts: dict[bytes, Layout] = {}
+        self._usual: dict[bytes, _Usual] = {}  # by head; filled as heads are met, for most captures hold few of the thousands
 
     @staticmethod
     def _base_plan(plans: Plans) -> Plan:
@@ -70,21 +71,31 @@ class FrameDecoder:
         This is the hot path: the usual form of a frame (type first, then its sub-message of less than 128 bytes and nothing else; a
         payload with a right checksum) is read here, anything else by `_decode_unusual`, to the same end.
         """
-        position = start + 8
-        (command_size,) = _U32.unpack_from(data, start + 4)
-        at = position + command_size
-        usual = self._usual.get(data[position : position + 3])
-        if usual is None or at > end or not SHORTEST <= command_size <= LONGEST or data[position + 3] != command_size - 4:
+        layout = self._layouts.get(data[start + 4 : start + 15])
+        if layout is not None:
+            decoded = layout(data, start, end)
+            if decoded is not None:
+                return decoded
+        head = data[start + 4 : start + 12]
+        usual = self._usual.get(head) or self._meet(head)
+        if usual is None:
             return self._decode_unusual(data[start:end])
-        name, plan, read, payload = usual
+        name, size, plan, read, payload = usual
+        at = start + size
         notes: list[Note] = []
         entry = None
         try:
-            fields = read(data, position + 4, at, plan, notes)
             if not payload:
-                return (name, fields, None, None, None, None, OK, notes or None) if at == end else self._decode_unusual(data[start:end])
+                if at != end:
+                    return self._decode_unusual(data[start:end])
+                fields = read(data, start + 12, at, plan, notes)
+                decoded = (name, fields, None, None, None, None, OK, notes or None)
+                if name == "SEND_RECEIPT":
+                    learn(self._layouts, data, start, end, decoded)
+                return decoded
             if at + 10 > end:
                 return self._decode_unusual(data[start:end])
+            fields = read(data, start + 12, at, plan, notes)
             magic, stored, size = _CHECKED.unpack_from(data, at)
             if magic == _BROKER_ENTRY_METADATA and at + stored + 16 <= end:
                 # What was unpacked as the checksum is the size of the entry's metadata, which stand before the checksum.
@@ -92,6 +103,7 @@ class FrameDecoder:
                 at += 6 + stored
                 magic, stored, size = _CHECKED.unpack_from(data, at)
             covered = data[at + 6 : end] if end - at < COPY_MAX_BYTES else memoryview(data)[at + 6 : end]
+            text = data[at + 2 : at + 6].hex()
             at += 10
             metadata_end = at + size
             if magic != _CHECKSUM or metadata_end > end or crc32c(covered) != stored:
@@ -99,8 +111,20 @@ class FrameDecoder:
             metadata = read_metadata(data, at, metadata_end, self.metadata_plan, notes)
         except (WireError, IndexError):
             return self._decode_unusual(data[start:end])
-        text = "%08x" % stored  # noqa: UP031 - twice as fast as an f-string
-        return name, fields, entry, Checksum("good", text, text), metadata, metadata_end - start, OK, notes or None
+        decoded = (name, fields, entry, Checksum("good", text, text), metadata, metadata_end - start, OK, notes or None)
+        if name == "SEND" and entry is None:
+            learn(self._layouts, data, start, end, decoded)
+        return decoded
+
+    def _meet(self, head: bytes) -> _Usual | None:
+        """What a head that was not met before stands for; None when it is not of the usual form."""
+        if len(head) < HEAD_BYTES or not SHORTEST <= (size := _U32.unpack_from(head)[0]) <= LONGEST:
+            return None
+        command = self.commands.get(head[5])
+        if command is None or head[4] != 8 or head[6:7] != command.tag or head[7] != size - 4:
+            return None
+        usual = self._usual[head] = (command.name, size + 8, command.plan, command.read, command.payload)
+        return usual
 
     def _decode_unusual(self, data: bytes) -> Decoded:
         """Any frame, alone in `data`: what stands behind it cannot be mistaken for a part of it."""

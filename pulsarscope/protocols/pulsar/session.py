@@ -107,39 +107,82 @@ class PulsarSession:
 
     def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Row]) -> None:
         """Append the rows that each frame completes, its own first."""
-        want_frames = self._want_frames
+        # The hot loop: what SEND and its receipt usually need is done here, all else by methods. To set an attribute costs twice as much as
+        # to look at it, so those are set back only where they are not.
+        want_frames, want_exchanges, want_payloads = self._want_frames, self._want_exchanges, self._want_payloads
+        producers = self._producers
         append = out.append
         for frame in frames:
             command, fields = frame.command, frame.fields
-            frame.direction = direction = directions[frame.stream]
+            frame.direction = directions[frame.stream]
             if want_frames:
                 append(frame)
             if fields is None:
                 pass
             elif command == "SEND":
-                self._send(frame, fields, out)
+                producer = producers.get(fields.get("producer_id", -1)) or self._unknown_producer(fields, out)
+                metadata = frame.metadata
+                frame.topic = producer.topic
+                if metadata is None:
+                    frame.producer_name = producer.name
+                else:
+                    frame.producer_name = metadata.get("producer_name", producer.name)
+                    frame.num_messages = metadata.get("num_messages_in_batch", 1)
+                rows = self._open_send(frame, fields, producer, out) if want_payloads and metadata is not None else _NO_ROWS
+                sent = Sent(frame.file, frame.packet, frame.sub, frame.time, fields.get("sequence_id", -1), rows)
+                if not (self._early and self._is_settled(frame, fields, producer, sent, out)):
+                    producer.waiting.append(sent)
+                    self._waiting_sends += 1
+                    if rows or producer.known is not None or self._waiting_sends > PENDING_REQUESTS_MAX:
+                        self._bound(producer, sent, out)
             elif command == "SEND_RECEIPT" or command == "SEND_ERROR":  # noqa: PLR1714 - twice as fast
-                self._receipt(frame, fields, out)
+                producer = producers.get(fields.get("producer_id", -1)) or self._unknown_producer(fields, out)
+                frame.topic = producer.topic
+                frame.producer_name = producer.name
+                waiting = producer.waiting
+                sequence_id = fields.get("sequence_id", -1)
+                if waiting and (waiting[0].sequence_id == sequence_id or self._align(fields, producer, out)):
+                    sent = waiting.popleft()
+                    self._waiting_sends -= 1
+                    frame.request = f"{sent.file}:{sent.packet}.{sent.sub}"
+                    if sent.time <= frame.time and sent.packet <= frame.packet and sent.file == frame.file:
+                        frame.latency_ns = frame.time - sent.time
+                    else:
+                        frame.latency_ns = self._latency(sent, frame, out)
+                    if want_exchanges:
+                        request = self._sent_request(fields.get("producer_id", -1), producer, sent)
+                        self._exchange(request, _response(frame), frame.latency_ns, out)
+                    if sent.rows:
+                        self._give_rows(sent, fields.get("message_id"), out)
+                else:
+                    self._remember(("SEND", fields.get("producer_id", -1), sequence_id), frame, out)
             elif command == "MESSAGE":
                 self._message(frame, fields, out)
             else:
-                self._other(frame, fields, direction, out)
+                self._other(frame, fields, frame.direction, out)
             notes = frame.notes
             if notes is not None:
                 frame.findings = list(dict.fromkeys([code for code, _ in notes]))
                 place = {"offset": frame.offset, "size": frame.size}
                 out.extend([self._finding(frame, code, text, place) for code, text in notes])
                 frame.notes = None
-            frame.moment = frame.stream = 0
-            frame.payload = frame.raw = None
+            frame.moment = 0
+            if frame.stream:
+                frame.stream = 0
+            if frame.payload is not None:
+                frame.payload = None
+            if frame.raw is not None:
+                frame.raw = None
 
     def finish(self, out: list[Row]) -> None:
         """What still waits gets its rows: unanswered requests, unrequested responses, messages without a receipt."""
         for (direction, number), row in self._opener.rest():
+            row.direction = direction
             if direction == PRODUCE:
-                _produced(row, number, self._producers.get(number) or _UNKNOWN_PRODUCER)
+                row.topic, row.producer_id = (self._producers.get(number) or _UNKNOWN_PRODUCER).topic, number
             else:
-                _delivered(row, number, self._consumers.get(number) or _UNKNOWN_CONSUMER)
+                consumer = self._consumers.get(number) or _UNKNOWN_CONSUMER
+                row.topic, row.subscription, row.consumer_id = consumer.topic, consumer.subscription, number
             if self._want_messages:
                 out.append(row)
             out.append(self._incomplete(row))
@@ -245,62 +288,37 @@ class PulsarSession:
             self._give_up(oldest, self._producers.pop(oldest), out)
         return producer
 
-    def _send(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
+    def _unknown_producer(self, fields: dict[str, Any], out: list[Row]) -> Producer:
+        """A producer whose PRODUCER is not in the capture."""
+        return self._add_producer(fields.get("producer_id", -1), Producer(), out)
+
+    def _is_settled(self, frame: Frame, fields: dict[str, Any], producer: Producer, sent: Sent, out: list[Row]) -> bool:
+        """Whether the receipt of this SEND became readable before it."""
+        if fields.get("is_chunk"):  # chunks share their sequence id: an early receipt may be the one before's
+            return False
         producer_id = fields.get("producer_id", -1)
-        producer = self._producers.get(producer_id) or self._add_producer(producer_id, Producer(), out)
-        metadata = frame.metadata
-        frame.topic = producer.topic
-        if metadata is None:
-            frame.producer_name = producer.name
-        else:
-            frame.producer_name = metadata.get("producer_name", producer.name)
-            frame.num_messages = metadata.get("num_messages_in_batch", 1)
-        sequence_id = fields.get("sequence_id", -1)
-        rows = _NO_ROWS
-        if self._want_payloads and metadata is not None and (self._want_messages or not metadata.keys().isdisjoint(_WRAPPED)):
-            rows = self._open_send(frame, fields, producer, out)
-        sent = Sent(frame.file, frame.packet, frame.sub, frame.time, sequence_id, rows)
-        if self._early and not fields.get("is_chunk"):  # chunks share their sequence id: an early receipt may be the one before's
-            early = self._take_early(("SEND", producer_id, sequence_id), frame, out)
-            if early is not None:
-                self._settle(producer_id, producer, sent, early, out)
-                return
-        producer.waiting.append(sent)
+        receipt = self._take_early(("SEND", producer_id, sent.sequence_id), frame, out)
+        if receipt is None:
+            return False
+        latency = self._latency(sent, receipt, out)
+        self._exchange(self._sent_request(producer_id, producer, sent), receipt, latency, out)
+        self._give_rows(sent, receipt.fields.get("message_id"), out)
+        return True
+
+    def _bound(self, producer: Producer, sent: Sent, out: list[Row]) -> None:
+        """Bound what waits together with this SEND."""
         if producer.known is not None:
-            producer.known.add(sequence_id)
+            producer.known.add(sent.sequence_id)
             if len(producer.known) > 2 * len(producer.waiting) + KNOWN_IDS_SLACK:
                 producer.known = {sent.sequence_id for sent in producer.waiting}
-        self._waiting_sends += 1
-        if rows:
+        if sent.rows:
             self._hold(sent, out)
         if self._waiting_sends > PENDING_REQUESTS_MAX:
             self._bound_sends(out)
 
-    def _receipt(self, frame: Frame, fields: dict[str, Any], out: list[Row]) -> None:
-        producer_id = fields.get("producer_id", -1)
-        producer = self._producers.get(producer_id) or self._add_producer(producer_id, Producer(), out)
-        sequence_id = fields.get("sequence_id", -1)
-        waiting = producer.waiting
-        frame.topic = producer.topic
-        frame.producer_name = producer.name
-        if waiting and (waiting[0].sequence_id == sequence_id or self._align(producer_id, producer, sequence_id, out)):
-            sent = waiting.popleft()
-            self._waiting_sends -= 1
-            frame.request = f"{sent.file}:{sent.packet}.{sent.sub}"
-            if sent.time <= frame.time and (sent.packet <= frame.packet or sent.file < frame.file):
-                latency: int | None = frame.time - sent.time
-            else:
-                latency = self._latency(sent, frame, out)
-            frame.latency_ns = latency
-            if self._want_exchanges:
-                self._exchange(self._sent_request(producer_id, producer, sent), _response(frame), latency, out)
-            if sent.rows:
-                self._give_rows(sent, fields.get("message_id"), out)
-        else:
-            self._remember(("SEND", producer_id, sequence_id), frame, out)
-
-    def _align(self, producer_id: int, producer: Producer, sequence_id: int, out: list[Row]) -> bool:
+    def _align(self, fields: dict[str, Any], producer: Producer, out: list[Row]) -> bool:
         """The oldest SEND is not the one received: give up those before the right one. False when there is none."""
+        producer_id, sequence_id = fields.get("producer_id", -1), fields.get("sequence_id", -1)
         if producer.known is not None and sequence_id not in producer.known:
             return False
         index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
@@ -314,12 +332,6 @@ class PulsarSession:
             self._give_rows(sent, None, out)
         return True
 
-    def _settle(self, producer_id: int, producer: Producer, sent: Sent, receipt: Response, out: list[Row]) -> None:
-        """A receipt that became readable before its SEND."""
-        latency = self._latency(sent, receipt, out)
-        self._exchange(self._sent_request(producer_id, producer, sent), receipt, latency, out)
-        self._give_rows(sent, receipt.fields.get("message_id"), out)
-
     @staticmethod
     def _sent_request(producer_id: int, producer: Producer, sent: Sent) -> Request:
         key = f"{producer_id}:{sent.sequence_id}"
@@ -327,11 +339,13 @@ class PulsarSession:
 
     def _open_send(self, frame: Frame, fields: dict[str, Any], producer: Producer, out: list[Row]) -> list[MessageRow]:
         rows: list[MessageRow] = []
+        if not self._want_messages and (frame.metadata or {}).keys().isdisjoint(_WRAPPED):
+            return rows
         notes: list[Note] = []
         number = fields.get("producer_id", -1)
         self._opener.open(frame, (PRODUCE, number), rows, notes)
         for row in rows:
-            _produced(row, number, producer)
+            row.direction, row.topic, row.producer_id = PRODUCE, producer.topic, number
         self._say(frame, notes, out)
         return rows if self._want_messages else _NO_ROWS
 
@@ -383,7 +397,7 @@ class PulsarSession:
             number = fields.get("consumer_id", -1)
             self._opener.open(frame, (DELIVER, number), rows, notes)
             for row in rows:
-                _delivered(row, number, consumer)
+                row.direction, row.topic, row.subscription, row.consumer_id = DELIVER, consumer.topic, consumer.subscription, number
                 row.redelivery_count = fields.get("redelivery_count")
                 _set_id(row, fields.get("message_id") or {})
             self._say(frame, notes, out)
@@ -569,19 +583,6 @@ def _put(table: dict[int, Any], number: int, value: object) -> None:
 
 def _size_of(rows: list[MessageRow]) -> int:
     return sum(MESSAGE_ROW_BYTES + len(row.payload or "") for row in rows)
-
-
-def _produced(row: MessageRow, number: int, producer: Producer) -> None:
-    row.direction = PRODUCE
-    row.topic = producer.topic
-    row.producer_id = number
-
-
-def _delivered(row: MessageRow, number: int, consumer: Consumer) -> None:
-    row.direction = DELIVER
-    row.topic = consumer.topic
-    row.subscription = consumer.subscription
-    row.consumer_id = number
 
 
 def _set_id(row: MessageRow, message_id: dict[str, Any]) -> None:

@@ -12,10 +12,25 @@ from typing import Any
 from pulsarscope.protocols.pulsar.messages import Plan, walk
 from pulsarscope.wire.contract import Note
 
-_TIMES: dict[bytes, int] = {}
-"""Values of six-byte varints, which times in milliseconds are: many messages share one. Emptied when it gets large."""
+_MEMO_MAX = 4096
+"""Values remembered by their bytes in each memo."""
 
-_TIMES_MAX = 4096
+
+class Memo(dict[bytes, Any]):
+    """Values by their bytes: neighbours share most of them, and a look costs less than reading them again."""
+
+    def put(self, raw: bytes, value: object) -> None:
+        """Remember a value; all are forgotten when there are too many."""
+        if len(self) >= _MEMO_MAX:
+            self.clear()
+        self[raw] = value
+
+
+TIMES = Memo()
+"""Tag and value of publish_time, when that has six bytes as times in milliseconds have: many messages share one."""
+
+NAMES = Memo()
+"""Tag, length and text of producer_name with the tag of sequence_id: a capture holds few."""
 
 COMMAND_MIN_BYTES = 4
 """Shorter sub-messages are not of a usual form."""
@@ -29,80 +44,82 @@ METADATA_MIN_BYTES = 11
 
 def send(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
     """CommandSend: producer_id, sequence_id, num_messages."""
-    start = position
-    producer_id = data[position + 1]
-    if data[position] == 8 and producer_id < 128 and data[position + 2] == 16:
+    producer_id = _FIRST_ID.get(data[position : position + 3])
+    if producer_id is not None:
         sequence_id = data[position + 3]
-        position += 4
+        after = position + 4
         if sequence_id > 127:
-            byte = data[position]
-            position += 1
+            byte = data[after]
+            after += 1
             sequence_id += (byte << 7) - 128
             if byte > 127:
-                byte = data[position]
-                position += 1
+                byte = data[after]
+                after += 1
                 sequence_id += (byte << 14) - 16384
                 if byte > 127:
-                    byte = data[position]
-                    position += 1
+                    byte = data[after]
+                    after += 1
                     sequence_id += (byte << 21) - 2097152
                     if byte > 127:
-                        return walk(data, start, end, plan, notes)
-        if position == end:
+                        return walk(data, position, end, plan, notes)
+        if after == end:
             return {"producer_id": producer_id, "sequence_id": sequence_id}
-        if position < end:
-            return walk(data, position, end, plan, notes, 0, {"producer_id": producer_id, "sequence_id": sequence_id})
-    return walk(data, start, end, plan, notes)
+        if after + 2 == end and data[after] == 24 and data[after + 1] < 128:
+            return {"producer_id": producer_id, "sequence_id": sequence_id, "num_messages": data[after + 1]}
+        if after < end:
+            return walk(data, after, end, plan, notes, 0, {"producer_id": producer_id, "sequence_id": sequence_id})
+    return walk(data, position, end, plan, notes)
 
 
 def send_receipt(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
     """CommandSendReceipt: producer_id, sequence_id, message_id, highest_sequence_id."""
-    start = position
-    producer_id = data[position + 1]
-    if data[position] == 8 and producer_id < 128 and data[position + 2] == 16:
+    producer_id = _FIRST_ID.get(data[position : position + 3])
+    if producer_id is not None:
         sequence_id = data[position + 3]
-        position += 4
+        after = position + 4
         if sequence_id > 127:
-            byte = data[position]
-            position += 1
+            byte = data[after]
+            after += 1
             sequence_id += (byte << 7) - 128
             if byte > 127:
-                byte = data[position]
-                position += 1
+                byte = data[after]
+                after += 1
                 sequence_id += (byte << 14) - 16384
                 if byte > 127:
-                    byte = data[position]
-                    position += 1
+                    byte = data[after]
+                    after += 1
                     sequence_id += (byte << 21) - 2097152
                     if byte > 127:
-                        return walk(data, start, end, plan, notes)
-        if position < end and data[position] == 26:
-            size = data[position + 1] if position + 6 <= end else 0
-            message_id = _message_id(data, position + 2, size) if 4 <= size <= end - position - 2 else None
+                        return walk(data, position, end, plan, notes)
+        if after + 6 <= end and data[after] == 26:
+            stop = after + 2 + data[after + 1]
+            message_id = _message_id(data, after + 2, stop) if stop <= end else None
             if message_id is not None:
-                position += 2 + size
-                out = {"producer_id": producer_id, "sequence_id": sequence_id, "message_id": message_id}
-                if position == end:
-                    return out
-                if position + 11 == end and data[position:end] == _NO_HIGHEST:
-                    out["highest_sequence_id"] = -1
-                    return out
-                if position + 2 == end and data[position] == 32 and data[position + 1] < 128:
-                    out["highest_sequence_id"] = data[position + 1]
-                    return out
-                if position < end:
-                    return walk(data, position, end, plan, notes, 0, out)
-    return walk(data, start, end, plan, notes)
+                if stop == end:
+                    return {"producer_id": producer_id, "sequence_id": sequence_id, "message_id": message_id}
+                highest = HIGHEST.get(data[stop:end])
+                if highest is not None:
+                    return {
+                        "producer_id": producer_id,
+                        "sequence_id": sequence_id,
+                        "message_id": message_id,
+                        "highest_sequence_id": highest,
+                    }
+                begun = {"producer_id": producer_id, "sequence_id": sequence_id, "message_id": message_id}
+                return walk(data, stop, end, plan, notes, 0, begun)
+    return walk(data, position, end, plan, notes)
 
 
-_NO_HIGHEST = b"\x20" + b"\xff" * 9 + b"\x01"
-"""highest_sequence_id = 2^64 − 1: the SEND had none."""
+_FIRST_ID = {bytes((8, number, 16)): number for number in range(128)}
+"""Tag and value of a first field that is an id, tag of the second: one look instead of three comparisons."""
+
+HIGHEST = {b"\x20" + b"\xff" * 9 + b"\x01": -1, **{bytes((32, number)): number for number in range(128)}}
+"""highest_sequence_id: 2^64 − 1 when the SEND had none."""
 
 
-def _message_id(data: bytes, position: int, size: int) -> dict[str, Any] | None:
+def _message_id(data: bytes, position: int, end: int) -> dict[str, Any] | None:
     """MessageIdData with ledgerId and entryId of up to four bytes each, and nothing else; None when it is another form."""
-    end = position + size
-    if data[position] != 8:
+    if data[position] != 8 or end - position < 4:
         return None
     ledger = data[position + 1]
     position += 2
@@ -145,18 +162,14 @@ def message(data: bytes, position: int, end: int, plan: Plan, notes: list[Note])
     """CommandMessage: consumer_id, message_id."""
     consumer_id = data[position + 1]
     if data[position] == 8 and consumer_id < 128 and data[position + 2] == 18:
-        size = data[position + 3]
-        message_id = _message_id(data, position + 4, size) if 4 <= size <= end - position - 4 else None
+        after = position + 4 + data[position + 3]
+        message_id = _message_id(data, position + 4, after) if after <= end else None
         if message_id is not None:
-            out = {"consumer_id": consumer_id, "message_id": message_id}
-            after = position + 4 + size
             if after == end:
-                return out
+                return {"consumer_id": consumer_id, "message_id": message_id}
             if after + 2 == end and data[after] == 24 and data[after + 1] < 128:
-                out["redelivery_count"] = data[after + 1]
-                return out
-            if after < end:
-                return walk(data, after, end, plan, notes, 0, out)
+                return {"consumer_id": consumer_id, "message_id": message_id, "redelivery_count": data[after + 1]}
+            return walk(data, after, end, plan, notes, 0, {"consumer_id": consumer_id, "message_id": message_id})
     return walk(data, position, end, plan, notes)
 
 
@@ -164,63 +177,70 @@ def metadata(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]
     """MessageMetadata: producer_name, sequence_id, publish_time, and whatever else."""
     if end - position < METADATA_MIN_BYTES:
         return walk(data, position, end, plan, notes)
-    start = position
-    size = data[position + 1]
-    if data[position] == 10 and size < 128:
-        position += 2 + size
-        if position + 9 <= end and data[position] == 16:
-            sequence_id = data[position + 1]
-            stop = position
-            position += 2
-            if sequence_id > 127:
-                byte = data[position]
-                position += 1
-                sequence_id += (byte << 7) - 128
+    after = position + data[position + 1] + 3
+    name = NAMES.get(data[position:after])
+    if name is None:
+        name = _name(data[position:after])
+    if name is not None and after + 8 <= end:
+        sequence_id = data[after]
+        after += 1
+        if sequence_id > 127:
+            byte = data[after]
+            after += 1
+            sequence_id += (byte << 7) - 128
+            if byte > 127:
+                byte = data[after]
+                after += 1
+                sequence_id += (byte << 14) - 16384
                 if byte > 127:
-                    byte = data[position]
-                    position += 1
-                    sequence_id += (byte << 14) - 16384
+                    byte = data[after]
+                    after += 1
+                    sequence_id += (byte << 21) - 2097152
                     if byte > 127:
-                        byte = data[position]
-                        position += 1
-                        sequence_id += (byte << 21) - 2097152
-                        if byte > 127:
-                            return walk(data, start, end, plan, notes)
-            if data[position] == 24 and position + 7 <= end:
-                raw = data[position + 1 : position + 7]
-                publish_time = _TIMES.get(raw) or _time(raw)
-                if publish_time:
-                    try:
-                        name = data[start + 2 : stop].decode()
-                    except UnicodeDecodeError:
-                        return walk(data, start, end, plan, notes)
-                    out = {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time}
-                    position += 7
-                    return out if position == end else walk(data, position, end, plan, notes, 0, out)
-    return walk(data, start, end, plan, notes)
+                        return walk(data, position, end, plan, notes)
+        raw = data[after : after + 7]
+        after += 7
+        if after <= end:
+            publish_time = TIMES.get(raw) or _time(raw)
+            if publish_time:
+                out = {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time}
+                return out if after == end else walk(data, after, end, plan, notes, 0, out)
+    return walk(data, position, end, plan, notes)
 
 
 def broker_entry_metadata(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
     """BrokerEntryMetadata: broker_timestamp, index."""
     if end - position >= ENTRY_METADATA_MIN_BYTES and data[position] == 8:
-        raw = data[position + 1 : position + 7]
-        broker_timestamp = _TIMES.get(raw) or _time(raw)
+        raw = b"\x18" + data[position + 1 : position + 7]
+        broker_timestamp = TIMES.get(raw) or _time(raw)
         if broker_timestamp and data[position + 7] == 16:
             return walk(data, position + 7, end, plan, notes, 0, {"broker_timestamp": broker_timestamp})
     return walk(data, position, end, plan, notes)
 
 
 def _time(raw: bytes) -> int:
-    """The value of a varint of exactly these six bytes; 0 when they are none."""
+    """The value of a varint of exactly six bytes behind the tag of publish_time; 0 when the bytes are none."""
+    if len(raw) != 7 or raw[0] != 24:
+        return 0
     value = 0
-    for shift, byte in enumerate(raw):
+    for shift, byte in enumerate(raw[1:]):
         if (byte > 127) == (shift == 5):
             return 0
         value |= (byte & 127) << 7 * shift
-    if len(_TIMES) >= _TIMES_MAX:
-        _TIMES.clear()
-    _TIMES[raw] = value
+    TIMES.put(raw, value)
     return value
+
+
+def _name(raw: bytes) -> str | None:
+    """The producer's name between its tag and length and the tag of sequence_id; None when the bytes are not so."""
+    if len(raw) < 3 or raw[0] != 10 or raw[1] > 127 or raw[-1] != 16 or len(raw) != raw[1] + 3:
+        return None
+    try:
+        name = raw[2:-1].decode()
+    except UnicodeDecodeError:
+        return None
+    NAMES.put(raw, name)
+    return name
 
 
 USUAL = {"SEND": send, "SEND_RECEIPT": send_receipt, "MESSAGE": message}

@@ -157,10 +157,10 @@ def test_the_usual_forms_are_what_they_should_be() -> None:
 
 def test_remembered_times_do_not_grow_without_end() -> None:
     plan = PLANS.named("MessageMetadata")
-    for time in range(1_700_000_000_000, 1_700_000_000_000 + 3 * usual._TIMES_MAX):
+    for time in range(1_700_000_000_000, 1_700_000_000_000 + 3 * usual._MEMO_MAX):
         data = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=time).SerializeToString()
         assert usual.metadata(data, 0, len(data), plan, [])["publish_time"] == time
-    assert len(usual._TIMES) <= usual._TIMES_MAX
+    assert len(usual.TIMES) <= usual._MEMO_MAX
 
 
 def test_every_reader_of_a_command_is_tested_here() -> None:

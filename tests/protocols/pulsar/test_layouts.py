@@ -1,0 +1,126 @@
+"""Layouts: whatever was met before, the answer is that of reading field by field."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from pulsarscope.protocols.pulsar import layouts, usual
+from pulsarscope.protocols.pulsar.frame import FrameDecoder
+from pulsarscope.protocols.pulsar.layouts import Layout
+from tests.encoder import command_frame, message_metadata, payload_frame
+from tests.encoder.chance import damaged, randoms
+
+DECODER = FrameDecoder()
+"""Remembers what all examples have brought."""
+
+WIDTHS = (0, 100, 127, 128, 300, 16_383, 16_384, 100_000, 2_097_152, 1 << 35, 1 << 50, 1 << 63)
+
+
+class Forgetful(dict[bytes, Layout]):
+    """Layouts that are never found."""
+
+    def __setitem__(self, key: bytes, value: Layout) -> None:
+        """Forget it at once."""
+
+
+def plain_decoder() -> FrameDecoder:
+    decoder = FrameDecoder()
+    decoder._layouts = Forgetful()
+    return decoder
+
+
+PLAIN = plain_decoder()
+
+
+def number(random: Random) -> int:
+    return random.choice(WIDTHS) + random.randrange(1000)
+
+
+def send(random: Random) -> bytes:
+    sequence_id = number(random)
+    same = sequence_id if random.random() < 0.8 else number(random)
+    names = ("producer-1", "producer-2", "", "é", "a name" * 30)
+    more: dict[str, Any] = random.choice(({}, {}, {}, {"num_messages_in_batch": 3}, {"partition_key": "k"}))
+    metadata = message_metadata(
+        producer_name=random.choice(names), sequence_id=same, publish_time=1_700_000_000_000 + random.randrange(50), **more
+    )
+    fields: dict[str, Any] = random.choice(({}, {}, {}, {"num_messages": 3}, {"highest_sequence_id": 700}))
+    payload = random.randbytes(random.choice((0, 5, 5000)))
+    return payload_frame("SEND", metadata, payload, producer_id=random.randrange(3), sequence_id=sequence_id, **fields)
+
+
+def receipt(random: Random) -> bytes:
+    ident: dict[str, Any] = {"ledgerId": number(random), "entryId": number(random)}
+    ident |= random.choice(({}, {}, {}, {"partition": 2}, {"batch_index": 7}))
+    fields: dict[str, Any] = random.choice(({}, {"highest_sequence_id": (1 << 64) - 1}, {"highest_sequence_id": number(random)}))
+    return command_frame("SEND_RECEIPT", producer_id=random.randrange(3), sequence_id=number(random), message_id=ident, **fields)
+
+
+def check(frame: bytes) -> None:
+    want = PLAIN.decode(frame, 0, len(frame))
+    for before in (b"", b"\x00\x00"):
+        for behind in (b"", b"\x01", b"\xff" * 40, frame):
+            data = before + frame + behind
+            assert DECODER.decode(data, len(before), len(before) + len(frame)) == want, (frame.hex(), before, behind)
+
+
+@given(randoms)
+@settings(max_examples=400)
+def test_frames_read_by_a_layout_say_what_they_say_field_by_field(random: Random) -> None:
+    for _ in range(4):
+        check((send if random.random() < 0.5 else receipt)(random))
+
+
+@given(randoms)
+@settings(max_examples=300)
+def test_damaged_frames_do_too(random: Random) -> None:
+    frame = (send if random.random() < 0.5 else receipt)(random)
+    check(frame)
+    frame = damaged(frame, random)
+    if len(frame) >= 8:  # a splitter never hands over less
+        check(frame)
+
+
+@given(randoms)
+@settings(max_examples=300)
+def test_a_frame_with_any_one_byte_changed_does_too(random: Random) -> None:
+    frame = bytearray((send if random.random() < 0.5 else receipt)(random))
+    check(bytes(frame))
+    frame[random.randrange(8, min(len(frame), 80))] ^= 1 << random.randrange(8)
+    check(bytes(frame))
+
+
+@pytest.mark.parametrize("kind", ["SEND", "SEND_RECEIPT"])
+def test_the_second_frame_of_a_kind_is_read_by_the_layout_of_the_first(kind: str) -> None:
+    decoder = FrameDecoder()
+    decoder._usual = {}
+    frames = []
+    for sequence_id in (300, 301):
+        if kind == "SEND":
+            frames.append(payload_frame("SEND", message_metadata(sequence_id=sequence_id), b"x", producer_id=1, sequence_id=sequence_id))
+        else:
+            ident = {"ledgerId": 5, "entryId": sequence_id}
+            frames.append(command_frame("SEND_RECEIPT", producer_id=1, sequence_id=sequence_id, message_id=ident))
+    first = decoder.decode(frames[0], 0, len(frames[0]))
+    layout = decoder._layouts[frames[0][4:15]]
+    assert layout(frames[0], 0, len(frames[0])) == first
+    assert layout(frames[1], 0, len(frames[1])) == PLAIN.decode(frames[1], 0, len(frames[1]))
+
+
+def test_neither_layouts_nor_values_are_kept_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "LAYOUTS_MAX", 5)
+    monkeypatch.setattr(usual, "_MEMO_MAX", 7)
+    decoder = FrameDecoder()
+    for count in range(60):
+        frame = command_frame(
+            "SEND_RECEIPT", producer_id=count, sequence_id=20_000 * count, message_id={"ledgerId": count, "entryId": 130 * count}
+        )
+        assert decoder.decode(frame, 0, len(frame)) == PLAIN.decode(frame, 0, len(frame))
+        assert len(decoder._layouts) <= 5
+    for memo in (layouts._HIGHER, layouts._LEDGERS):
+        memo.put(b"one more", 0)
+        assert len(memo) <= 7
