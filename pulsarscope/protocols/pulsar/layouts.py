@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from crc32c import crc32c
 
-from pulsarscope.protocols.pulsar.usual import HIGHEST, NAMES, TIMES, Memo
+from pulsarscope.protocols.pulsar.usual import HIGHER, HIGHEST, NAMES, RESTS, TIMES, Memo, higher
 from pulsarscope.records import Checksum
 from pulsarscope.wire.contract import OK, Decoded
 
@@ -33,22 +33,10 @@ Layout = Callable[[bytes, int, int], Decoded | None]
 """Reads data[start:end] when it is laid out so; else None."""
 
 
-_HIGHER = Memo()
-"""All but the first byte of a varint to what they add to that byte: so many ids share them that a look costs less than reading them."""
-
 _LEDGERS = Memo()
 """Tag and varint of a ledger id with the tag of the entry id behind it, to the ledger id."""
 
 _layout_of = lru_cache(256)(struct.Struct)
-
-
-def _higher(raw: bytes) -> int | None:
-    """What the bytes after the first one of a varint of at most eight add to the first; None when they are not the rest of one."""
-    if not 0 < len(raw) < 8 or raw[-1] > 127 or min(raw[:-1], default=128) < 128:
-        return None
-    value = sum((byte & 127) << 7 * index for index, byte in enumerate(raw, 1)) - 128
-    _HIGHER.put(raw, value)
-    return value
 
 
 def _varint_bytes(data: bytes, position: int, end: int) -> int:
@@ -63,103 +51,86 @@ def _ledger(raw: bytes) -> int | None:
     """The ledger id between its tag and the tag of the entry id."""
     if len(raw) < 3 or raw[0] != 8 or raw[-1] != 16:
         return None
-    higher = _higher(raw[2:-1]) if len(raw) > 3 else 0
-    if higher is None or (raw[1] > 127) != (len(raw) > 3):
+    base = higher(raw[2:-1]) if len(raw) > 3 else 0
+    if base is None or (raw[1] > 127) != (len(raw) > 3):
         return None
-    _LEDGERS.put(raw, higher + raw[1])
-    return higher + raw[1]
+    _LEDGERS.put(raw, base + raw[1])
+    return base + raw[1]
 
 
-def _send_layout(data: bytes, start: int, _end: int, decoded: Decoded) -> Layout | None:
-    """SEND of one message without a batch: producer_id, sequence_id; producer_name, sequence_id, publish_time; nothing else."""
-    _, fields, _, checksum, metadata, payload_offset, _, notes = decoded
-    if fields is None or metadata is None or len(fields) != 2 or len(metadata) != 3 or notes or payload_offset is None or checksum is None:
+def _send_layout(data: bytes, start: int, decoded: Decoded) -> Layout | None:
+    """SEND of one message: producer_id, sequence_id; producer_name, sequence_id, publish_time, then what is remembered in RESTS."""
+    _, fields, _, _, metadata, payload_offset, _, _ = decoded
+    if fields is None or len(fields) != 2 or metadata is None or payload_offset is None:
         return None
-    producer_id = data[start + 13]
-    sequence_bytes = data[start + 11] - 3
-    name_at = 25 + sequence_bytes  # from the start of the frame; its tag and length come first
-    name_bytes = data[start + name_at + 1] + 3
-    covered_at = 21 + sequence_bytes
-    metadata_bytes = name_bytes + sequence_bytes + 7
-    if sequence_bytes < 2 or payload_offset != name_at + metadata_bytes:
+    producer_id, sequence_bytes = data[start + 13], data[start + 11] - 3
+    if sequence_bytes < 2:
         return None
-    checksum_at = covered_at - 4
+    covered_at = 21 + sequence_bytes  # from the start of the frame; the checksum comes before
+    name_bytes = data[start + covered_at + 5] + 3  # with its tag and length, and the tag of the sequence id
+    plain_bytes = name_bytes + sequence_bytes + 7
+    rest_at = covered_at + 4 + plain_bytes
+    higher(data[start + 16 : start + 15 + sequence_bytes])
     unpack = _layout_of(f">B{sequence_bytes - 1}sHII{name_bytes}sB{sequence_bytes - 1}s7s").unpack_from
-    higher, names, times = _HIGHER.get, NAMES.get, TIMES.get
+    bases, names, times, rests = HIGHER.get, NAMES.get, TIMES.get, RESTS.get
 
     def read(data: bytes, start: int, end: int) -> Decoded | None:
-        if end - start < payload_offset:
+        if end - start < rest_at:
             return None
-        low, high, magic, stored, size, raw_name, low_again, high_again, raw_time = unpack(data, start + 15)
-        base = higher(high)
-        name = names(raw_name)
-        publish_time = times(raw_time)
-        if (
-            base is None
-            or name is None
-            or publish_time is None
-            or low < 128
-            or low != low_again
-            or high != high_again
-            or magic != 0x0E01
-            or size != metadata_bytes
-        ):
+        low, high, magic, stored, metadata_bytes, raw_name, low_again, high_again, raw_time = unpack(data, start + 15)
+        base, name, publish_time = bases(high), names(raw_name), times(raw_time)
+        if base is None or name is None or publish_time is None or low < 128 or magic != 0x0E01 or low != low_again or high != high_again:
             return None
+        sequence_id = base + low
+        metadata = {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time}
+        payload_offset = rest_at
+        if metadata_bytes != plain_bytes:
+            payload_offset += metadata_bytes - plain_bytes
+            rest = rests(data[start + rest_at : start + payload_offset]) if payload_offset <= end - start else None
+            if rest is None:
+                return None
+            metadata.update(rest)
         covered = data[start + covered_at : end] if end - start < COPY_MAX_BYTES else memoryview(data)[start + covered_at : end]
         if crc32c(covered) != stored:
             return None
-        text = data[start + checksum_at : start + covered_at].hex()
-        sequence_id = base + low
-        return (
-            "SEND",
-            {"producer_id": producer_id, "sequence_id": sequence_id},
-            None,
-            Checksum("good", text, text),
-            {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time},
-            payload_offset,
-            OK,
-            None,
-        )
+        text = data[start + covered_at - 4 : start + covered_at].hex()
+        fields = {"producer_id": producer_id, "sequence_id": sequence_id}
+        return "SEND", fields, None, Checksum("good", text, text), metadata, payload_offset, OK, None
 
-    _higher(data[start + 16 : start + 15 + sequence_bytes])
     return read
 
 
-def _receipt_layout(data: bytes, start: int, end: int, decoded: Decoded) -> Layout | None:
+def _receipt_layout(data: bytes, start: int, decoded: Decoded) -> Layout | None:
     """SEND_RECEIPT: producer_id, sequence_id; ledgerId, entryId; maybe highest_sequence_id."""
     fields = decoded[1]
-    if fields is None or len(fields) < 3 or decoded[7]:
+    end = start + 4 + int.from_bytes(data[start : start + 4], "big")
+    if fields is None or len(fields) < 3:
         return None
-    producer_id = data[start + 13]
-    sequence_bytes = _varint_bytes(data, start + 15, end)
+    producer_id, sequence_bytes = data[start + 13], _varint_bytes(data, start + 15, end)
     ident_at = start + 15 + sequence_bytes
-    if data[ident_at] != 26:
+    if sequence_bytes < 2 or data[ident_at] != 26:
         return None
     ident_tag = 26 << 8 | data[ident_at + 1]
-    ledger_bytes = _varint_bytes(data, ident_at + 3, end) + 2
-    entry_bytes = data[ident_at + 1] - ledger_bytes
-    tail_bytes = end - ident_at - 2 - ledger_bytes - entry_bytes
-    if sequence_bytes < 2 or entry_bytes < 2 or tail_bytes < 0 or _ledger(data[ident_at + 2 : ident_at + 2 + ledger_bytes]) is None:
+    ledger_bytes = _varint_bytes(data, ident_at + 3, end) + 2  # with its tag and that of the entry id
+    entry_at, entry_end = ident_at + 2 + ledger_bytes, ident_at + 2 + data[ident_at + 1]
+    if entry_end - entry_at < 2 or entry_end > end or _ledger(data[ident_at + 2 : entry_at]) is None:
         return None
-    _higher(data[start + 16 : start + 15 + sequence_bytes])
-    entry_at = ident_at + 2 + ledger_bytes
-    _higher(data[entry_at + 1 : entry_at + entry_bytes])
-    unpack = _layout_of(f">B{sequence_bytes - 1}sH{ledger_bytes}sB{entry_bytes - 1}s{tail_bytes}s").unpack_from
-    higher, ledgers, highests = _HIGHER.get, _LEDGERS.get, HIGHEST.get
+    higher(data[start + 16 : ident_at])
+    higher(data[entry_at + 1 : entry_end])
+    form = f">B{sequence_bytes - 1}sH{ledger_bytes}sB{entry_end - entry_at - 1}s{end - entry_end}s"
+    unpack = _layout_of(form).unpack_from
+    bases, ledgers, highests = HIGHER.get, _LEDGERS.get, HIGHEST.get
     frame_bytes = end - start
 
     def read(data: bytes, start: int, end: int) -> Decoded | None:
         if end - start != frame_bytes:
             return None
-        low, high, ident, raw_ledger, entry_low, entry_high, tail = unpack(data, start + 15)
-        base, entry_base, ledger = higher(high), higher(entry_high), ledgers(raw_ledger)
-        if base is None or entry_base is None or ledger is None or low < 128 or entry_low < 128 or ident != ident_tag:
+        low, high, tag, raw_ledger, entry_low, entry_high, tail = unpack(data, start + 15)
+        base, ledger, entry_base = bases(high), ledgers(raw_ledger), bases(entry_high)
+        if base is None or ledger is None or entry_base is None or low < 128 or entry_low < 128 or tag != ident_tag:
             return None
-        fields = {
-            "producer_id": producer_id,
-            "sequence_id": base + low,
-            "message_id": {"ledgerId": ledger, "entryId": entry_base + entry_low},
-        }
+        message_id = {"ledgerId": ledger, "entryId": entry_base + entry_low}
+        fields = {"producer_id": producer_id, "sequence_id": base + low, "message_id": message_id}
         if tail:
             highest = highests(tail)
             if highest is None:
@@ -170,13 +141,13 @@ def _receipt_layout(data: bytes, start: int, end: int, decoded: Decoded) -> Layo
     return read
 
 
-LEARNERS: dict[str, Callable[[bytes, int, int, Decoded], Layout | None]] = {"SEND": _send_layout, "SEND_RECEIPT": _receipt_layout}
-"""By command: the layout of the frame data[start:end], which was decoded so; None when it has none."""
+LEARNERS: dict[str, Callable[[bytes, int, Decoded], Layout | None]] = {"SEND": _send_layout, "SEND_RECEIPT": _receipt_layout}
+"""By command: the layout of the frame that begins at a position, and was decoded so; None when it has none."""
 
 
 def learn(layouts: dict[bytes, Layout], data: bytes, start: int, end: int, decoded: Decoded) -> None:
     """Keep the layout of this frame for the next one that begins with the same bytes."""
-    layout = LEARNERS[decoded[0] or ""](data, start, end, decoded)
+    layout = LEARNERS[decoded[0] or ""](data, start, decoded)
     if layout is not None and layout(data, start, end) == decoded:
         if len(layouts) >= LAYOUTS_MAX:
             layouts.clear()

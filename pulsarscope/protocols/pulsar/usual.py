@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.protocols.pulsar.messages import Plan, walk
+from pulsarscope.protocols.pulsar.messages import Plan, WireError, walk
 from pulsarscope.wire.contract import Note
 
 _MEMO_MAX = 4096
@@ -28,6 +28,15 @@ class Memo(dict[bytes, Any]):
 
 TIMES = Memo()
 """Tag and value of publish_time, when that has six bytes as times in milliseconds have: many messages share one."""
+
+RESTS = Memo()
+"""What follows publish_time in the metadata, when that is short and plain: a key, a codec, a schema version."""
+
+REST_MAX_BYTES = 64
+"""Longer ones are not remembered."""
+
+HIGHER = Memo()
+"""All but the first byte of a varint to what they add to that byte: so many ids share them that a look costs less than reading them."""
 
 NAMES = Memo()
 """Tag, length and text of producer_name with the tag of sequence_id: a capture holds few."""
@@ -118,7 +127,7 @@ HIGHEST = {b"\x20" + b"\xff" * 9 + b"\x01": -1, **{bytes((32, number)): number f
 
 
 def _message_id(data: bytes, position: int, end: int) -> dict[str, Any] | None:
-    """MessageIdData with ledgerId and entryId of up to four bytes each, and nothing else; None when it is another form."""
+    """MessageIdData with ledgerId and entryId of up to four bytes each, maybe a partition; None when it is another form."""
     if data[position] != 8 or end - position < 4:
         return None
     ledger = data[position + 1]
@@ -155,7 +164,14 @@ def _message_id(data: bytes, position: int, end: int) -> dict[str, Any] | None:
                 entry += (byte << 21) - 2097152
                 if byte > 127:
                     return None
-    return {"ledgerId": ledger, "entryId": entry} if position == end else None
+    if position == end:
+        return {"ledgerId": ledger, "entryId": entry}
+    partition = _PARTITIONS.get(data[position:end])
+    return None if partition is None else {"ledgerId": ledger, "entryId": entry, "partition": partition}
+
+
+_PARTITIONS = {b"\x18" + b"\xff" * 9 + b"\x01": -1, **{bytes((24, number)): number for number in range(128)}}
+"""Tag and value of MessageIdData.partition: brokers write −1 for none."""
 
 
 def message(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
@@ -204,18 +220,57 @@ def metadata(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]
             publish_time = TIMES.get(raw) or _time(raw)
             if publish_time:
                 out = {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time}
-                return out if after == end else walk(data, after, end, plan, notes, 0, out)
+                if after != end:
+                    rest = RESTS.get(data[after:end]) or _rest(data[after:end], plan)
+                    if rest is None:
+                        return walk(data, after, end, plan, notes, 0, out)
+                    out.update(rest)
+                return out
     return walk(data, position, end, plan, notes)
 
 
 def broker_entry_metadata(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
     """BrokerEntryMetadata: broker_timestamp, index."""
-    if end - position >= ENTRY_METADATA_MIN_BYTES and data[position] == 8:
+    if end - position >= ENTRY_METADATA_MIN_BYTES and data[position] == 8 and data[position + 7] == 16:
         raw = b"\x18" + data[position + 1 : position + 7]
         broker_timestamp = TIMES.get(raw) or _time(raw)
-        if broker_timestamp and data[position + 7] == 16:
+        if broker_timestamp:
+            index = data[position + 8]
+            if position + 9 == end and index < 128:
+                return {"broker_timestamp": broker_timestamp, "index": index}
+            high = data[position + 9 : end]
+            base = HIGHER.get(high)
+            if base is None:
+                base = higher(high)
+            if base is not None and index > 127:
+                return {"broker_timestamp": broker_timestamp, "index": base + index}
             return walk(data, position + 7, end, plan, notes, 0, {"broker_timestamp": broker_timestamp})
     return walk(data, position, end, plan, notes)
+
+
+def higher(raw: bytes) -> int | None:
+    """What the bytes after the first one of a varint of at most eight add to the first; None when they are not the rest of one."""
+    if not 0 < len(raw) < 8 or raw[-1] > 127 or min(raw[:-1], default=128) < 128:
+        return None
+    value = sum((byte & 127) << 7 * index for index, byte in enumerate(raw, 1)) - 128
+    HIGHER.put(raw, value)
+    return value
+
+
+def _rest(raw: bytes, plan: Plan) -> dict[str, Any] | None:
+    """The fields in these bytes; None when they are long, odd or more than plain values."""
+    if len(raw) > REST_MAX_BYTES:
+        return None
+    notes: list[Note] = []
+    try:
+        rest = walk(raw, 0, len(raw), plan, notes, begun=dict.fromkeys(plan.required))
+    except WireError:
+        return None
+    rest = {name: value for name, value in rest.items() if value is not None}
+    if notes or not rest or not all(isinstance(value, (str, int)) for value in rest.values()):
+        return None
+    RESTS.put(raw, rest)
+    return rest
 
 
 def _time(raw: bytes) -> int:

@@ -44,7 +44,9 @@ def send(random: Random) -> bytes:
     sequence_id = number(random)
     same = sequence_id if random.random() < 0.8 else number(random)
     names = ("producer-1", "producer-2", "", "é", "a name" * 30)
-    more: dict[str, Any] = random.choice(({}, {}, {}, {"num_messages_in_batch": 3}, {"partition_key": "k"}))
+    more: dict[str, Any] = random.choice(
+        ({}, {}, {}, {"num_messages_in_batch": 3}, {"partition_key": "k"}, {"partition_key": "k", "schema_version": b"1"})
+    )
     metadata = message_metadata(
         producer_name=random.choice(names), sequence_id=same, publish_time=1_700_000_000_000 + random.randrange(50), **more
     )
@@ -121,6 +123,6 @@ def test_neither_layouts_nor_values_are_kept_without_bound(monkeypatch: pytest.M
         )
         assert decoder.decode(frame, 0, len(frame)) == PLAIN.decode(frame, 0, len(frame))
         assert len(decoder._layouts) <= 5
-    for memo in (layouts._HIGHER, layouts._LEDGERS):
+    for memo in (usual.HIGHER, layouts._LEDGERS):
         memo.put(b"one more", 0)
         assert len(memo) <= 7
