@@ -146,6 +146,7 @@ class Measurement:
     """One tool on one capture. Times in seconds, memory in bytes; empty lists when it failed."""
 
     capture: Path
+    """A file, or a folder of files."""
     name: str
     tool: Tool
     cpu: list[float] = field(default_factory=list)
@@ -158,7 +159,8 @@ class Measurement:
     """Of the capture, in bytes."""
 
     def __post_init__(self) -> None:
-        self.size = self.capture.stat().st_size
+        files = self.capture.iterdir() if self.capture.is_dir() else (self.capture,)
+        self.size = sum(file.stat().st_size for file in files)
 
     @property
     def best(self) -> float:

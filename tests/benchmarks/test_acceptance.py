@@ -36,7 +36,7 @@ def test_a_row_names_tools_and_captures_that_there_are(promise: Row) -> None:
     for run in promise.runs.split():
         tool, _, capture = run.partition(":")
         assert tool in SUITE
-        assert capture.removesuffix("-x10") in {*acceptance.GENERATED, "disorder", "quickstart", *given}
+        assert capture.removesuffix("-x10").removesuffix("-apart") in {*acceptance.GENERATED, "disorder", "quickstart", *given}
 
 
 def test_a_capture_is_made_once_and_its_content_is_known(captures: Captures) -> None:
@@ -55,6 +55,16 @@ def test_ten_copies_contain_ten_times_as_much_and_disorder_the_same(captures: Ca
     count(found, path.parent)
     assert found.frames == of_copies.frames
     assert captures.get("disorder")[1] == captures.get("tiny")[1]
+
+
+def test_files_apart_contain_together_what_that_many_copies_do(captures: Captures) -> None:
+    _, content = captures.get("sync")
+    path, of_files = captures.get("sync-apart")
+    assert of_files == content.times(6)
+    found = Measurement(path, "frames", TOOLS["frames"])
+    count(found, path.parent)
+    assert found.frames == of_files.frames
+    assert found.size == sum(file.stat().st_size for file in path.iterdir())
 
 
 def test_a_capture_half_made_is_made_again(captures: Captures) -> None:
