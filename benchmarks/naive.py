@@ -7,7 +7,6 @@ with pulsarscope; it is loaded on its own, so that a peer does not pay for impor
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import struct
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
@@ -65,8 +65,9 @@ class Stream:
     """One direction of a connection: puts segments in order and cuts frames."""
 
     def __init__(self, key: Key, first: int) -> None:
-        self.source = f"{ipaddress.ip_address(key[0])}:{key[1]}"
-        self.destination = f"{ipaddress.ip_address(key[2])}:{key[3]}"
+        family = AF_INET if len(key[0]) == 4 else AF_INET6
+        self.source = f"{inet_ntop(family, key[0])}:{key[1]}"
+        self.destination = f"{inet_ntop(family, key[2])}:{key[3]}"
         self.next = first
         """Sequence number of the next byte."""
         self.waiting: dict[int, bytes] = {}
