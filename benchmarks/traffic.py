@@ -19,7 +19,7 @@ import random
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from crc32c import crc32c
 
@@ -40,6 +40,25 @@ TCP = struct.Struct(">HHIIHHHH")
 
 Write = tuple[int, bytes]
 """One write of an application: who, what."""
+
+
+class Content(NamedTuple):
+    """What there is to find in a capture. A message counts where it is produced and where it is delivered."""
+
+    frames: int
+    messages: int
+
+    def times(self, number: int) -> Content:
+        """What there is in so many copies."""
+        return Content(self.frames * number, self.messages * number)
+
+
+class Scenario(NamedTuple):
+    """How a connection begins, its endless rounds, and what there is to find in each."""
+
+    first: list[Write]
+    rounds: Iterator[list[Write]]
+    content: Content
 
 
 class Capture:
@@ -173,8 +192,15 @@ class Frames:
         )
 
 
+def scene(frames: Frames, payloads: list[bytes], burst: int, messages: int = 1) -> Scenario:
+    """Rounds of `burst` entries sent, confirmed, delivered, acknowledged, and permits for the next."""
+    return Scenario(
+        prelude(burst * messages), rounds(frames, payloads, burst, messages), Content(frames=4 * burst + 1, messages=2 * burst * messages)
+    )
+
+
 def rounds(frames: Frames, payloads: list[bytes], burst: int, messages: int) -> Iterator[list[Write]]:
-    """Endless: `burst` entries sent, confirmed, delivered, acknowledged, and permits for the next."""
+    """Endless; `messages` in an entry."""
     flow = command_frame("FLOW", consumer_id=2, messagePermits=burst * messages)
     number = 0
     while True:
@@ -190,46 +216,46 @@ def batched(source: random.Random, number: int) -> Single:
     return Single(source.randbytes(8) * 8, {"partition_key": f"key-{source.randrange(1000):03}", "properties": properties})
 
 
-def scenario(name: str, seed: int) -> tuple[list[Write], Iterator[list[Write]]]:
-    """How a scenario begins, and its endless rounds."""
+def scenario(name: str, seed: int) -> Scenario:
+    """tiny, sync, batch or big."""
     source = random.Random(seed)  # noqa: S311 - no secret
     if name == "tiny":
-        payloads = [source.randbytes(100) for _ in range(1000)]
-        return prelude(500), rounds(Frames(), payloads, 500, 1)
+        return scene(Frames(), [source.randbytes(100) for _ in range(1000)], 500)
     if name == "sync":
-        payloads = [source.randbytes(100) for _ in range(1000)]
-        return prelude(1), rounds(Frames(), payloads, 1, 1)
+        return scene(Frames(), [source.randbytes(100) for _ in range(1000)], 1)
     if name == "batch":
         plain = [batch([batched(source, i) for i in range(100)]) for _ in range(64)]
-        return prelude(5000), rounds(Frames(100, "LZ4", len(plain[0])), [compress("LZ4", data) for data in plain], 50, 100)
-    payloads = [source.randbytes(64 << 10) for _ in range(16)]
-    return prelude(8), rounds(Frames(), payloads, 8, 1)
+        return scene(Frames(100, "LZ4", len(plain[0])), [compress("LZ4", data) for data in plain], 50, 100)
+    return scene(Frames(), [source.randbytes(64 << 10) for _ in range(16)], 8)
 
 
-def steady(out: Path, name: str, megabytes: float, seed: int) -> None:
+def steady(out: Path, name: str, megabytes: float, seed: int) -> Content:
     """tiny, sync, batch or big, until the file has this size."""
     with out.open("wb") as file:
         capture = Capture(file)
         connections = [Connection(capture, number) for number in range(3 if name == "sync" else 1)]
-        sources = []
-        for connection in connections:
+        scenarios = [scenario(name, seed) for _ in connections]
+        frames = messages = 0
+        for connection, (first, _, _) in zip(connections, scenarios, strict=True):
             connection.open()
-            first, source = scenario(name, seed)
             for write in first:
                 connection.write(*write)
-            sources.append(source)
+            frames += len(first)
         while capture.size < megabytes * 1e6:
-            for connection, source in zip(connections, sources, strict=True):
+            for connection, (_, source, content) in zip(connections, scenarios, strict=True):
                 for write in next(source):
                     connection.write(*write)
+                frames += content.frames
+                messages += content.messages
         for connection in connections:
             connection.close()
         capture.flush()
+    return Content(frames, messages)
 
 
-def short_connections(out: Path, count: int, seed: int) -> None:
+def short_connections(out: Path, count: int, seed: int) -> Content:
     """`count` connections of two messages each; a hundred are open at a time."""
-    first, source = scenario("sync", seed)
+    first, source, content = scenario("sync", seed)
     script = [*first, *next(source), *next(source)]
     with out.open("wb") as file:
         capture = Capture(file)
@@ -243,6 +269,7 @@ def short_connections(out: Path, count: int, seed: int) -> None:
             for connection in group:
                 connection.close()
         capture.flush()
+    return Content(len(first) + 2 * content.frames, 2 * content.messages).times(count)
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -331,15 +358,17 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("out", type=Path)
     command.add_argument("--share", type=float, default=0.005)
     options = parser.parse_args(arguments)
+    content: Content | None = None
     if options.name == "connections":
-        short_connections(options.out, options.count, options.seed)
+        content = short_connections(options.out, options.count, options.seed)
     elif options.name == "replicate":
         write_records(options.source, options.out, copies(options.source, options.times, options.port))
     elif options.name == "disorder":
         write_records(options.source, options.out, disordered(options.source, options.share, options.seed))
     else:
-        steady(options.out, options.name, options.megabytes, options.seed)
-    print(f"{options.out}: {options.out.stat().st_size:,} bytes")
+        content = steady(options.out, options.name, options.megabytes, options.seed)
+    told = f", {content.frames:,} frames, {content.messages:,} messages produced or delivered" if content else ""
+    print(f"{options.out}: {options.out.stat().st_size:,} bytes{told}")
 
 
 if __name__ == "__main__":

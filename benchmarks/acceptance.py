@@ -1,0 +1,303 @@
+"""What pulsarscope promises about speed and memory, measured: the figure, the target, whether it is reached.
+
+    python -m benchmarks.acceptance DIR [--mixed FILE] [--shortconn FILE] [--tiny FILE] [--rows a,d] [--rounds 5] [--markdown OUT]
+
+The captures are generated into DIR once and kept (4 GB). Captures of one's own are little-endian pcap files, of many unbatched messages
+(tiny), of several kinds of traffic (mixed), of many short connections (shortconn); rows for which one is missing are not measured. How it
+is measured: measure.py; what is compared in a row is run in turns. A figure of a run that found other than there is to find does not
+count: generated captures have a known content, in others the dpkt decoder says what there is. Exit code 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import traffic
+from benchmarks.measure import OURS, TOOLS, Measurement, Tool, count, differences, interleave, machine, missing
+from benchmarks.traffic import Content
+
+ROOT = Path(__file__).resolve().parent.parent
+QUICKSTART = ROOT / "captures" / "quickstart.pcapng"
+SEED = 1
+COPIES = 10
+FILES = 6
+PORT = 6650
+DISORDER = 0.005
+
+WHAT_FRAMES_SAY = "direction,offset,size,command,fields,checksum,metadata,payload_size,num_messages,status"
+"""Columns that do not depend on which packet brought a byte, and when."""
+
+
+def count_different(lines: Iterable[bytes], _: Path) -> Counter[str]:
+    """Lines by their digest."""
+    return Counter(blake2b(line, digest_size=8).hexdigest() for line in lines)
+
+
+SUITE = TOOLS | {
+    "same": Tool(
+        "pulsarscope decode (what frames say)", f"{OURS} decode {{}} --format ndjson --columns {WHAT_FRAMES_SAY}", count_different
+    ),
+    "help": Tool("pulsarscope --help", f"{OURS} --help"),
+    "one-job": Tool("pulsarscope decode --jobs 1", TOOLS["frames"].command + " --jobs 1", TOOLS["frames"].finding),
+    "two-jobs": Tool("pulsarscope decode --jobs 2", TOOLS["frames"].command + " --jobs 2", TOOLS["frames"].finding),
+}
+GIVES_FRAMES = {"frames", "timeline", "all", "parquet", "dpkt", "same", "one-job", "two-jobs"}
+GIVES_MESSAGES = {"messages", "messages-columns", "all", "parquet"}
+
+GENERATED: dict[str, Callable[[Path], Content]] = {
+    "tiny": lambda out: traffic.steady(out, "tiny", 60, SEED),
+    "sync": lambda out: traffic.steady(out, "sync", 25, SEED),
+    "batch": lambda out: traffic.steady(out, "batch", 25, SEED),
+    "big": lambda out: traffic.steady(out, "big", 1000, SEED),
+    "connections": lambda out: traffic.short_connections(out, 20_000, SEED),
+}
+"""How each is made: 100-byte messages; one at a time; LZ4 batches with keys and properties; 1 GB of 64 KiB bodies; 20,000 connections."""
+
+Runs = list[Measurement]
+
+
+def ratio(runs: Runs) -> float:
+    """Processor time of the first to the second."""
+    return runs[0].best / runs[1].best
+
+
+def gigabytes_per_second(runs: Runs) -> float:
+    """Of capture, per second of processor time."""
+    return runs[0].size / 1e9 / runs[0].best
+
+
+def messages_per_second(runs: Runs) -> float:
+    """Per second of processor time."""
+    return runs[0].messages / runs[0].best
+
+
+def seconds(runs: Runs) -> float:
+    """Of processor time."""
+    return runs[0].best
+
+
+def elapsed_ratio(runs: Runs) -> float:
+    """Elapsed time of the first to the second."""
+    return min(runs[0].wall) / min(runs[1].wall)
+
+
+def peak(runs: Runs) -> float:
+    """Most memory of all of them, MiB."""
+    return max(run.most for run in runs)
+
+
+def unlike(runs: Runs) -> float:
+    """Frames that only one of the two has."""
+    one, other = (run.found for run in runs)
+    return ((one - other) + (other - one)).total()
+
+
+TIMES, MEBIBYTES = "{:.2f}×", "{:.0f} MiB"
+AT_LEAST, AT_MOST = "≥", "≤"
+
+
+class Row(NamedTuple):
+    """A promise. `runs` are tools and captures, compared in turns."""
+
+    letter: str
+    what: str
+    runs: str
+    figure: Callable[[Runs], float]
+    bound: str
+    target: float | None
+    form: str = TIMES
+    rounds: int | None = None
+    """How many, where the number of rounds asked for would be wasted."""
+
+
+ROWS = (
+    Row("a", "decode: faster than dpkt, unbatched messages", "dpkt:tiny frames:tiny", ratio, AT_LEAST, 4.8),
+    Row("a", "decode: faster than dpkt, unbatched messages (given)", "dpkt:given-tiny frames:given-tiny", ratio, AT_LEAST, 4.8),
+    Row("b", "decode: faster than dpkt, mixed traffic ten times", "dpkt:mixed-x10 frames:mixed-x10", ratio, AT_LEAST, 3.5),
+    Row("b", "decode: faster than dpkt, short connections ten times", "dpkt:shortconn-x10 frames:shortconn-x10", ratio, AT_LEAST, 2),
+    Row("c", "decode: 1 GB of 64 KiB bodies", "frames:big", gigabytes_per_second, AT_LEAST, 0.6, "{:.2f} GB/s"),
+    Row("d", "timeline to NDJSON, unbatched messages", "timeline:tiny frames:tiny", ratio, AT_MOST, 1.6),
+    Row("d", "timeline to NDJSON, one message at a time", "timeline:sync frames:sync", ratio, AT_MOST, 1.6),
+    Row("e", "messages of LZ4 batches, all columns", "messages:batch", messages_per_second, AT_LEAST, 220_000, "{:,.0f} a second"),
+    Row("e", "messages of LZ4 batches, ten columns", "messages-columns:batch", messages_per_second, AT_LEAST, 700_000, "{:,.0f} a second"),
+    Row("f", "Parquet to NDJSON, all records of unbatched messages", "parquet:tiny all:tiny", ratio, AT_MOST, 1.3),
+    Row("f", "Parquet to NDJSON, all records of LZ4 batches", "parquet:batch all:batch", ratio, AT_MOST, 1.3),
+    Row("g", "memory: generated", "frames:tiny timeline:tiny frames:sync frames:big messages:batch", peak, AT_MOST, 64, MEBIBYTES, 1),
+    Row("g", "memory: 20,000 connections", "frames:connections timeline:connections", peak, AT_MOST, 64, MEBIBYTES, 1),
+    Row("g", "memory: unbatched messages ten times", "frames:tiny-x10", peak, AT_MOST, 64, MEBIBYTES, 1),
+    Row("g", "memory: mixed traffic", "frames:mixed timeline:mixed messages:mixed", peak, AT_MOST, 64, MEBIBYTES, 1),
+    Row("g", "memory: mixed traffic ten times", "frames:mixed-x10 timeline:mixed-x10 messages:mixed-x10", peak, AT_MOST, 64, MEBIBYTES, 1),
+    Row("g", "memory: short connections", "frames:shortconn timeline:shortconn messages:shortconn", peak, AT_MOST, 64, MEBIBYTES, 1),
+    Row("g", "memory: short connections ten times", "frames:shortconn-x10 timeline:shortconn-x10", peak, AT_MOST, 64, MEBIBYTES, 1),
+    Row("g", "memory of Parquet: generated", "parquet:tiny parquet:batch parquet:big", peak, AT_MOST, 160, MEBIBYTES, 1),
+    Row("g", "memory of Parquet: 20,000 connections", "parquet:connections", peak, AT_MOST, 160, MEBIBYTES, 1),
+    Row("g", "memory of Parquet: given", "parquet:mixed parquet:shortconn", peak, AT_MOST, 160, MEBIBYTES, 1),
+    Row("g", "memory of Parquet: given, ten times", "parquet:mixed-x10 parquet:shortconn-x10", peak, AT_MOST, 160, MEBIBYTES, 1),
+    Row("h", "decode: 0.5 % of packets out of order to in order", "frames:disorder frames:tiny", ratio, AT_MOST, 1.1),
+    Row("h", "frames that disorder changes", "same:disorder same:tiny", unlike, AT_MOST, 0, "{:.0f}", 0),
+    Row("i", "--help", "help:quickstart", seconds, AT_MOST, 0.15, "{:.3f} s", 10),
+    Row("i", "decode: a small capture, timeline", "timeline:quickstart", seconds, AT_MOST, 0.25, "{:.3f} s", 10),
+    Row("i", "decode: a small capture, NDJSON", "frames:quickstart", seconds, AT_MOST, 0.25, "{:.3f} s", 10),
+    Row("j", "two jobs: elapsed time to one, six files", "two-jobs:tiny-apart one-job:tiny-apart", elapsed_ratio, AT_MOST, None, rounds=2),
+)
+
+
+class Captures:
+    """The captures in a folder and what there is to find in them, made when they are first asked for."""
+
+    def __init__(self, folder: Path, given: dict[str, Path]) -> None:
+        self._folder = folder
+        self._given = given
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def get(self, name: str) -> tuple[Path, Content]:
+        """A capture by name; what ends in -x10 is ten times what the rest of the name says, and in -apart a folder of copies.
+
+        Raises:
+            KeyError: nobody gave it.
+        """
+        once = name.removesuffix(f"-x{COPIES}")
+        if name == "quickstart":
+            return QUICKSTART, Content(0, 0)
+        if once != name:
+            source, content = self.get(once)
+            copies = traffic.copies(source, COPIES, PORT)
+            return self._made(f"{source.stem}-x{COPIES}", lambda out: write(source, out, copies, content.times(COPIES)))
+        if name.endswith("-apart"):
+            source, content = self.get(name.removesuffix("-apart"))
+            return self._made(name, lambda out: write_apart(source, out, content))
+        if name in self._given:
+            source = self._given[name]
+            return source, self._made(source.stem, lambda _: content_of(source))[1]
+        if name == "disorder":
+            source, content = self.get("tiny")
+            packets = traffic.disordered(source, DISORDER, SEED)
+            return self._made(name, lambda out: write(source, out, packets, content))
+        return self._made(name, GENERATED[name])
+
+    def _made(self, name: str, make: Callable[[Path], Content]) -> tuple[Path, Content]:
+        """A capture of that name. Its content is noted once it is complete."""
+        out, note = self._folder / (name if name.endswith("-apart") else f"{name}.pcap"), self._folder / f"{name}.json"
+        if not note.exists():
+            note.write_text(json.dumps(make(out)))
+        return out, Content(*json.loads(note.read_text()))
+
+
+def write(source: Path, out: Path, packets: Iterable[tuple[int, bytes]], content: Content) -> Content:
+    """Writes packets of `source`, and says what they contain."""
+    traffic.write_records(source, out, packets)
+    return content
+
+
+def write_apart(source: Path, out: Path, content: Content) -> Content:
+    """Writes copies of an IPv4 capture into a folder, a file for each, and says what they contain."""
+    out.mkdir(exist_ok=True)
+    packets = traffic.copies(source, FILES, PORT)
+    length = sum(1 for _ in traffic.records(source))
+    for number in range(FILES):
+        traffic.write_records(source, out / f"{number}.pcap", islice(packets, length))
+    return content.times(FILES)
+
+
+def content_of(capture: Path) -> Content:
+    """The frames that the dpkt decoder finds; of messages it knows nothing."""
+    peer = Measurement(capture, "dpkt", TOOLS["dpkt"])
+    count(peer, Path())
+    return Content(peer.frames, 0)
+
+
+def wrong(runs: Runs, contents: list[Content]) -> list[str]:
+    """What was found that is not there, or the other way round."""
+    sentences = differences([run for run in runs if run.name != "same"])
+    for run, content in zip(runs, contents, strict=True):
+        for what, given, found, there in (
+            ("frames", GIVES_FRAMES, run.frames, content.frames),
+            ("messages", GIVES_MESSAGES, run.messages, content.messages),
+        ):
+            if run.name in given and there and found != there:
+                sentences.append(f"{run.name} finds {found:,} of {there:,} {what} of {run.capture.name}")
+    return sentences
+
+
+def judge(row: Row, captures: Captures, rounds: int) -> tuple[str, str, Runs]:
+    """Measures a row. The figure, or why there is none; the verdict; the runs."""
+    pairs = [run.split(":") for run in row.runs.split()]
+    if row.letter == "j" and "--jobs" not in subprocess.run([OURS, "decode", "--help"], capture_output=True, text=True, check=True).stdout:
+        return "there is no --jobs", "not measured", []
+    for tool, _ in pairs:
+        if reason := missing(SUITE[tool]):
+            return reason, "not measured", []
+    try:
+        found = [captures.get(capture) for _, capture in pairs]
+    except KeyError as name:
+        return f"no {name.args[0]} capture was given", "not measured", []
+    runs = [Measurement(path, tool, SUITE[tool]) for (tool, _), (path, _) in zip(pairs, found, strict=True)]
+    interleave(runs, rounds if row.rounds is None else row.rounds)
+    problems = [f"{run.name}: {run.failure}" for run in runs if run.failure] or wrong(runs, [content for _, content in found])
+    if problems:
+        return "; ".join(problems), "**wrong**", runs
+    figure = row.figure(runs)
+    if row.target is None:
+        return row.form.format(figure), "", runs
+    reached = figure >= row.target if row.bound == AT_LEAST else figure <= row.target
+    return row.form.format(figure), "reached" if reached else "**missed**", runs
+
+
+def table(rows: Iterable[Row], captures: Captures, rounds: int, measured: list[tuple[Row, Measurement]]) -> Iterator[str]:
+    """The lines of the table, one by one as they are measured."""
+    yield f"Whole processes in turns, {rounds} rounds; least processor time, most memory. {machine()}\n"
+    yield "| | what | figure | target | |"
+    yield "|---|---|---:|---:|---|"
+    for row in rows:
+        figure, verdict, runs = judge(row, captures, rounds)
+        measured += [(row, run) for run in runs]
+        target = "" if row.target is None else f"{row.bound} {row.form.format(row.target)}"
+        yield f"| {row.letter} | {row.what} | {figure} | {target} | {verdict} |"
+
+
+def details(measured: Iterable[tuple[Row, Measurement]]) -> Iterator[str]:
+    """The single runs behind the table."""
+    yield "\n| | tool | capture | MB | frames | messages | cpu s | wall s | peak MiB |"
+    yield "|---|---|---|---:|---:|---:|---:|---:|---:|"
+    for row, run in measured:
+        if run.cpu:
+            frames, messages = (f"{number:,}" if number else "" for number in (run.frames, run.messages))
+            start = f"| {row.letter} | {run.tool.label} | {run.capture.name} | {run.size / 1e6:.1f} | {frames} | {messages} |"
+            yield f"{start} {run.best:.2f} | {min(run.wall):.2f} | {run.most:.0f} |"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    for name in ("tiny", "mixed", "shortconn"):
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE")
+    parser.add_argument("--rows", default="", metavar="LETTERS", help="only these, as in a,d; otherwise all")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--markdown", type=Path, help="write the tables there, too")
+    options = parser.parse_args(arguments)
+    given = {"given-tiny": options.tiny, "mixed": options.mixed, "shortconn": options.shortconn}
+    captures = Captures(options.folder, {name: path for name, path in given.items() if path})
+    letters = [letter for letter in options.rows.split(",") if letter]
+    rows = [row for row in ROWS if not letters or row.letter in letters]
+    measured: list[tuple[Row, Measurement]] = []
+    lines = []
+    for line in chain(table(rows, captures, options.rounds, measured), details(measured)):
+        print(line, flush=True)
+        lines.append(line)
+    if options.markdown:
+        options.markdown.write_text("\n".join(lines) + "\n")
+    sys.exit(any("| **" in line for line in lines))
+
+
+if __name__ == "__main__":
+    main()

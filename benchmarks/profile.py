@@ -1,0 +1,142 @@
+"""Where the processor time of a run goes, by stage.
+
+    python -m benchmarks.profile [--functions 3] FILE
+    python -m benchmarks.profile [--functions 3] messages FILE --format ndjson
+
+Runs pulsarscope in this process, its output thrown away: what follows the options is its command line, and a capture alone stands for
+`decode FILE --format ndjson`. Every few milliseconds of processor time
+a signal looks where the program stands; the innermost function of ours decides the stage, so that what it calls elsewhere (protobuf, zlib,
+msgspec, the collector) counts for it. Unlike cProfile this slows nothing down, and many small functions seem no dearer than they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).resolve().parent.parent / "pulsarscope"
+INTERVAL_SECONDS = 0.001
+"""The kernel may make it as long as its own tick, mostly 4 ms."""
+
+STAGES = {
+    "capture": "read",
+    "tcp": "tcp",
+    "wire": "split",
+    "protocols/pulsar/boundary": "split",
+    "protocols/pulsar/entry": "payloads",
+    "protocols/pulsar/compression": "payloads",
+    "protocols/pulsar/session": "session",
+    "protocols/pulsar/exchanges": "session",
+    "protocols/pulsar/summary": "render",
+    "protocols/pulsar/words": "render",
+    "protocols/pulsar/explain": "render",
+    "protocols/pulsar/ranges": "render",
+    "protocols": "decode",
+    "session": "session",
+    "export": "encode",
+    "render": "render",
+    "records": "",
+    "escape": "",
+    "limits": "",
+}
+"""Stage by the beginning of a module's path, the first that fits; "": that of the caller. What fits none is "other"."""
+
+ORDER = ("start", "read", "tcp", "split", "decode", "payloads", "session", "encode", "render", "other")
+
+
+class Place(NamedTuple):
+    """Where the program stood."""
+
+    stage: str
+    function: str
+
+
+def place(frame: FrameType | None) -> Place:
+    """The stage of the innermost function of ours that has one."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return Place("start", "import")
+        if file.startswith(f"{PACKAGE}{os.sep}"):
+            module = Path(file).relative_to(PACKAGE).with_suffix("").as_posix()
+            if frame.f_code.co_name == "<module>":
+                return Place("start", "import")
+            stage = next((stage for start, stage in STAGES.items() if f"{module}/".startswith(f"{start}/")), "other")
+            if stage:
+                return Place(stage, f"{module}.{getattr(frame.f_code, 'co_qualname', frame.f_code.co_name)}")
+        frame = frame.f_back
+    return Place("other", "outside")
+
+
+@contextmanager
+def sampling() -> Iterator[Counter[Place]]:
+    """How often the program stood where, while the block ran."""
+    found: Counter[Place] = Counter()
+    previous = signal.signal(signal.SIGPROF, lambda _, frame: found.update((place(frame),)))
+    signal.setitimer(signal.ITIMER_PROF, INTERVAL_SECONDS, INTERVAL_SECONDS)
+    try:
+        yield found
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
+def run(arguments: list[str]) -> None:
+    """`pulsarscope` with these arguments, as the console script runs it.
+
+    Raises:
+        SystemExit: always, at its end.
+    """
+    from pulsarscope.cli import main  # noqa: PLC0415 - what it imports is part of what is measured
+
+    sys.argv = ["pulsarscope", *arguments]
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        main()
+
+
+def markdown(found: Counter[Place], seconds: float, functions: int) -> str:
+    """The shares of `seconds` as a table: stages, and the functions of each that take most."""
+    total = found.total()
+    lines = ["| stage | share | s | most of it in |", "|---|---:|---:|---|"]
+    for stage in ORDER:
+        places = Counter({place.function: count for place, count in found.items() if place.stage == stage})
+        if places:
+            share = places.total() / total
+            most = ", ".join(f"`{function}` {count / total:.0%}" for function, count in places.most_common(functions))
+            lines.append(f"| {stage} | {share:.1%} | {share * seconds:.2f} | {most} |")
+    return "\n".join(lines) + f"\n\n{seconds:.2f} s of processor time, {total:,} samples.\n"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--functions", type=int, default=3, metavar="N", help="to name in each stage")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="FILE | COMMAND...", help="a capture, or arguments of pulsarscope")
+    options = parser.parse_args(arguments)
+    command = options.command
+    if not command:
+        parser.error("name a capture")
+    if len(command) == 1:
+        command = ["decode", *command, "--format", "ndjson"]
+    before = time.process_time()
+    code: str | int | None = 0
+    with sampling() as found:
+        try:
+            run(command)
+        except SystemExit as end:
+            code = end.code
+    print(markdown(found, time.process_time() - before, options.functions), end="")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
