@@ -19,7 +19,7 @@ CONTROL_FLAGS = 0x07
 
 
 class Block(msgspec.Struct):
-    """About READ_BLOCK_BYTES of one file; `packets` is `last_packet - first_packet + 1`, 0 in a block that only has findings."""
+    """The packets of one read of a file; `packets` is `last_packet - first_packet + 1`, 0 in a block that only has findings."""
 
     file: int
     """Position in the run's list of files."""

@@ -16,7 +16,7 @@ from pulsarscope.capture.names import printable
 from pulsarscope.capture.recognise import looks_like
 from pulsarscope.capture.tally import capture_finding, plural
 from pulsarscope.findings import Finding
-from pulsarscope.limits import READ_BLOCK_BYTES
+from pulsarscope.limits import READ_BLOCK_BYTES, READ_BLOCK_MAX_BYTES, READ_BLOCK_PACKETS
 
 STANDARD_INPUT = "-"
 _MAGIC_BYTES = 4
@@ -35,17 +35,18 @@ class BlockReader:
     Nothing seeks and every read may be short: a pipe gives its packets as they arrive.
     """
 
-    def __init__(self, source: str | ByteStream, file: int = 0, *, read_bytes: int = READ_BLOCK_BYTES) -> None:
+    def __init__(self, source: str | ByteStream, file: int = 0, *, read_bytes: int | None = None) -> None:
         """Opens nothing yet.
 
         Args:
             source: a path, "-" for standard input, or a stream of bytes, which the caller closes.
             file: position in the run's list of files.
-            read_bytes: bytes asked for in one read.
+            read_bytes: bytes asked for in one read; None: as many as fit the size of the packets.
         """
         self._source = source
         self._file = file
-        self._read_bytes = read_bytes
+        self._read_bytes = read_bytes or READ_BLOCK_BYTES
+        self._adapts = read_bytes is None
         self._progress = Progress()
         self._decoder: Decoder | None = None
         self._head = b""  # less than a magic number
@@ -95,6 +96,9 @@ class BlockReader:
                     block = self._feed(chunk)
                     if block is not None and block.packets:
                         yield block
+                        if self._adapts:
+                            wanted = len(chunk) * READ_BLOCK_PACKETS // block.packets
+                            self._read_bytes = min(max(wanted, READ_BLOCK_BYTES), READ_BLOCK_MAX_BYTES)
                     if self._decoder is not None and self._decoder.stopped:
                         break
             last = self._last_block(self._progress.damage)
@@ -167,6 +171,6 @@ class BlockReader:
         return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)
 
 
-def read_blocks(source: str | ByteStream, file_index: int = 0, *, read_bytes: int = READ_BLOCK_BYTES) -> BlockReader:
+def read_blocks(source: str | ByteStream, file_index: int = 0, *, read_bytes: int | None = None) -> BlockReader:
     """The blocks of one input, in packet order; see `BlockReader`."""
     return BlockReader(source, file_index, read_bytes=read_bytes)
