@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pulsarscope.errors import UsageError
+from pulsarscope.limits import ROWS_MAX
 from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Capture:
     def _options(self, kinds: frozenset[str]) -> Options:
         from pulsarscope.pipeline import Options  # noqa: PLC0415 - as above
 
-        return Options(kinds, show_secrets=self._show_secrets, payload=self._payload)
+        return Options(kinds, show_secrets=self._show_secrets, payload=self._payload, rows_max=ROWS_MAX)
 
     def _rows(self, row_type: type[AnyRow]) -> Iterator[AnyRow]:
         return (row for row in self.records(row_type.kind) if isinstance(row, row_type))

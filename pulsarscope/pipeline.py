@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -42,6 +43,10 @@ class Options(msgspec.Struct, frozen=True):
     """Open payloads for their findings; None: when messages or findings are wanted."""
     payload: str | None = None
     """Form of MessageRow.payload: base64, hex, text; None for none."""
+    message_columns: tuple[str, ...] | None = None
+    """Columns of message rows wanted, in this order: the rows are then of `records.row_type`. None: whole rows."""
+    rows_max: int | None = None
+    """Hand rows on once there are more than so many; None: when the block that gave them ends."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     ports: frozenset[int] = frozenset()
@@ -86,7 +91,9 @@ class Run:
             bool({"message", "finding"} & options.records) if options.payloads is None else options.payloads,
             options.payload,
             options.raw,
+            options.message_columns,
         )
+        self._rows_max = options.rows_max or sys.maxsize
         self._timelines: dict[str, Timeline | EndedTimeline] = {}
         self._ended: list[str] = []
 
@@ -162,15 +169,20 @@ class Run:
                 self._timelines[name] = timeline.end(rows)
                 self._ended.append(name)
             else:
-                before = len(rows)
-                timeline.observe(step, rows)
-                if self._options.payload is not None:
-                    payload_bytes += _payload_bytes(rows[before:])
-                    if payload_bytes > PAYLOADS_MAX_BYTES:
+                for part in self._parts(step):
+                    before = len(rows)
+                    timeline.observe(part, rows)
+                    if self._options.payload is not None:
+                        payload_bytes += _payload_bytes(rows[before:])
+                    if payload_bytes > PAYLOADS_MAX_BYTES or len(rows) > self._rows_max:
                         yield self._counted(rows)
                         rows, payload_bytes = [], 0
         rows.extend(finding_row(finding, None) for finding in located)
         yield self._counted(rows)
+
+    def _parts(self, frames: Sequence[Frame]) -> Iterable[Sequence[Frame]]:
+        """The frames one by one where each may give very many rows."""
+        return zip(frames) if self._rows_max < sys.maxsize and "message" in self._options.records else (frames,)
 
     def _remember(self, timeline: Timeline) -> None:
         name = timeline.connection.name

@@ -227,6 +227,15 @@ def columns(kind: str) -> tuple[Column, ...]:
     return tuple(table)
 
 
+@cache
+def row_type(kind: str, names: tuple[str, ...]) -> type[Any]:
+    """Rows with these columns of a kind, in this order, and no others: quicker to make and to encode than whole ones."""
+    columns = [(name, Any, None) for name in names]
+    return msgspec.defstruct(
+        f"Some{kind.title()}", columns, namespace={"kind": kind}, tag_field="record", tag=kind, gc=False, omit_defaults=True
+    )
+
+
 def finding_row(finding: Finding, source: str | None) -> FindingRow:
     """A finding as a row."""
     return FindingRow(

@@ -18,8 +18,9 @@ from pulsarscope.cli.progress import Progress
 from pulsarscope.errors import UsageError
 from pulsarscope.export.sink import STANDARD_OUTPUT, Sink, open_sink
 from pulsarscope.findings import ERROR, SEVERITIES
-from pulsarscope.outputs import Output, OutputOptions, output
-from pulsarscope.records import ROWS, FindingRow, RawFrame
+from pulsarscope.limits import ROWS_MAX
+from pulsarscope.outputs import Output, OutputOptions, column_names, output
+from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame
 from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal, wants_color
 
@@ -163,7 +164,7 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
 
 def _kinds(records: str) -> tuple[str, ...]:
     """The kinds that --records names, in the order of the record table."""
-    names = [name.strip() for name in records.split(",") if name.strip()]
+    names = _names(records)
     for name in names:
         if name not in ROWS and name != "all":
             near = get_close_matches(name, [*ROWS, "all"], 1)
@@ -189,11 +190,26 @@ def _run(request: Request, kinds: tuple[str, ...]) -> Run:
         show_secrets=request.show_secrets,
         payloads=request.format is None or request.fail_on != NEVER or not {"message", "finding"}.isdisjoint(kinds),
         payload=request.payload if "message" in kinds else None,
+        message_columns=_message_columns(request),
+        rows_max=None if request.format is None else ROWS_MAX,  # a table's columns are as wide as the rows at once need
         raw=request.hex,
         ports=frozenset(request.ports),
         decode_as=dict(_decode_as(text) for text in request.decode_as),
     )
     return run(request.files, options)
+
+
+def _message_columns(request: Request) -> tuple[str, ...] | None:
+    """The columns that an output for programs will ask of message rows; None for all. The output tells which names are wrong."""
+    if request.format is None or request.columns is None:
+        return None
+    known = column_names(MessageRow.kind)
+    return tuple(dict.fromkeys(name for name in _names(request.columns) if name in known)) or None
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    """The names in a list separated by commas."""
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
 def _decode_as(text: str) -> tuple[int, str]:
@@ -207,7 +223,7 @@ def _decode_as(text: str) -> tuple[int, str]:
 def _output_options(request: Request, kinds: tuple[str, ...], run: Run) -> OutputOptions:
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
-    columns = None if request.columns is None else tuple(name.strip() for name in request.columns.split(",") if name.strip())
+    columns = None if request.columns is None else _names(request.columns)
     if columns == ():
         message = "--columns names no column"
         raise UsageError(message)

@@ -41,6 +41,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Open payloads for their findings, even when no message rows are wanted."""
     payload: str | None = None
     raw: bool = False
+    message_columns: tuple[str, ...] | None = None
+    """Columns of message rows wanted; None for whole rows."""
 
     def keep(self) -> Keep:
         """The bytes that frames must hold."""
@@ -108,7 +110,15 @@ class Timeline:
         if connection.client is None:
             connection.set_client(self._client())
         self._directions = (CLIENT, SERVER) if connection.client == 0 else (SERVER, CLIENT)
-        context = SessionContext(settings.source, connection.name, settings.kinds, Pairing(), settings.payloads, settings.payload)
+        context = SessionContext(
+            settings.source,
+            connection.name,
+            settings.kinds,
+            Pairing(),
+            settings.payloads,
+            settings.payload,
+            settings.message_columns,
+        )
         self._session = dissector.session(context)
         return frames
 

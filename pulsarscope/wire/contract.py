@@ -170,3 +170,5 @@ class SessionContext(msgspec.Struct):
     """Open payloads for their findings, even when no message rows are wanted."""
     payload: str | None
     """Form in which message rows give the payload: base64, hex, text; None for none."""
+    message_columns: tuple[str, ...] | None = None
+    """The columns that message rows must have, in this order, as `records.row_type`; None for whole rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.protocols.pulsar.summary import MARKERS
+from pulsarscope.protocols.pulsar.markers import MARKERS
 from pulsarscope.protocols.pulsar.words import GAP, SHOWN_NAMES, Fields, date, message_id, plain, version_text
 
 TIMES = frozenset(
@@ -40,7 +40,7 @@ def explain(name: str, value: Any) -> str | None:
             return None if moment is None else f"{value}  {moment}"
         if value == -1 and name in _NONE_WHEN_MINUS_ONE:
             return f"-1  {_NONE_WHEN_MINUS_ONE[name]}"
-        return f"{value}  {MARKERS[value]}" if name == "marker_type" and value in MARKERS else None
+        return f"{value}  {MARKERS[value].text}" if name == "marker_type" and value in MARKERS else None
     if type(value) is dict:
         return _explain_id(value) if value.keys() <= _ID_FIELDS and "ledgerId" in value and "entryId" in value else None
     if name == "schema_version" and isinstance(value, bytes) and len(value) == 8:

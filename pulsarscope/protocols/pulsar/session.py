@@ -14,7 +14,7 @@ import msgspec
 from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.protocols.pulsar.entry import EntryOpener
+from pulsarscope.protocols.pulsar.entry import Entry, EntryOpener
 from pulsarscope.protocols.pulsar.exchanges import (
     ANSWERED_BY,
     CAN_ANSWER,
@@ -60,16 +60,16 @@ class Producer(msgspec.Struct):
 
 
 class Sent(msgspec.Struct, gc=False):
-    """A SEND that waits for its receipt, with the finished rows of its messages."""
+    """A SEND that waits for its receipt, with its messages."""
 
     file: int
     packet: int
     sub: int
     time: int
     sequence_id: int
-    rows: list[MessageRow]
+    entry: Entry | None
     ticket: int = 0
-    """Under which its rows wait."""
+    """Under which its messages wait."""
 
 
 class Consumer(msgspec.Struct):
@@ -89,7 +89,8 @@ class PulsarSession:
         self._want_messages = "message" in context.kinds
         self._want_payloads = self._want_messages or context.payloads
         self._want_exchanges = "exchange" in context.kinds
-        self._opener = EntryOpener(context.source, context.connection, single_plan, context.payload)
+        wanted = context.message_columns if self._want_messages else ()
+        self._opener = EntryOpener(context.source, context.connection, single_plan, context.payload, wanted)
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
         self._pairing = context.pairing
@@ -128,12 +129,12 @@ class PulsarSession:
                 else:
                     frame.producer_name = metadata.get("producer_name", producer.name)
                     frame.num_messages = metadata.get("num_messages_in_batch", 1)
-                rows = self._open_send(frame, fields, producer, out) if want_payloads and metadata is not None else _NO_ROWS
-                sent = Sent(frame.file, frame.packet, frame.sub, frame.time, fields.get("sequence_id", -1), rows)
+                entry = self._open_send(frame, fields, producer, out) if want_payloads and metadata is not None else None
+                sent = Sent(frame.file, frame.packet, frame.sub, frame.time, fields.get("sequence_id", -1), entry)
                 if not (self._early and self._is_settled(frame, fields, producer, sent, out)):
                     producer.waiting.append(sent)
                     self._waiting_sends += 1
-                    if rows or producer.known is not None or self._waiting_sends > PENDING_REQUESTS_MAX:
+                    if entry is not None or producer.known is not None or self._waiting_sends > PENDING_REQUESTS_MAX:
                         self._bound(producer, sent, out)
             elif command == "SEND_RECEIPT" or command == "SEND_ERROR":  # noqa: PLR1714 - twice as fast
                 producer = producers.get(fields.get("producer_id", -1)) or self._unknown_producer(fields, out)
@@ -152,7 +153,7 @@ class PulsarSession:
                     if want_exchanges:
                         request = self._sent_request(fields.get("producer_id", -1), producer, sent)
                         self._exchange(request, _response(frame), frame.latency_ns, out)
-                    if sent.rows:
+                    if sent.entry is not None:
                         self._give_rows(sent, fields.get("message_id"), out)
                 else:
                     self._remember(("SEND", fields.get("producer_id", -1), sequence_id), frame, out)
@@ -184,7 +185,7 @@ class PulsarSession:
                 consumer = self._consumers.get(number) or _UNKNOWN_CONSUMER
                 row.topic, row.subscription, row.consumer_id = consumer.topic, consumer.subscription, number
             if self._want_messages:
-                out.append(row)
+                self._opener.give(Entry(row), out)
             out.append(self._incomplete(row))
         unanswered = self._pairing.rest()
         for producer_id, producer in self._producers.items():
@@ -311,8 +312,8 @@ class PulsarSession:
             producer.known.add(sent.sequence_id)
             if len(producer.known) > 2 * len(producer.waiting) + KNOWN_IDS_SLACK:
                 producer.known = {sent.sequence_id for sent in producer.waiting}
-        if sent.rows:
-            self._hold(sent, out)
+        if sent.entry is not None:
+            self._hold(sent, sent.entry, out)
         if self._waiting_sends > PENDING_REQUESTS_MAX:
             self._bound_sends(out)
 
@@ -337,39 +338,38 @@ class PulsarSession:
         key = f"{producer_id}:{sent.sequence_id}"
         return Request(sent.file, sent.packet, sent.sub, sent.time, "SEND", key, producer.topic, producer.name)
 
-    def _open_send(self, frame: Frame, fields: dict[str, Any], producer: Producer, out: list[Row]) -> list[MessageRow]:
-        rows: list[MessageRow] = []
+    def _open_send(self, frame: Frame, fields: dict[str, Any], producer: Producer, out: list[Row]) -> Entry | None:
         if not self._want_messages and (frame.metadata or {}).keys().isdisjoint(_WRAPPED):
-            return rows
+            return None
         notes: list[Note] = []
         number = fields.get("producer_id", -1)
-        self._opener.open(frame, (PRODUCE, number), rows, notes)
-        for row in rows:
-            row.direction, row.topic, row.producer_id = PRODUCE, producer.topic, number
+        entry = self._opener.open(frame, (PRODUCE, number), notes)
+        if entry is not None:
+            base = entry.base
+            base.direction, base.topic, base.producer_id = PRODUCE, producer.topic, number
         self._say(frame, notes, out)
-        return rows if self._want_messages else _NO_ROWS
+        return entry if self._want_messages else None
 
-    def _hold(self, sent: Sent, out: list[Row]) -> None:
+    def _hold(self, sent: Sent, entry: Entry, out: list[Row]) -> None:
         """Its messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
         self._tickets = sent.ticket = self._tickets + 1
         self._holding[sent.ticket] = sent
-        self._held_rows += len(sent.rows)
-        self._held_bytes += _size_of(sent.rows)
+        self._held_rows += entry.count
+        self._held_bytes += _size_of(entry)
         while self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES:
             self._give_rows(next(iter(self._holding.values())), None, out)
 
     def _give_rows(self, sent: Sent, message_id: dict[str, Any] | None, out: list[Row]) -> None:
-        rows = sent.rows
-        if not rows:
+        entry = sent.entry
+        if entry is None:
             return
         if self._holding.pop(sent.ticket, None) is not None:
-            self._held_rows -= len(rows)
-            self._held_bytes -= _size_of(rows)
+            self._held_rows -= entry.count
+            self._held_bytes -= _size_of(entry)
         if message_id is not None:
-            for row in rows:
-                _set_id(row, message_id)
-        out.extend(rows)
-        sent.rows = _NO_ROWS
+            _set_id(entry.base, message_id)
+        self._opener.give(entry, out)
+        sent.entry = None
 
     def _bound_sends(self, out: list[Row]) -> None:
         """Give up SENDs, longest-waiting first, down to nine tenths of the bound: finding them takes a look at all that wait."""
@@ -392,17 +392,16 @@ class PulsarSession:
             frame.producer_name = metadata.get("producer_name")
             frame.num_messages = metadata.get("num_messages_in_batch", 1)
         if self._want_payloads and metadata is not None and (self._want_messages or not metadata.keys().isdisjoint(_WRAPPED)):
-            rows: list[MessageRow] = []
             notes: list[Note] = []
             number = fields.get("consumer_id", -1)
-            self._opener.open(frame, (DELIVER, number), rows, notes)
-            for row in rows:
-                row.direction, row.topic, row.subscription, row.consumer_id = DELIVER, consumer.topic, consumer.subscription, number
-                row.redelivery_count = fields.get("redelivery_count")
-                _set_id(row, fields.get("message_id") or {})
+            entry = self._opener.open(frame, (DELIVER, number), notes)
             self._say(frame, notes, out)
-            if self._want_messages:
-                out.extend(rows)
+            if entry is not None and self._want_messages:
+                base = entry.base
+                base.direction, base.topic, base.subscription, base.consumer_id = DELIVER, consumer.topic, consumer.subscription, number
+                base.redelivery_count = fields.get("redelivery_count")
+                _set_id(base, fields.get("message_id") or {})
+                self._opener.give(entry, out)
 
     def _say(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
         """Findings about more than the frame's own form: they do not stand in its row, which is the same whatever else is asked for."""
@@ -563,7 +562,6 @@ EarlyKey = tuple[str, Hashable, int | None]
 _WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg"})
 """Fields of the metadata without which a payload is what the application sent: nothing to open."""
 
-_NO_ROWS: list[MessageRow] = []
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
 _REMEMBERED = frozenset({"PRODUCER", "SUBSCRIBE"})
@@ -581,8 +579,8 @@ def _put(table: dict[int, Any], number: int, value: object) -> None:
         del table[next(iter(table))]
 
 
-def _size_of(rows: list[MessageRow]) -> int:
-    return sum(MESSAGE_ROW_BYTES + len(row.payload or "") for row in rows)
+def _size_of(entry: Entry) -> int:
+    return MESSAGE_ROW_BYTES * entry.count + entry.payload_characters()
 
 
 def _set_id(row: MessageRow, message_id: dict[str, Any]) -> None:

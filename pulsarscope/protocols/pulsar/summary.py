@@ -5,19 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pulsarscope.protocols.pulsar import words
+from pulsarscope.protocols.pulsar.markers import marker_text
 from pulsarscope.protocols.pulsar.words import GAP, Fields, Word, acked, date, message_id, plain, request, short_topic, show, thousands, txn
 from pulsarscope.records import FrameRow
-
-MARKERS = {
-    10: "replicated subscription snapshot request",
-    11: "replicated subscription snapshot response",
-    12: "replicated subscription snapshot",
-    13: "replicated subscription update",
-    20: "transaction committing",
-    21: "transaction commit",
-    22: "transaction abort",
-}
-"""MessageMetadata.marker_type: entries that no application sees."""
 
 
 def summary(row: FrameRow) -> str:
@@ -126,7 +116,7 @@ def _rarely(row: FrameRow, metadata: Fields, fields: Fields, words: list[str]) -
 
 
 def _marker(marker: Any) -> str:
-    return f"marker: {MARKERS.get(marker, '?') if type(marker) is int else '?'} ({show(marker)})"
+    return f"marker: {marker_text(marker) or '?'} ({show(marker)})"
 
 
 def _ack(row: FrameRow, fields: Fields) -> str:
