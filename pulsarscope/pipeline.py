@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,7 +14,7 @@ from pulsarscope.capture import Block, expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
-from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, finding_row
+from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, finding_row, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler, ConnectionEvents
 from pulsarscope.wire.contract import Dissector, Frame
@@ -94,6 +94,9 @@ class Run:
             options.message_columns,
         )
         self._rows_max = options.rows_max or sys.maxsize
+        columns = options.message_columns
+        self._message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
+        self._gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
         self._timelines: dict[str, Timeline | EndedTimeline] = {}
         self._ended: list[str] = []
 
@@ -158,7 +161,7 @@ class Run:
                 steps.append((last, name, None))
             located += timeline.findings(event.findings)
             self._remember(timeline)
-        if touched > 1 or self._options.payload is not None:
+        if touched > 1 or self._gives_payloads:
             steps = _in_order(steps)
         for _, name, step in steps:
             timeline = self._timelines[name]
@@ -172,8 +175,8 @@ class Run:
                 for part in self._parts(step):
                     before = len(rows)
                     timeline.observe(part, rows)
-                    if self._options.payload is not None:
-                        payload_bytes += _payload_bytes(rows[before:])
+                    if self._gives_payloads:
+                        payload_bytes += self._payload_bytes(rows[before:])
                     if payload_bytes > PAYLOADS_MAX_BYTES or len(rows) > self._rows_max:
                         yield self._counted(rows)
                         rows, payload_bytes = [], 0
@@ -183,6 +186,9 @@ class Run:
     def _parts(self, frames: Sequence[Frame]) -> Iterable[Sequence[Frame]]:
         """The frames one by one where each may give very many rows."""
         return zip(frames) if self._rows_max < sys.maxsize and "message" in self._options.records else (frames,)
+
+    def _payload_bytes(self, rows: list[Any]) -> int:
+        return sum(len(row.payload or "") for row in rows if type(row) is self._message_type)
 
     def _remember(self, timeline: Timeline) -> None:
         name = timeline.connection.name
@@ -207,10 +213,6 @@ class Run:
             self.severities[row.severity or ""] += 1
             self.damaged = self.damaged or row.code in DAMAGE_CODES
         return rows if "finding" in self._options.records else [row for row in rows if type(row) is not FindingRow]
-
-
-def _payload_bytes(rows: list[Row | RawFrame]) -> int:
-    return sum(len(row.payload or "") for row in rows if isinstance(row, MessageRow))
 
 
 def _in_order(steps: list[_Step]) -> list[_Step]:

@@ -17,8 +17,8 @@ from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.pipeline import ALL_RECORDS, DAMAGE_CODES, Options, run
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
-from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, write_pcap
-from tests.encoder.dialogue import receipt, send
+from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap
+from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.recapture import Segment, doubled, packets_of, resegmented, retimed, segments_of, shuffled
 from tests.encoder.streams import CONNECT, CONNECTED, PING
 
@@ -290,6 +290,34 @@ class TestOptions:
         rows = rows_of(self.QUICKSTART, records=frozenset({"message"}), payload="hex")
         assert rows
         assert all(len(row.payload or "") == 2 * (row.payload_size or 0) for row in rows if isinstance(row, MessageRow))
+
+    @pytest.mark.parametrize("name", ["quickstart.pcapng", "compress-zlib.pcap", "raw-strange.pcap", "snaplen200.pcap"])
+    @pytest.mark.parametrize(
+        "columns", [("topic",), ("status", "key", "ledger", "batch_index"), ("payload", "properties", "index", "time")]
+    )
+    def test_message_rows_of_some_columns_say_what_whole_ones_say(self, name: str, columns: tuple[str, ...]) -> None:
+        records = frozenset({"message", "finding"})
+        whole = rows_of(CAPTURES / name, records=records, payload="hex")
+        some = rows_of(CAPTURES / name, records=records, payload="hex", message_columns=columns)
+        assert [row.kind for row in some] == [row.kind for row in whole]
+        for one, other in zip(whole, some, strict=True):
+            if isinstance(one, MessageRow):
+                assert other.__struct_fields__ == columns
+                assert [getattr(other, column) for column in columns] == [getattr(one, column) for column in columns]
+            else:
+                assert other == one
+
+    def test_rows_are_handed_on_before_there_are_too_many(self, tmp_path: Path) -> None:
+        data = batch([Single(b"x")] * 10)
+        conversation = Conversation().client(CONNECT)
+        for number in range(20):
+            conversation.server(message(payload=data, entry=number, metadata={"num_messages_in_batch": 10}))
+        path = tmp_path / "batches.pcap"
+        write_pcap(path, conversation.packets)
+        sizes = [len(part.rows) for part in run([str(path)], Options(frozenset({"message"}), rows_max=50)) if part.rows]
+        assert sum(sizes) == 200
+        assert max(sizes) == 60
+        assert rows_of(path, rows_max=50) == rows_of(path)
 
     def test_secrets_are_hidden_unless_asked_for(self) -> None:
         def tokens(*, show: bool) -> set[Any]:

@@ -21,6 +21,7 @@ from pulsarscope.records import (
     Row,
     columns,
     finding_row,
+    row_type,
 )
 
 WHERE = ["source", "file", "packet", "sub", "time", "connection"]
@@ -188,3 +189,11 @@ def test_a_finding_becomes_a_row() -> None:
 
 def test_a_raw_frame_is_no_row() -> None:
     assert not issubclass(RawFrame, Row)
+
+
+def test_rows_of_some_columns_have_these_in_their_order_and_are_encoded_like_whole_ones() -> None:
+    some = row_type("message", ("payload_size", "topic", "properties"))
+    assert some.__struct_fields__ == ("payload_size", "topic", "properties")
+    assert some.kind == MessageRow.kind
+    assert msgspec.json.encode(some(3, None, {"a": "b"})) == b'{"record":"message","payload_size":3,"properties":{"a":"b"}}'
+    assert row_type("message", ("payload_size", "topic", "properties")) is some

@@ -231,3 +231,20 @@ def test_a_complaint_is_one_printable_line(capsys: pytest.CaptureFixture[str], m
 
 def test_severities_are_those_of_the_run() -> None:
     assert FakeRun([], severities={"error": 2}).severities == Counter(error=2)
+
+
+@pytest.mark.parametrize(
+    ("values", "columns"),
+    [
+        ({"format": "ndjson"}, None),
+        ({"format": "ndjson", "columns": "key, packet,key"}, ("key", "packet")),
+        ({"format": "csv", "columns": "topic"}, ("topic",)),
+        ({"columns": "topic"}, None),
+    ],
+)
+def test_only_the_columns_of_messages_that_are_put_out_are_asked_for(
+    given: Given, tmp_path: Path, values: dict[str, Any], columns: tuple[str, ...] | None
+) -> None:
+    asked = given([])
+    work(request(records="message", out=str(tmp_path / "out"), **values))
+    assert asked[0].message_columns == columns

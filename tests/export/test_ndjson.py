@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.errors import UsageError
+from pulsarscope.export import ndjson
+from pulsarscope.records import row_type
 from tests.render import rows
 from tests.render.rows import put_out
 
@@ -88,3 +90,20 @@ def test_whatever_the_wire_says_is_valid_json_on_one_line(text: str, number: flo
 
 def test_no_rows_are_no_lines() -> None:
     assert records([]) == []
+
+
+def test_rows_that_have_only_the_chosen_columns_are_written_as_whole_ones_are() -> None:
+    names = ("publish_time", "topic", "properties")
+    whole = [rows.message(), rows.message(topic=None, publish_time=None)]
+    some = [row_type("message", names)(*[getattr(row, name) for name in names]) for row in whole]
+    options = rows.options("message", "connection", columns=(*names, "opened", "start"))
+    assert records([*some, rows.connection()], "message", "connection", columns=options.columns) == records(
+        [*whole, rows.connection()], "message", "connection", columns=options.columns
+    )
+
+
+def test_remembered_times_do_not_grow_without_end() -> None:
+    texts = ndjson._Texts()
+    for time in range(3 * ndjson.TEXTS_MAX):
+        assert texts[time] == f"1970-01-01T00:00:00.{time:09d}Z"
+    assert len(texts) <= ndjson.TEXTS_MAX

@@ -2,8 +2,7 @@
 
 Why not upb's own objects: a row needs every field that is present and no other, the unknown ones, the missing required ones and invalid
 text named, ids as int64 — asked of upb message by message that costs twice as much as this walk (ListFields, UnknownFieldSet,
-IsInitialized; see docs/measurements.md), and upb reads an unknown command type as CONNECT. upb is the tests' oracle, and decodes
-where only one or two fields are wanted (batches).
+IsInitialized; see docs/measurements.md), and upb reads an unknown command type as CONNECT. upb is the tests' oracle.
 """
 
 from __future__ import annotations
