@@ -46,7 +46,7 @@ class Options(msgspec.Struct, frozen=True):
     message_columns: tuple[str, ...] | None = None
     """Columns of message rows wanted, in this order: the rows are then of `records.row_type`. None: whole rows."""
     rows_max: int | None = None
-    """Hand rows on once there are more than so many; None: when the block that gave them ends."""
+    """Hand on so many rows at a time; None: all that a block gives."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     ports: frozenset[int] = frozenset()
@@ -177,9 +177,10 @@ class Run:
                     timeline.observe(part, rows)
                     if self._gives_payloads:
                         payload_bytes += self._payload_bytes(rows[before:])
-                    if payload_bytes > PAYLOADS_MAX_BYTES or len(rows) > self._rows_max:
-                        yield self._counted(rows)
-                        rows, payload_bytes = [], 0
+                    while payload_bytes > PAYLOADS_MAX_BYTES or len(rows) > self._rows_max:
+                        yield self._counted(rows[: self._rows_max])
+                        del rows[: self._rows_max]
+                        payload_bytes = 0
         rows.extend(finding_row(finding, None) for finding in located)
         yield self._counted(rows)
 
