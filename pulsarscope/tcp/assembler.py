@@ -8,10 +8,10 @@ order over both directions.
 from __future__ import annotations
 
 from collections import deque
+from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
-from pulsarscope.flow import reverse_key
 from pulsarscope.limits import (
     CLOSED_CONNECTIONS_MAX,
     DUPLICATE_SEGMENTS_PERCENT,
@@ -24,12 +24,13 @@ from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connec
 from pulsarscope.tcp.oddities import finding
 from pulsarscope.tcp.pieces import Piece
 from pulsarscope.tcp.sequence import SEQUENCE_MASK
-from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
     from pulsarscope.findings import Finding
 
+_packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
 
@@ -66,8 +67,10 @@ class Assembler:
                 connection.last_time = time
             connection.end = max(connection.end, latest)
         if delicate:
-            entries = [(segment[0], key, segment) for key, segments in delicate for segment in segments]
-            entries.sort()
+            entries: list[tuple[int, bytes, Segment]] = []
+            for key, segments in delicate:
+                entries += zip(map(_packet_of, segments), repeat(key), segments, strict=False)
+            entries.sort(key=_packet_of)  # by the number alone: half the time of comparing tuples
             for _, key, segment in entries:
                 self._receive(key, segment, file)
         return self._hand_on(file, block.last_packet)
@@ -82,14 +85,13 @@ class Assembler:
     def _sort_out(self, block: Block) -> tuple[list[tuple[Connection, bytes, list[Segment], int]], list[tuple[bytes, list[Segment]]]]:
         """The flows whose directions can be taken one after the other, and those that need the order of capture."""
         table = self._table
-        control = block.control
-        careful = control.union(map(reverse_key, control)) if control else control
+        careful = {table.get(key) for key in block.control}
         loose = []
         delicate = []
         resumed: set[Connection] = set()
         for key, segments in block.flows.items():
             connection = table.get(key)
-            if connection is None or connection.delicate or key in careful:
+            if connection is None or connection.delicate or connection in careful:
                 delicate.append((key, segments))
                 continue
             latest = max(map(_time_of, segments))
@@ -103,7 +105,7 @@ class Assembler:
 
     def _receive(self, key: bytes, segment: Segment, file: int) -> None:
         """One packet in order of capture."""
-        packet, time, _, _, flags, _, _, _ = segment
+        packet, time, seq, _, flags, window, payload, cut = segment
         connection = self._table.get(key)
         if (
             connection is not None
@@ -127,6 +129,14 @@ class Assembler:
             connection.end = time
         index = 0 if key == connection.key else 1
         stream = connection.streams[index]
+        if window and not (flags & CONTROL_FLAGS or cut or stream.shut or connection.delicate):
+            # Most of them: an acknowledgment says no more than that, and data in order need none of the care below.
+            if not payload:
+                return
+            if seq == stream.sequence and stream.waiting is None:
+                stream.segments += 1
+                stream.deliver(file, [(payload, packet, time, packet)], len(payload))
+                return
         if connection.ended:
             stream.receive_late(segment)
         elif flags & RST:
@@ -201,8 +211,9 @@ class Assembler:
         """The events of a connection in this block."""
         events = ConnectionEvents(connection, connection.last_file, ([], []))
         connection.events = events
-        for stream, items in zip(connection.streams, events.items, strict=True):
-            stream.touch(items, events.log)
+        first, second = connection.streams
+        first.touch(events.items[0], events.log)
+        second.touch(events.items[1], events.log)
         self._touched.append(events)
         return events
 

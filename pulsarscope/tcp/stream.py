@@ -34,7 +34,7 @@ FIN = 0x01
 SYN = 0x02
 RST = 0x04
 ACK = 0x10
-_CONTROL = FIN | SYN | RST
+CONTROL_FLAGS = FIN | SYN | RST
 
 UNKNOWN = -1
 """No sequence number, no offset."""
@@ -163,13 +163,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         """Take one segment, whatever it is, except a RST."""
         packet, time, seq, _, flags, window, payload, cut = segment
         size = len(payload)
-        if window and not self.shut and not cut and not flags & _CONTROL:
-            if not size:
-                return
-            if seq == self.sequence and self.waiting is None and self.fin == UNKNOWN:
-                self.segments += 1
-                self.deliver(file, [(payload, packet, time, packet)], size)
-                return
+        if window and not (size or cut or self.shut or flags & CONTROL_FLAGS):
+            return
         if (not window or self.shut) and not flags & SYN:
             self._watch_window(window, (file, packet, time))
         if not (size or cut or flags & FIN):

@@ -18,12 +18,55 @@ _moment_and_stream_of = attrgetter("moment", "stream")
 SKIPPED_RUNS_MAX = 1000
 """Skipped runs kept before the protocol is known; there is one for each gap."""
 
-_Step = tuple[int, int, Item]
-"""Moment, stream, and one piece or gap of it."""
+
+class _Cursor:
+    """Goes through the items of one stream piece by piece."""
+
+    __slots__ = ("_index", "_items", "_offset", "_piece", "moment")
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        self._index = self._piece = self._offset = 0
+        self.moment: int | None = None
+        """That of the next piece or gap; None at the end."""
+        self._find_moment()
+
+    def _find_moment(self) -> None:
+        if self._index == len(self._items):
+            self.moment = None
+            return
+        item = self._items[self._index]
+        self.moment = item.pieces[self._piece][3] if isinstance(item, Run) else item.moment
+
+    def next(self) -> Item:
+        """The next piece, as a run of its own, or gap."""
+        item = self._items[self._index]
+        if isinstance(item, Run):
+            piece = item.pieces[self._piece]
+            offset = self._offset if self._piece else item.offset
+            self._piece += 1
+            self._offset = offset + len(piece[0])
+            if self._piece == len(item.pieces):
+                self._index += 1
+                self._piece = 0
+            item = Run(item.file, offset, [piece])
+        else:
+            self._index += 1
+        self._find_moment()
+        return item
+
+    def rest(self) -> Sequence[Item]:
+        """All that is left."""
+        items = self._items[self._index :]
+        if self._piece and isinstance(first := items[0], Run):
+            return [Run(first.file, self._offset, first.pieces[self._piece :]), *items[1:]]
+        return items
 
 
 class Conversation:
     """Feed it the items of both streams, block by block; then finish it."""
+
+    __slots__ = ("_before", "_foreign", "_server", "_tried", "dissector", "splitters")
 
     def __init__(
         self,
@@ -99,33 +142,29 @@ class Conversation:
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
         """Piece by piece in the order of their moments, so that the answer does not depend on how many came at once."""
-        steps: list[_Step] = []
-        for stream in (0, 1):
-            for item in items[stream]:
-                if isinstance(item, Run):
-                    offset = item.offset
-                    for piece in item.pieces:
-                        steps.append((piece[3], stream, Run(item.file, offset, [piece])))
-                        offset += len(piece[0])
-                else:
-                    steps.append((item.moment, stream, item))
-        steps.sort(key=lambda step: step[0])
-        for index, (moment, stream, item) in enumerate(steps):
+        first, second = _Cursor(items[0]), _Cursor(items[1])
+        while True:
+            moment, other = first.moment, second.moment
+            if moment is not None and (other is None or moment <= other):
+                stream, item = 0, first.next()
+            elif other is not None:
+                moment, stream, item = other, 1, second.next()
+            else:
+                return []
             for pair, found in zip(self._tried, self._before, strict=True):
                 self._step(pair[stream], item, found)
                 if pair[stream].synced or pair[stream].frames:
                     self._recognise(pair, found)
                     pair[1 - stream].limits = list(pair[stream].limits)
                     pair[1 - stream].trust(moment, found)
-                    found.extend(self.feed(_joined(steps[index + 1 :])))
+                    found.extend(self.feed((first.rest(), second.rest())))
                     found.sort(key=_moment_and_stream_of)
                     return found
                 del found[SKIPPED_RUNS_MAX:]
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
                 self._foreign = self.foreign
                 self._tried = []
-                break
-        return []
+                return []
 
     @staticmethod
     def _step(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:
@@ -147,15 +186,3 @@ class Conversation:
                 break
         out.sort(key=_moment_and_stream_of)
         return out
-
-
-def _joined(steps: Sequence[_Step]) -> tuple[list[Item], list[Item]]:
-    """Steps as items of stream 0 and of stream 1, pieces that follow each other as one run."""
-    items: tuple[list[Item], list[Item]] = ([], [])
-    for _, stream, item in steps:
-        before = items[stream][-1] if items[stream] else None
-        if isinstance(item, Run) and isinstance(before, Run) and before.file == item.file:
-            before.pieces.extend(item.pieces)
-        else:
-            items[stream].append(item)
-    return items

@@ -49,6 +49,42 @@ class Keep(NamedTuple):
 class StreamSplitter:
     """Cuts one stream; feed it runs and gaps in order, then finish it."""
 
+    __slots__ = (
+        "_at_start",
+        "_base",
+        "_data",
+        "_ends",
+        "_expected",
+        "_file",
+        "_floor",
+        "_gapped",
+        "_keep",
+        "_more",
+        "_origin",
+        "_packet",
+        "_pieces",
+        "_seen",
+        "_skip_notes",
+        "_skip_packets",
+        "_skip_size",
+        "_skip_start",
+        "_start",
+        "_stream",
+        "_sub",
+        "_sub_of",
+        "_wake",
+        "_work",
+        "cut",
+        "dissector",
+        "foreign",
+        "frames",
+        "limits",
+        "proxy_source",
+        "skipped",
+        "synced",
+        "tail",
+    )
+
     def __init__(
         self,
         dissector: Dissector,

@@ -59,17 +59,17 @@ class Field(NamedTuple):
 
 
 class Plan:
-    """How to read one message type: rows by tag (field number << 3 | wire type), doubles by number, names of required fields."""
+    """How to read one message type: rows by tag (field number << 3 | wire type), doubles by number, required fields in order."""
 
     __slots__ = ("doubles", "name", "required", "rows", "single")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.rows: dict[int, Field] = {}
-        self.required: tuple[str, ...] = ()
+        self.required: dict[str, None] = {}
         self.doubles: dict[int, str] = {}
-        self.single: tuple[tuple[str, Plan], ...] = ()
-        """Message fields that are not repeated, of messages that can lack something."""
+        self.single: dict[str, Plan] = {}
+        """Message fields that are not repeated."""
 
 
 def _enum_names(enum: EnumDescriptor) -> dict[int, str]:
@@ -90,9 +90,9 @@ class Plans:
             plan = self._plans[descriptor.full_name] = Plan(descriptor.name)
             for field in descriptor.fields:
                 self._add(plan, field)
-            plan.required = tuple(field.name for field in descriptor.fields if field.is_required)
+            plan.required = {field.name: None for field in descriptor.fields if field.is_required}
             single = (row for row in plan.rows.values() if row.kind == MESSAGE and not row.repeated)
-            plan.single = tuple((row.name, row.extra) for row in single)
+            plan.single = {row.name: row.extra for row in single}
         return plan
 
     def named(self, name: str) -> Plan:
@@ -239,20 +239,33 @@ def walk(
     if position != end:
         message = f"{plan.name} is cut off within a field"
         raise WireError(message)
-    if checked:
-        _check(out, plan, notes)
+    if checked and _lacks(out, plan):
+        _note_missing(out, plan, notes)
     return out
 
 
-def _check(out: dict[str, Any], plan: Plan, notes: list[Note]) -> None:
+def _lacks(out: dict[str, Any], plan: Plan) -> bool:
+    """Whether a message, or a single message in it, lacks a required field: one look at what is there, for nearly all lack nothing."""
+    if not out.keys() >= plan.required.keys():
+        return True
+    single = plan.single
+    if single:
+        for name in out:
+            inner = single.get(name)
+            if inner is not None and _lacks(out[name], inner):
+                return True
+    return False
+
+
+def _note_missing(out: dict[str, Any], plan: Plan, notes: list[Note]) -> None:
     """Note the required fields that a message, and the single messages in it, lack."""
     for name in plan.required:
         if name not in out:
             note(notes, "required-field-missing", f"{plan.name}.{name}")
-    for name, inner in plan.single:
+    for name, inner in plan.single.items():
         value = out.get(name)
         if value is not None:
-            _check(value, inner, notes)
+            _note_missing(value, inner, notes)
 
 
 def note(notes: list[Note], code: str, text: str) -> None:
