@@ -52,10 +52,12 @@ class Settings(msgspec.Struct, frozen=True):
 class Timeline:
     """Feed it what tcp gives for one connection; it gives frames to order, and rows for them."""
 
+    __slots__ = ("_conversation", "_directions", "_held", "_session", "_settings", "_unassigned", "connection")
+
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
         self._settings = settings
-        forced = self._forced(connection, settings)
+        forced = self._forced(connection, settings) if settings.forced else None
         self._conversation = Conversation(
             settings.dissectors if forced is None else (forced,),
             settings.keep(),
@@ -145,6 +147,8 @@ class Timeline:
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
         """Those of TCP that may be told: of a connection of no known protocol none is, its row has the counts."""
+        if not (found or self._held):
+            return []
         if self._session is None:
             of_tcp = [finding for finding in found if finding.layer == "tcp"]
             self._held += of_tcp[: max(HELD_FINDINGS_MAX - len(self._held), 0)]
@@ -171,12 +175,13 @@ class Timeline:
 
     def end(self, out: list[Row | RawFrame]) -> EndedTimeline:
         """No frames will come: the rows of all that still waited. What is left of the connection stays until late packets are counted."""
+        recognised = self._session is not None
         if self._session is not None:
             self._session.finish(out)
-        row = self._connection_row()
-        foreign = None if self._session is not None else self._foreign(row)
-        kept = row if "connection" in self._settings.kinds else None
-        return EndedTimeline(self.connection, kept, foreign, self._settings.source, recognised=self._session is not None)
+        wanted = "connection" in self._settings.kinds
+        row = self._connection_row() if wanted or not recognised else None
+        foreign = None if recognised or row is None else self._foreign(row)
+        return EndedTimeline(self.connection, row if wanted else None, foreign, self._settings.source, recognised=recognised)
 
     def _foreign(self, row: ConnectionRow) -> Finding | None:
         """Traffic on a port of a known protocol that is not that protocol."""

@@ -26,6 +26,8 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """One TCP connection. `key`, `file`, `packet` and `start` are those of its first packet."""
 
     key: bytes
+    name: str
+    """file:packet of its first packet."""
     file: int
     packet: int
     start: int
@@ -57,11 +59,6 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """Memory of what waits, bytes, as the assembler accounts for it."""
     events: ConnectionEvents | None = None
     """Of this block."""
-
-    @property
-    def name(self) -> str:
-        """file:packet of its first packet."""
-        return f"{self.file}:{self.packet}"
 
     @property
     def server(self) -> int | None:
@@ -142,6 +139,7 @@ def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
     handshake = bool(flags & SYN and not flags & RST)
     return Connection(
         key=key,
+        name=f"{file}:{packet}",
         file=file,
         packet=packet,
         start=time,

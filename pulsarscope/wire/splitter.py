@@ -139,7 +139,8 @@ class StreamSplitter:
         if self._at_start and not self.synced and self._skip_start < 0:
             self.synced = True
             self._floor = max(self._floor, moment)
-            self._consume(out, at_end=False)
+            if self._ends:
+                self._consume(out, at_end=False)
 
     @property
     def max_frame(self) -> int:
@@ -193,6 +194,8 @@ class StreamSplitter:
 
     def finish(self, moment: int, out: list[Frame]) -> None:
         """No more bytes will come."""
+        if not self._ends and self._skip_start < 0:
+            return
         self._floor = max(self._floor, moment)
         self._consume(out, at_end=True)
         self._end_of_bytes(moment, out, tail=True)
