@@ -43,8 +43,13 @@ class Pairing:
 
     def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
         """Of several keys that a response may mean, the one that has waited longest."""
-        found = [(queue[0][0], key) for key in keys if (queue := self._waiting.get(key))]
-        return self.answer(min(found, key=lambda row: row[0])[1]) if found else None
+        oldest = None
+        since = self._tickets + 1
+        for key in keys:
+            queue = self._waiting.get(key)
+            if queue and queue[0][0] < since:
+                since, oldest = queue[0][0], key
+        return None if oldest is None else self.answer(oldest)
 
     def peek(self, key: Hashable) -> Request | None:
         """The request of this key that has waited longest; it goes on waiting."""

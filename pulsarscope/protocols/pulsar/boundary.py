@@ -7,6 +7,7 @@ required fields and no unknown one. It is proven by its checksum, or must be fol
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from pulsarscope.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.pulsar.commands import OPENING_COMMANDS, Command
@@ -26,6 +27,12 @@ _HEAD = re.compile(rb"(?=[\x00-\x04]...\x00[\x00-\x4f]..\x08[\x02-\x51])", re.DO
 
 COMMAND_MAX_BYTES = 64 << 10
 """Larger commands (long topic lists) are not used to find the framing again; the next frame is."""
+
+OPENING_MAX_BYTES = 1024
+"""Longest command that is remembered as one that opens a connection, or does not."""
+
+OPENINGS_MAX = 256
+"""So many are."""
 
 
 def find_candidate(data: bytes, position: int, end: int) -> int:
@@ -92,7 +99,19 @@ def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> bool:
         return False
     total, command_size = SIZES.unpack_from(data, position)
     command_end = position + HEADER_BYTES + command_size
-    if total != command_size + 4 or command_end > end or data[position + 8] != 8 or data[position + 9] not in decoder.commands:
+    if total != command_size + 4 or command_end > end:
         return False
-    command, _ = _strict_command(decoder, data, position + HEADER_BYTES, command_end)
+    is_opening = _is_known_opening if command_size <= OPENING_MAX_BYTES else _is_opening
+    return is_opening(decoder, data[position + HEADER_BYTES : command_end])
+
+
+def _is_opening(decoder: FrameDecoder, data: bytes) -> bool:
+    """Whether this is a strict CONNECT or CONNECTED."""
+    if len(data) < 2 or data[0] != 8 or data[1] not in decoder.commands:
+        return False
+    command, _ = _strict_command(decoder, data, 0, len(data))
     return command is not None and command.name in OPENING_COMMANDS
+
+
+_is_known_opening = lru_cache(OPENINGS_MAX)(_is_opening)
+"""The same, remembered: all connections of a client begin with the same bytes."""

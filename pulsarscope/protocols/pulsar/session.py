@@ -272,6 +272,8 @@ class PulsarSession:
 
     def _latency(self, request: Request | Sent, response: Frame | Response, out: list[Row]) -> int | None:
         """Nanoseconds, or None and a note when the capture has the two in the wrong order."""
+        if request.file == response.file and request.packet <= response.packet and request.time <= response.time:
+            return response.time - request.time
         latency = elapsed((request.file, request.packet), request.time, (response.file, response.packet), response.time)
         if latency is None:
             name = f"{request.file}:{request.packet}.{request.sub}"
@@ -431,7 +433,7 @@ class PulsarSession:
                 self._remember(early, frame, out)
             return
         latency = self._latency(request, frame, out)
-        if not (command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False):
+        if self._want_exchanges and not (command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False):
             self._exchange(request, _response(frame), latency, out)
         frame.topic = topic or request.topic
         frame.producer_name = name or request.producer_name
@@ -506,6 +508,23 @@ class PulsarSession:
     def _answered(self, command: str, fields: dict[str, Any], direction: str) -> Request | None:
         """The request that this response closes (or, of a producer that queues, only answers)."""
         other = SERVER if direction == CLIENT else CLIENT
+        asked = CAN_ANSWER.get(command)
+        if asked is None:
+            return self._answered_in_order(command, fields, other)
+        number = fields.get("request_id")
+        if number is None:
+            return None
+        if command == "ERROR" and number == CONNECTING_REQUEST_ID:
+            return self._pairing.answer(("CONNECT", other))
+        if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
+            return self._pairing.peek(("PRODUCER", number))
+        self._name_producer(command, fields)
+        if len(asked) == 1:
+            return self._pairing.answer((asked[0], number))
+        return self._pairing.answer_first([(one, number) for one in asked])
+
+    def _answered_in_order(self, command: str, fields: dict[str, Any], other: str) -> Request | None:
+        """The request of the other side that a response without an id answers."""
         if command == "PONG":
             return self._pairing.answer(("PING", other))
         if command == "AUTH_RESPONSE":
@@ -513,16 +532,7 @@ class PulsarSession:
         if command == "CONNECTED":
             self._connected = fields
             return self._pairing.answer(("CONNECT", other))
-        asked = CAN_ANSWER.get(command)
-        number = fields.get("request_id")
-        if asked is None or number is None:
-            return None
-        if command == "ERROR" and number == CONNECTING_REQUEST_ID:
-            return self._pairing.answer(("CONNECT", other))
-        if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
-            return self._pairing.peek(("PRODUCER", number))
-        self._name_producer(command, fields)
-        return self._pairing.answer_first([(one, number) for one in asked])
+        return None
 
     def _name_producer(self, command: str, fields: dict[str, Any]) -> None:
         """A producer without a name of its own gets the broker's with PRODUCER_SUCCESS."""
