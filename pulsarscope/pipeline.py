@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -67,6 +67,30 @@ class Batch(msgspec.Struct):
     last_packet: int
 
 
+Asked = TypeVar("Asked")
+
+
+class _Asked(Mapping[str, Asked]):
+    """What timelines, by name, say when they are asked: most outputs ask for few or none of them."""
+
+    def __init__(self, timelines: Mapping[str, Timeline], ask: Callable[[Timeline], Asked]) -> None:
+        self._timelines = timelines
+        self._ask = ask
+
+    def __getitem__(self, name: str) -> Asked:
+        return self._ask(self._timelines[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._timelines)
+
+    def __len__(self) -> int:
+        return len(self._timelines)
+
+
+def _dissector_of(timeline: Timeline) -> str:
+    return timeline.dissector or ""
+
+
 class Run:
     """One decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
 
@@ -78,10 +102,12 @@ class Run:
         """Packets read so far, of any kind."""
         self.connections = 0
         """TCP connections met so far, of any protocol."""
-        self.endpoints: dict[str, tuple[str, str]] = {}
-        """(client, server) of the connections that have not ended before the latest batch."""
-        self.dissector_of: dict[str, str] = {}
-        """Name of the dissector of each of them that is recognised."""
+        self._recognised: dict[str, Timeline] = {}
+        """Connections of a known protocol that have not ended before the latest batch."""
+        self.endpoints: Mapping[str, tuple[str, str]] = _Asked(self._recognised, Timeline.endpoints)
+        """(client, server) of each of them."""
+        self.dissector_of: Mapping[str, str] = _Asked(self._recognised, _dissector_of)
+        """Name of the dissector of each of them."""
         made = tuple(dissector(show_secrets=options.show_secrets) for dissector in DISSECTORS)
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
@@ -163,8 +189,8 @@ class Run:
             if event.finished:
                 steps.append((last, name, None))
             located += timeline.findings(event.findings)
-            if name not in self.dissector_of:
-                self._remember(timeline)
+            if timeline.dissector is not None:
+                self._recognised[name] = timeline
         if touched > 1 or self._gives_payloads:
             steps = _in_order(steps, together=not self._gives_payloads)
         for _, name, step in steps:
@@ -195,18 +221,10 @@ class Run:
     def _payload_bytes(self, rows: list[Any]) -> int:
         return sum(len(row.payload or "") for row in rows if type(row) is self._message_type)
 
-    def _remember(self, timeline: Timeline) -> None:
-        name = timeline.connection.name
-        dissector = timeline.dissector
-        if dissector is not None:
-            self.dissector_of[name] = dissector
-            self.endpoints[name] = timeline.endpoints()
-
     def _forget_ended(self) -> None:
         """What ended in the batch before the one to come is not asked for any more."""
         for name in self._ended:
-            self.dissector_of.pop(name, None)
-            self.endpoints.pop(name, None)
+            self._recognised.pop(name, None)
         self._ended.clear()
 
     def _counted(self, rows: list[Row | RawFrame]) -> list[Row | RawFrame]:

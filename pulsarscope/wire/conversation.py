@@ -133,7 +133,7 @@ class Conversation:
                 splitter = splitters[stream]
                 before = splitter.limits[-1]
                 for item in stream_items:
-                    self._step(splitter, item, out)
+                    _give(splitter, item, out)
                 if splitter.limits[-1] != before:
                     splitters[1 - stream].limits = list(splitter.limits)
         if both > 1:
@@ -152,7 +152,7 @@ class Conversation:
             else:
                 return []
             for pair, found in zip(self._tried, self._before, strict=True):
-                self._step(pair[stream], item, found)
+                _give(pair[stream], item, found)
                 if pair[stream].synced or pair[stream].frames:
                     self._recognise(pair, found)
                     pair[1 - stream].limits = list(pair[stream].limits)
@@ -165,13 +165,6 @@ class Conversation:
                 self._foreign = self.foreign
                 self._tried = []
                 return []
-
-    @staticmethod
-    def _step(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:
-        if isinstance(item, Run):
-            splitter.feed(item.file, item.offset, item.pieces, out)
-        else:
-            splitter.gap(item.offset, item.size, item.moment, out)
 
     def finish(self, moment: int) -> list[Frame]:
         """The connection has ended with packet `moment`."""
@@ -186,3 +179,10 @@ class Conversation:
                 break
         out.sort(key=_moment_and_stream_of)
         return out
+
+
+def _give(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:
+    if isinstance(item, Run):
+        splitter.feed(item.file, item.offset, item.pieces, out)
+    else:
+        splitter.gap(item.offset, item.size, item.moment, out)

@@ -160,18 +160,14 @@ class StreamSplitter:
             self._floor = 0
             self.limits = [(0, self.limits[-1][1])]
             self._pieces = [(piece[0], 0, piece[2], 0) for piece in self._pieces]  # any packet of this file is later
+        if not self._ends:
+            self._base = offset
         payloads = [piece[0] for piece in pieces]
         ends = list(accumulate(map(len, payloads), initial=offset))
         del ends[0]
-        if self._ends:
-            self._more += payloads
-            self._pieces.extend(pieces)
-            self._ends.extend(ends)
-        else:
-            self._base = offset
-            self._more = payloads
-            self._pieces = list(pieces)
-            self._ends = ends
+        self._more += payloads
+        self._pieces += pieces
+        self._ends += ends
         if ends[-1] >= self._wake:
             self._consume(out, at_end=False)
 
@@ -204,7 +200,8 @@ class StreamSplitter:
 
     def _consume(self, out: list[Frame], *, at_end: bool) -> None:
         if self._more:
-            self._data = b"".join((self._data, *self._more))
+            # A single piece is not copied.
+            self._data = b"".join((self._data, *self._more) if self._data else self._more)
             self._more = []
         self._wake = 0
         position = 0

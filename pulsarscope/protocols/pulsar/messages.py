@@ -250,9 +250,9 @@ def _lacks(out: dict[str, Any], plan: Plan) -> bool:
         return True
     single = plan.single
     if single:
-        for name in out:
+        for name, value in out.items():
             inner = single.get(name)
-            if inner is not None and _lacks(out[name], inner):
+            if inner is not None and _lacks(value, inner):
                 return True
     return False
 
