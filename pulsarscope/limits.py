@@ -18,6 +18,9 @@ READ_BLOCK_PACKETS = 400
 ROWS_MAX = 4_096
 """Rows handed on at once: a block of compressed batches holds millions; 4,096 take 3 MiB, and fewer are not faster."""
 
+READ_BLOCK_FLOW_PACKETS = 6
+"""Packets that a block shall hold of each flow in it, on average: with many short connections a flow costs more than the caches save."""
+
 PACKET_MAX_BYTES = 262_144
 """Largest captured packet (libpcap's MAXIMUM_SNAPLEN); a record that claims more is damage, not a packet."""
 

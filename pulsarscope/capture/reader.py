@@ -16,7 +16,7 @@ from pulsarscope.capture.names import printable
 from pulsarscope.capture.recognise import looks_like
 from pulsarscope.capture.tally import capture_finding, plural
 from pulsarscope.findings import Finding
-from pulsarscope.limits import READ_BLOCK_BYTES, READ_BLOCK_MAX_BYTES, READ_BLOCK_PACKETS
+from pulsarscope.limits import READ_BLOCK_BYTES, READ_BLOCK_FLOW_PACKETS, READ_BLOCK_MAX_BYTES, READ_BLOCK_PACKETS
 
 STANDARD_INPUT = "-"
 _MAGIC_BYTES = 4
@@ -41,7 +41,7 @@ class BlockReader:
         Args:
             source: a path, "-" for standard input, or a stream of bytes, which the caller closes.
             file: position in the run's list of files.
-            read_bytes: bytes asked for in one read; None: as many as fit the size of the packets.
+            read_bytes: bytes asked for in one read; None: as many as fit the size of the packets and the number of flows.
         """
         self._source = source
         self._file = file
@@ -97,7 +97,8 @@ class BlockReader:
                     if block is not None and block.packets:
                         yield block
                         if self._adapts:
-                            wanted = len(chunk) * READ_BLOCK_PACKETS // block.packets
+                            packets = max(READ_BLOCK_PACKETS, len(block.flows) * READ_BLOCK_FLOW_PACKETS)
+                            wanted = len(chunk) * packets // block.packets
                             self._read_bytes = min(max(wanted, READ_BLOCK_BYTES), READ_BLOCK_MAX_BYTES)
                     if self._decoder is not None and self._decoder.stopped:
                         break

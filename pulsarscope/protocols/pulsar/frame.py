@@ -37,11 +37,11 @@ SHORTEST, LONGEST = COMMAND_MIN_BYTES + 4, 127 + 4
 """Sizes of a command in the usual form: type, tag and length of its sub-message take four bytes."""
 
 HEAD_BYTES = 8
-"""Size of the command; tag and value of its type; tag (of one byte) and length of its sub-message."""
+"""Size of the command; tag and value of its type; tag and length of its sub-message, or a tag of two bytes."""
 
-_Usual = tuple[str, int, Plan, Reader, bool]
-"""What such a head stands for: the command's name, where it ends within its frame, plan and reader of the sub-message, whether a
-payload follows."""
+_Usual = tuple[str, int, int, Plan, Reader, bool]
+"""What such a head stands for: the command's name, where its sub-message begins and ends within its frame, plan and reader of that,
+whether a payload follows."""
 
 
 class FrameDecoder:
@@ -80,22 +80,22 @@ class FrameDecoder:
         usual = self._usual.get(head) or self._meet(head)
         if usual is None:
             return self._decode_unusual(data[start:end])
-        name, size, plan, read, payload = usual
+        name, body, size, plan, read, payload = usual
         at = start + size
         notes: list[Note] = []
         entry = None
         try:
             if not payload:
-                if at != end:
+                if at != end or data[start + body - 1] != size - body:  # the length behind a tag of two bytes is not in the head
                     return self._decode_unusual(data[start:end])
-                fields = read(data, start + 12, at, plan, notes)
+                fields = read(data, start + body, at, plan, notes)
                 decoded = (name, fields, None, None, None, None, OK, notes or None)
                 if name == "SEND_RECEIPT":
                     learn(self._layouts, data, start, end, decoded)
                 return decoded
             if at + 10 > end:
                 return self._decode_unusual(data[start:end])
-            fields = read(data, start + 12, at, plan, notes)
+            fields = read(data, start + body, at, plan, notes)
             magic, stored, size = _CHECKED.unpack_from(data, at)
             if magic == _BROKER_ENTRY_METADATA and at + stored + 16 <= end:
                 # What was unpacked as the checksum is the size of the entry's metadata, which stand before the checksum.
@@ -121,9 +121,12 @@ class FrameDecoder:
         if len(head) < HEAD_BYTES or not SHORTEST <= (size := _U32.unpack_from(head)[0]) <= LONGEST:
             return None
         command = self.commands.get(head[5])
-        if command is None or head[4] != 8 or head[6:7] != command.tag or head[7] != size - 4:
+        if command is None or head[4] != 8:
             return None
-        usual = self._usual[head] = (command.name, size + 8, command.plan, command.read, command.payload)
+        if head[6:8] != command.tag and (head[6:7] != command.tag or head[7] != size - 4):
+            return None
+        body = 11 + len(command.tag)
+        usual = self._usual[head] = (command.name, body, size + 8, command.plan, command.read, command.payload)
         return usual
 
     def _decode_unusual(self, data: bytes) -> Decoded:
@@ -168,11 +171,6 @@ class FrameDecoder:
 
     def _command(self, data: bytes, position: int, end: int, notes: list[Note]) -> tuple[str | None, dict[str, Any] | None, bool, str]:
         """(name or None, fields or None, whether metadata and payload follow, status) of any BaseCommand."""
-        if position + 5 <= end and data[position] == 8 and data[position + 4] == end - position - 5 < 128:
-            # The usual form again, of a sub-message whose tag has two bytes: what the walk would find, for half of its cost.
-            command = self.commands.get(data[position + 1])
-            if command is not None and command.tag == data[position + 2 : position + 4]:
-                return command.name, command.read(data, position + 5, end, command.plan, notes), command.payload, OK
         base = walk(data, position, end, self.base_plan, notes)
         number = base.pop("type", None)
         if number is None:
