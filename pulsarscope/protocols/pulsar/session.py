@@ -428,7 +428,7 @@ class PulsarSession:
             return
         request = self._answered(command, fields, direction)
         if request is None:
-            if command in CAN_ANSWER or command in _IN_ORDER_ANSWERS:
+            if command in CAN_ANSWER or command in _ASKED_IN_ORDER:
                 early: EarlyKey | None = ("id", command, fields.get("request_id")) if "request_id" in fields else None
                 self._remember(early, frame, out)
             return
@@ -525,14 +525,10 @@ class PulsarSession:
 
     def _answered_in_order(self, command: str, fields: dict[str, Any], other: str) -> Request | None:
         """The request of the other side that a response without an id answers."""
-        if command == "PONG":
-            return self._pairing.answer(("PING", other))
-        if command == "AUTH_RESPONSE":
-            return self._pairing.answer(("AUTH_CHALLENGE", other))
         if command == "CONNECTED":
             self._connected = fields
-            return self._pairing.answer(("CONNECT", other))
-        return None
+        asked = _ASKED_IN_ORDER.get(command)
+        return None if asked is None else self._pairing.answer((asked, other))
 
     def _name_producer(self, command: str, fields: dict[str, Any]) -> None:
         """A producer without a name of its own gets the broker's with PRODUCER_SUCCESS."""
@@ -575,7 +571,7 @@ _WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys",
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
 _REMEMBERED = frozenset({"PRODUCER", "SUBSCRIBE"})
-_IN_ORDER_ANSWERS = frozenset(IN_ORDER.values())
+_ASKED_IN_ORDER = {answer: asked for asked, answer in IN_ORDER.items()}
 
 
 def _response(frame: Frame) -> Response:
