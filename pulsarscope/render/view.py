@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -12,7 +13,7 @@ from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import ConnectionRow, FindingRow, Row
 from pulsarscope.render.clock import Clock
 from pulsarscope.render.escape import cell_width, clip, escape
-from pulsarscope.render.style import palette, symbols
+from pulsarscope.render.style import STAND_INS, UNICODE, palette, symbols, with_marks
 
 NAME_WIDTH = 6
 """First width of the column of frame names; a longer name widens it for the lines that follow."""
@@ -32,6 +33,9 @@ class View:
         self.run = options.run
         self.palette = palette(options.color)
         self.symbols = symbols(options.encoding)
+        self._marks_later = self.symbols is UNICODE and codecs.lookup(options.encoding).name == "utf-8"
+        if self._marks_later:
+            self.symbols = STAND_INS
         self.width = options.width
         self.clock = Clock(options.time)
         self.several_files = len(options.paths) > 1
@@ -47,16 +51,15 @@ class View:
         """Write lines. What the stream cannot carry shows as a backslash escape."""
         if lines:
             lines.append("")
-            self._sink.write("\n".join(lines).encode(self.options.encoding, "backslashreplace"))
-
-    def flush(self) -> None:
-        """Show what was written now: someone may be watching."""
-        self._sink.flush()
+            data = "\n".join(lines).encode(self.options.encoding, "backslashreplace")
+            self._sink.write(with_marks(data) if self._marks_later else data)
 
     def prepare(self, rows: list[Any]) -> None:
         """Look ahead for connections that end within these rows: the run has already forgotten them."""
         self._endpoints.clear()
         self._dissectors.clear()
+        if ConnectionRow not in set(map(type, rows)):
+            return
         for row in rows:
             if type(row) is ConnectionRow and row.connection is not None:
                 self._endpoints[row.connection] = (row.client or "?", row.server or "?")
@@ -112,7 +115,6 @@ class View:
         if row.time is not None:
             self.day_line(row.time, lines)
             time = self.clock.text(row.time)
-            self.clock.width = max(self.clock.width, len(time))
         number = 0 if row.connection is None else self.number(row.connection, lines)
         label = f"{number or '':>2} {mark}"
         color = look.connection(number) if number else ""

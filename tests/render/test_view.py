@@ -19,10 +19,10 @@ def test_names_leave_out_the_file_when_there_is_one() -> None:
 
 
 def test_a_connection_is_introduced_once_with_its_ends() -> None:
-    one = view()
+    one = view(encoding="ascii")
     lines: list[str] = []
     assert one.number("0:1", lines) == one.number("0:1", lines) == 1
-    assert lines == ["connection 1  10.0.0.1:50886 → 10.0.0.2:6650  from packet 1"]
+    assert lines == ["connection 1  10.0.0.1:50886 -> 10.0.0.2:6650  from packet 1"]
     assert one.number("0:99", lines) == 2
     assert lines[1:] == ["connection 2  from packet 99"]
 

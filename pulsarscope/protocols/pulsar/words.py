@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
 from typing import Any
 
 from pulsarscope.records import FrameRow
@@ -45,23 +44,19 @@ def show(value: Any) -> str:
 
 def short_topic(topic: Any) -> str:
     """A topic as clients let their users write it: without the scheme and namespace that they add themselves."""
-    return _short(topic) if type(topic) is str and len(topic) <= SHOWN_CHARACTERS else show(topic)
-
-
-@lru_cache(1024)
-def _short(topic: str) -> str:
-    if topic.startswith("persistent://"):
-        return topic[13:].removeprefix("public/default/")
-    return topic
+    if type(topic) is not str or len(topic) > SHOWN_CHARACTERS:
+        return show(topic)
+    return topic[13:].removeprefix("public/default/") if topic.startswith("persistent://") else topic
 
 
 def message_id(value: Any) -> str:
     """A message id as ledger:entry, or ledger:entry:batch index; the two special ones by name."""
     if type(value) is not dict:
         return show(value)
-    ledger, entry, index = value.get("ledgerId"), value.get("entryId"), value.get("batch_index", -1)
-    if type(ledger) is int and type(entry) is int and index == -1 and ledger != entry:
+    ledger, entry = value.get("ledgerId"), value.get("entryId")
+    if len(value) == 2 and type(ledger) is int and type(entry) is int and ledger != entry:
         return f"{ledger}:{entry}"
+    index = value.get("batch_index", -1)
     if ledger == entry:
         if ledger == -1:
             return "earliest"
