@@ -13,13 +13,13 @@ from pulsarscope.outputs import OutputOptions, choose_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROW_GROUP_ROWS = 65_536
+ROW_GROUP_ROWS = 32_768
 """Rows of a row group: large enough to compress well, small enough to wait in memory as Arrow columns."""
 
 UNIQUE_COLUMNS = frozenset({"checksum_stored", "checksum_computed", "request", "payload", "payload_sha256"})
 """Texts that hardly come again."""
 
-ROW_GROUP_BYTES = 32 << 20
+ROW_GROUP_BYTES = 16 << 20
 """A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
 
 
