@@ -21,6 +21,9 @@ NAME_WIDTH = 6
 HINTS_MAX = 1_000
 """Different hints remembered; each code has few."""
 
+NUMBERS_MAX = 65_536
+"""Connections whose numbers are remembered; one from further back that is spoken of again is introduced again."""
+
 NARROWEST = 20
 """Cells kept for words however narrow the terminal: below this a line wraps rather than say nothing."""
 
@@ -40,7 +43,10 @@ class View:
         self.clock = Clock(options.time)
         self.several_files = len(options.paths) > 1
         self.name_width = NAME_WIDTH + 2 * self.several_files
+        self.connections = 0
+        """Connections introduced so far."""
         self.numbers: dict[str, int] = {}
+        """Numbers of the latest of them, by name."""
         self.severity_of = {code: row.severity for codes in _code_tables(options.run) for code, row in codes.items()}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
@@ -80,7 +86,10 @@ class View:
         """Number of a connection; when it is new, its heading goes to `lines`."""
         number = self.numbers.get(connection)
         if number is None:
-            number = self.numbers[connection] = len(self.numbers) + 1
+            self.connections = number = self.connections + 1
+            self.numbers[connection] = number
+            if number > NUMBERS_MAX:
+                self.numbers.pop(next(iter(self.numbers)))
             if not self.options.quiet:
                 lines.append(self.heading(connection, number))
         return number
@@ -194,14 +203,14 @@ class View:
         if self.options.quiet:
             return []
         look = self.palette
-        words = [*counts, *([count_text(len(self.numbers), "connection")] if self.numbers else [])]
+        words = [*counts, *([count_text(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
         found = [
             f"{colors[severity]}{count_text(count, severity)}{look.reset if colors[severity] else ''}"
             for severity in SEVERITIES
             if (count := self.run.severities.get(severity, 0))
         ]
-        if not self.numbers:  # nothing was shown: say what there was
+        if not self.connections:  # nothing was shown: say what there was
             words += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
         if self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
             found[-1] += f" ({NOTE_HINT})"

@@ -16,9 +16,9 @@ from pulsarscope.protocols.pulsar.words import (
     message_id,
     plain,
     request,
-    short_topic,
     show,
     thousands,
+    topic_of,
     txn,
 )
 from pulsarscope.records import FrameRow
@@ -81,7 +81,7 @@ _TOPICS_MAX = 1024
 
 
 def _topic(topic: str) -> str:
-    start = short_topic(topic) + GAP
+    start = topic_of(topic) + GAP
     if len(topic) <= SHOWN_CHARACTERS:
         if len(_TOPICS) >= _TOPICS_MAX:
             _TOPICS.clear()
@@ -148,7 +148,7 @@ def _marker(marker: Any) -> str:
 
 
 def _ack(row: FrameRow, fields: Fields) -> str:
-    words = [] if row.topic is None else [short_topic(row.topic)]
+    words = [] if row.topic is None else [topic_of(row.topic)]
     kind = fields.get("ack_type")
     ids = acked(row, fields)
     words.append(ids if kind == "Individual" else f"up to {ids}" if kind == "Cumulative" else f"{show(kind)} {ids}")
@@ -167,7 +167,7 @@ def _flow(row: FrameRow, fields: Fields) -> str:
     if row.topic is None:
         return permits + consumer
     subscription = "" if row.subscription is None else f"sub {show(row.subscription)}{GAP}"
-    return f"{short_topic(row.topic)}{GAP}{permits}{subscription}{consumer}"
+    return f"{topic_of(row.topic)}{GAP}{permits}{subscription}{consumer}"
 
 
 _HOT: dict[str, Word] = {"SEND": _send, "SEND_RECEIPT": _send_receipt, "MESSAGE": _message, "ACK": _ack, "FLOW": _flow}
