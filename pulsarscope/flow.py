@@ -26,11 +26,6 @@ def source_port(key: bytes) -> int:
     return int.from_bytes(key[-4:-2], "big")
 
 
-def destination_port(key: bytes) -> int:
-    """TCP destination port of a flow key."""
-    return int.from_bytes(key[-2:], "big")
-
-
 def source_endpoint(key: bytes) -> str:
     """The sender of a flow key as "ip:port" or "[v6]:port"."""
     if len(key) == IPV4_KEY_BYTES:

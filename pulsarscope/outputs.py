@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,13 +23,6 @@ class Output(Protocol):
 
     def close(self) -> None:
         """Put out what is left. The sink is finished by its owner."""
-
-
-class Summarizer(Protocol):
-    """What a renderer asks of a dissector."""
-
-    def summary(self, row: Any) -> str:
-        """The words of one frame that matter, not yet escaped."""
 
 
 class RunView(Protocol):
@@ -146,6 +138,8 @@ def _no_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
     top, dot, _ = name.partition(".")
     if dot and top in known:
         return f'--columns takes whole columns: "{top}" instead of "{name}"'
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
     near = get_close_matches(name, sorted(known), 3, 0.6)
     elsewhere = [kind for kind in ROWS if kind not in kinds and name in column_names(kind)]
     hint = ""

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +166,8 @@ def _kinds(records: str) -> tuple[str, ...]:
     names = _names(records)
     for name in names:
         if name not in ROWS and name != "all":
+            from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
             near = get_close_matches(name, [*ROWS, "all"], 1)
             hint = f"; did you mean {near[0]}?" if near else f": there are {', '.join(ROWS)}, and all"
             message = f'no records are named "{name}"{hint}'

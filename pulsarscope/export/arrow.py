@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.errors import UsageError
-from pulsarscope.export.cells import cell_types, cells
+from pulsarscope.export.cells import cell_types, cells, is_constant, json_texts
 from pulsarscope.outputs import CHECKSUM_COLUMNS
 from pulsarscope.records import Row, columns
 
@@ -62,8 +62,20 @@ def record_batch(kind: str, rows: Sequence[Row], schema: pa.Schema) -> pa.Record
     import pyarrow as pa
 
     types = cell_types(kind)
-    arrays = [pa.array(cells(rows, field.name, types[field.name]), field.type) for field in schema]
+    arrays = [_array(values, types[field.name], field.type) for field, values in zip(schema, cells(kind, rows, schema.names), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType) -> pa.Array[Any]:
+    import pyarrow as pa
+
+    if kind_type == "json":
+        values = json_texts(values)
+    if is_constant(values):
+        scalar: Any = pa.scalar(values[0], arrow_type)
+        same: pa.Array[Any] = pa.repeat(scalar, len(values))
+        return same
+    return pa.array(values, arrow_type)
 
 
 def table(kind: str, rows: Iterable[Row]) -> pa.Table:

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from pulsarscope.outputs import CHECKSUM_COLUMNS
-from pulsarscope.records import Row, columns
+from pulsarscope.records import ROWS, Row, columns
 
-_PARTS = dict(zip(CHECKSUM_COLUMNS, ("status", "stored", "computed"), strict=True))
+_PARTS = dict(zip(CHECKSUM_COLUMNS, map(attrgetter, ("status", "stored", "computed")), strict=True))
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 def cell_types(kind: str) -> dict[str, str]:
@@ -27,12 +29,32 @@ def cell_types(kind: str) -> dict[str, str]:
     return types
 
 
-def cells(rows: Sequence[Row], name: str, kind_type: str) -> list[Any]:
-    """The values of one flat column: json as text, all else as the rows have it."""
-    part = _PARTS.get(name)
-    if part is not None:
-        return [None if (checksum := row.checksum) is None else getattr(checksum, part) for row in rows]  # type: ignore[attr-defined]
-    if kind_type == "json":
-        encode = msgspec.json.encode
-        return [None if (value := getattr(row, name)) is None else encode(value).decode() for row in rows]
-    return [getattr(row, name) for row in rows]
+def cells(kind: str, rows: Sequence[Row], names: Sequence[str]) -> list[Sequence[Any]]:
+    """The values of some flat columns, as the rows have them."""
+    # All columns at once: that costs half of asking each row for each column. A frame has more fields than its row, behind.
+    table = dict(zip(ROWS[kind].__struct_fields__, zip(*map(msgspec.structs.astuple, rows), strict=False), strict=False))
+    return [_part(table, name) if name in _PARTS else table.get(name, ()) for name in names]
+
+
+def _part(table: dict[str, tuple[Any, ...]], name: str) -> list[Any]:
+    part = _PARTS[name]
+    return [None if checksum is None else part(checksum) for checksum in table.get("checksum", ())]
+
+
+def is_constant(values: Sequence[Any]) -> bool:
+    """Whether all values of a column that is not json are the same: of many columns of a block they are."""
+    return len(values) > 0 and values.count(values[0]) == len(values)
+
+
+def json_texts(values: Sequence[Any]) -> list[str | None]:
+    """The cells of a column of type json."""
+    lines = json_lines([value for value in values if value is not None])
+    if len(lines) == len(values):
+        return list(lines)
+    following = iter(lines)
+    return [None if value is None else next(following) for value in values]
+
+
+def json_lines(values: Sequence[Any]) -> list[str]:
+    """JSON of each value."""
+    return _encode_lines(values).decode().split("\n")[:-1]  # all at once; JSON text holds no line end

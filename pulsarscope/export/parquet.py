@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.errors import UsageError
 from pulsarscope.export.arrow import arrow_schema, record_batch, require_pyarrow
+from pulsarscope.export.cells import cell_types
 from pulsarscope.export.sink import Sink, write_errors
 from pulsarscope.outputs import OutputOptions, choose_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROW_GROUP_ROWS = 65_536
+ROW_GROUP_ROWS = 32_768
 """Rows of a row group: large enough to compress well, small enough to wait in memory as Arrow columns."""
 
-ROW_GROUP_BYTES = 32 << 20
+UNIQUE_COLUMNS = frozenset({"checksum_stored", "checksum_computed", "request", "payload", "payload_sha256"})
+"""Texts that hardly come again."""
+
+ROW_GROUP_BYTES = 16 << 20
 """A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
 
 
@@ -32,7 +36,8 @@ class _File:
         self._rows = 0
         self._bytes = 0
         with write_errors(sink.name):
-            self._writer = ParquetWriter(sink.file, self._schema, compression="zstd")
+            dictionaries: Any = _repeating(kind, names)
+            self._writer = ParquetWriter(sink.file, self._schema, compression="zstd", use_dictionary=dictionaries)
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
@@ -57,6 +62,12 @@ class _File:
         self._waiting, self._rows, self._bytes = [], 0, 0
         with write_errors(self._sink.name):
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+
+
+def _repeating(kind: str, names: tuple[str, ...]) -> list[str]:
+    """The columns whose values come again: a dictionary of all others is work for nothing, and larger."""
+    types = cell_types(kind)
+    return [name for name in names if name not in UNIQUE_COLUMNS and types[name] in {"string", "bool", "strings"}]
 
 
 class Parquet:

@@ -28,4 +28,4 @@ class IsoTimes:
                 return None
             self._prefix = f"{moment.year:04d}{moment:-%m-%dT%H:%M:%S}."
             self._base = time - fraction
-        return f"{self._prefix}{fraction:09d}Z"
+        return self._prefix + "%09dZ" % fraction  # noqa: UP031 - twice as fast as an f-string

@@ -27,14 +27,17 @@ class Clock:
         self._day = ""
         self._shown_day = ""
         self.width = {RELATIVE: 9, DELTA: 9, EPOCH_SECONDS: 17}.get(mode, 15)
-        """Cells of the column of times; whoever writes a longer text widens it."""
+        """Cells of the column of times; a longer text widens it for those that follow."""
 
     def text(self, time: int) -> str:
-        """The time as text with six digits, not padded."""
+        """The time as text with six digits, on the right of its column."""
         fraction = time - self._base
         if 0 <= fraction < SECOND:
-            return f"{self._prefix}{fraction // 1000:06d}"
-        return self._new_second(time)
+            return self._prefix + "%06d" % (fraction // 1000)  # noqa: UP031 - twice as fast as an f-string
+        text = self._new_second(time)
+        self.width = max(self.width, len(text))
+        self._prefix = self._prefix.rjust(self.width - 6)
+        return text.rjust(self.width)
 
     def day(self, time: int) -> str | None:
         """The date, when times of day are shown and it is not the date of the call before."""

@@ -10,6 +10,7 @@ from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import FindingRow, MessageRow
 from pulsarscope.render.escape import cell_width, clip_words, escape
 from pulsarscope.render.view import View, count_text
+from pulsarscope.topics import short_topic
 
 PRODUCE = "produce"
 
@@ -101,13 +102,6 @@ def message_words(row: MessageRow) -> list[str]:
     if row.properties:
         words.append(_properties(row.properties))
     return words
-
-
-def short_topic(topic: str) -> str:
-    """A topic as clients let their users write it: without what they add themselves."""
-    if topic.startswith("persistent://"):
-        return topic[13:].removeprefix("public/default/")
-    return topic
 
 
 def _bytes_text(data: bytes) -> str:

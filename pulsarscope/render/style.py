@@ -62,12 +62,28 @@ class Symbols(msgspec.Struct, frozen=True):
 
 
 UNICODE = Symbols()
+STAND_INS = msgspec.structs.replace(UNICODE, to_server="\x01", to_client="\x02", answers="\x03", good="\x04", micro="\x05")
+"""UNICODE with control characters, which no escaped text holds, for the frequent marks: until it is bytes, the text is ASCII, and fast."""
 ASCII = Symbols(to_server="->", to_client="<-", answers="re", good="ok", bad="BAD", ellipsis="...", dot="|", rule="-", micro="u")
 
 
 def palette(color: bool) -> Palette:
     """Colours, or none."""
     return COLORED if color else PLAIN
+
+
+def with_marks(data: bytes) -> bytes:
+    """Text in UTF-8 with UNICODE in place of its STAND_INS."""
+    for stand_in, mark in _MARKS:
+        data = data.replace(stand_in, mark)
+    return data
+
+
+_MARKS = tuple(
+    (stand_in.encode(), mark.encode())
+    for stand_in, mark in zip(*map(msgspec.structs.astuple, (STAND_INS, UNICODE)), strict=True)
+    if stand_in != mark
+)
 
 
 def symbols(encoding: str) -> Symbols:

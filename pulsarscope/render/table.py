@@ -13,8 +13,9 @@ from pulsarscope.outputs import OutputOptions, choose_columns
 from pulsarscope.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, MessageRow, columns
 from pulsarscope.render.clock import duration_text
 from pulsarscope.render.escape import cell_width, clip_words, escape
-from pulsarscope.render.messages import message_line, short_topic
+from pulsarscope.render.messages import message_line
 from pulsarscope.render.view import View, count_text
+from pulsarscope.topics import short_topic
 
 CELL_WIDTH_MAX = 60
 """Widest column of an aligned table: beyond it a value is not padded to, and on a terminal it is clipped."""

@@ -6,6 +6,7 @@ The hot path is written for it: no rich, one pass, one f-string a line. Anything
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 from pulsarscope.export.sink import Sink
@@ -26,18 +27,18 @@ NARROW_COMMAND_WIDTH = 12
 
 NARROW = 100
 
+LATENCIES_MAX = 4096
+"""Texts of durations remembered."""
+
 MALFORMED = "malformed"
 
 REFUSAL_END = "ERROR"
 """Commands whose names end so refuse something: they stand out."""
 
 
-def _messages_of(row: FrameRow) -> int:
-    """Messages that a frame completes: a chunk none, unless it is the last; a truncated frame none."""
-    metadata = row.metadata or {}
-    if row.status != "ok" or metadata.get("chunk_id", 0) < metadata.get("num_chunks_from_msg", 1) - 1:
-        return 0
-    return max(row.num_messages or 0, 0)
+def _is_part(metadata: dict[str, Any]) -> bool:
+    """Whether it is of a chunk that does not complete its message."""
+    return bool(metadata.get("chunk_id", 0) < metadata.get("num_chunks_from_msg", 1) - 1)
 
 
 Met = tuple[str, str, Callable[[FrameRow], str], int]
@@ -52,6 +53,7 @@ class Timeline:
         self._view = View(sink, options)
         self._met: dict[str | None, Met] = {}
         self._commands: dict[str | None, tuple[str, int]] = {}
+        self._latencies: dict[int, str] = {}
         self._show_notes = "finding" in options.kinds
         self._command_width = COMMAND_WIDTH if options.width is None or options.width >= NARROW else NARROW_COMMAND_WIDTH
         self._frames = 0
@@ -63,15 +65,15 @@ class Timeline:
         """As `Output.write`."""
         self._view.prepare(rows)
         lines: list[str] = []
-        frames: list[FrameRow] = []
-        for row in rows:
-            if isinstance(row, FrameRow):
-                frames.append(row)
-            else:
-                self.frames(frames, lines)
-                frames.clear()
-                self.other(row, lines)
-        self.frames(frames, lines)
+        if all(issubclass(kind, FrameRow) for kind in set(map(type, rows))):
+            self.frames(rows, lines)
+        else:
+            for is_frame, some in groupby(rows, _is_frame):
+                if is_frame:
+                    self.frames(list(some), lines)
+                    continue
+                for row in some:
+                    self.other(row, lines)
         self._view.emit(lines)
 
     def close(self) -> None:
@@ -84,50 +86,63 @@ class Timeline:
         """Append the lines of some frames to `lines`."""
         view = self._view
         look, marks = view.palette, view.symbols
-        dim, reset, micro, answers = look.dim, look.reset, marks.micro, marks.answers
+        dim, reset, answers = look.dim, look.reset, marks.answers
         good, good_width = f"  {look.good}{marks.good}{reset}", len(marks.good) + 2
-        clock, time_width, name_width, width = view.clock.text, view.clock.width, view.name_width, view.width
+        clock, name_width, width = view.clock.text, view.name_width, view.width
         several, dated = view.several_files, view.clock.of_day
-        met, commands, messages = self._met, self._commands, self._messages
-        last_time, shown = None, ""
+        met, commands, messages, latencies = self._met, self._commands, self._messages, self._latencies
+        last_time, shown = None, " " * view.clock.width
+        last_name: str | None = ""
+        to_server, to_client, words_of, taken = _NOBODY
         for row in rows:
             time = row.time
             if time != last_time:  # frames of one packet share it
                 if dated and time is not None:
                     view.day_line(time, lines)
-                last_time, shown = time, "" if time is None else clock(time)
-                if len(shown) > time_width:
-                    view.clock.width = time_width = len(shown)
-            connection = met.get(row.connection) or self._meet(row.connection, lines)
+                last_time, shown = time, " " * view.clock.width if time is None else clock(time)
+            connection = row.connection
+            if connection != last_name:
+                last_name, (to_server, to_client, words_of, taken) = connection, met.get(connection) or self._meet(connection, lines)
             by_server = row.direction == SERVER
             command, command_width = commands.get(row.command) or self._command(row.command)
             name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
             if len(name) > name_width:
                 view.name_width = name_width = len(name)
-            words = escape(connection[2](row))
-            if row.num_messages is not None:
-                messages[by_server] += _messages_of(row)
-            rest, rest_width, request, checksum = "", 0, row.request, row.checksum
+            words = words_of(row)
+            if not (words.isascii() and words.isprintable()):
+                words = escape(words)
+            rest, rest_width, request, checksum, count = "", 0, row.request, row.checksum, row.num_messages
             if request is not None:
-                latency = "" if row.latency_ns is None else duration_text(row.latency_ns, micro)
-                text = f"  {answers} {request if several else request[2:]} {latency}".rstrip()
+                latency = row.latency_ns
+                text = f"  {answers} {request if several else request[2:]}"
+                if latency is not None:
+                    text += latencies.get(latency) or self._latency(latency)
                 rest, rest_width = f"{dim}{text}{reset}", len(text)
             if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
                 rest, rest_width = self._warnings(row, rest, rest_width)
             elif checksum is not None:
                 rest += good
                 rest_width += good_width
+            if count is not None and row.status == "ok" and count > 0 and not (row.metadata and _is_part(row.metadata)):
+                messages[by_server] += count
             if width is not None:
-                room = width - name_width - time_width - command_width - rest_width - connection[3]
+                room = width - name_width - len(shown) - command_width - rest_width - taken
                 if len(words) > room or not words.isascii():
                     words = clip_words(words, max(room, 0), marks.ellipsis)
                     rest = " " * (room - cell_width(words)) + rest
                 elif rest_width:
                     words = words.ljust(room)
-            lines.append(f"{dim}{name.rjust(name_width)} {shown.rjust(time_width)}{reset} {connection[by_server]} {command} {words}{rest}")
+            lines.append(f"{dim}{name.rjust(name_width)} {shown}{reset} {to_client if by_server else to_server} {command} {words}{rest}")
         if rows:
             self._frames += len(rows)
             self.last = rows[-1]
+
+    def _latency(self, nanoseconds: int) -> str:
+        """A duration with a space before it. Captures of microseconds have few different ones."""
+        if len(self._latencies) >= LATENCIES_MAX:
+            self._latencies.clear()
+        text = self._latencies[nanoseconds] = f" {duration_text(nanoseconds, self._view.symbols.micro)}"
+        return text
 
     def _meet(self, name: str | None, lines: list[str]) -> Met:
         """A connection seen for the first time: its heading, and what its lines repeat."""
@@ -191,3 +206,10 @@ class Timeline:
 
 def _no_words(_row: FrameRow) -> str:
     return ""
+
+
+_NOBODY: Met = ("", "", _no_words, 0)
+
+
+def _is_frame(row: Any) -> bool:
+    return isinstance(row, FrameRow)

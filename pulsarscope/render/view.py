@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -12,13 +13,16 @@ from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import ConnectionRow, FindingRow, Row
 from pulsarscope.render.clock import Clock
 from pulsarscope.render.escape import cell_width, clip, escape
-from pulsarscope.render.style import palette, symbols
+from pulsarscope.render.style import STAND_INS, UNICODE, palette, symbols, with_marks
 
 NAME_WIDTH = 6
 """First width of the column of frame names; a longer name widens it for the lines that follow."""
 
 HINTS_MAX = 1_000
 """Different hints remembered; each code has few."""
+
+NUMBERS_MAX = 65_536
+"""Connections whose numbers are remembered; one from further back that is spoken of again is introduced again."""
 
 NARROWEST = 20
 """Cells kept for words however narrow the terminal: below this a line wraps rather than say nothing."""
@@ -32,11 +36,17 @@ class View:
         self.run = options.run
         self.palette = palette(options.color)
         self.symbols = symbols(options.encoding)
+        self._marks_later = self.symbols is UNICODE and codecs.lookup(options.encoding).name == "utf-8"
+        if self._marks_later:
+            self.symbols = STAND_INS
         self.width = options.width
         self.clock = Clock(options.time)
         self.several_files = len(options.paths) > 1
         self.name_width = NAME_WIDTH + 2 * self.several_files
+        self.connections = 0
+        """Connections introduced so far."""
         self.numbers: dict[str, int] = {}
+        """Numbers of the latest of them, by name."""
         self.severity_of = {code: row.severity for codes in _code_tables(options.run) for code, row in codes.items()}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
@@ -47,16 +57,15 @@ class View:
         """Write lines. What the stream cannot carry shows as a backslash escape."""
         if lines:
             lines.append("")
-            self._sink.write("\n".join(lines).encode(self.options.encoding, "backslashreplace"))
-
-    def flush(self) -> None:
-        """Show what was written now: someone may be watching."""
-        self._sink.flush()
+            data = "\n".join(lines).encode(self.options.encoding, "backslashreplace")
+            self._sink.write(with_marks(data) if self._marks_later else data)
 
     def prepare(self, rows: list[Any]) -> None:
         """Look ahead for connections that end within these rows: the run has already forgotten them."""
         self._endpoints.clear()
         self._dissectors.clear()
+        if ConnectionRow not in set(map(type, rows)):
+            return
         for row in rows:
             if type(row) is ConnectionRow and row.connection is not None:
                 self._endpoints[row.connection] = (row.client or "?", row.server or "?")
@@ -77,7 +86,10 @@ class View:
         """Number of a connection; when it is new, its heading goes to `lines`."""
         number = self.numbers.get(connection)
         if number is None:
-            number = self.numbers[connection] = len(self.numbers) + 1
+            self.connections = number = self.connections + 1
+            self.numbers[connection] = number
+            if number > NUMBERS_MAX:
+                self.numbers.pop(next(iter(self.numbers)))
             if not self.options.quiet:
                 lines.append(self.heading(connection, number))
         return number
@@ -112,7 +124,6 @@ class View:
         if row.time is not None:
             self.day_line(row.time, lines)
             time = self.clock.text(row.time)
-            self.clock.width = max(self.clock.width, len(time))
         number = 0 if row.connection is None else self.number(row.connection, lines)
         label = f"{number or '':>2} {mark}"
         color = look.connection(number) if number else ""
@@ -192,14 +203,14 @@ class View:
         if self.options.quiet:
             return []
         look = self.palette
-        words = [*counts, *([count_text(len(self.numbers), "connection")] if self.numbers else [])]
+        words = [*counts, *([count_text(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
         found = [
             f"{colors[severity]}{count_text(count, severity)}{look.reset if colors[severity] else ''}"
             for severity in SEVERITIES
             if (count := self.run.severities.get(severity, 0))
         ]
-        if not self.numbers:  # nothing was shown: say what there was
+        if not self.connections:  # nothing was shown: say what there was
             words += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
         if self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
             found[-1] += f" ({NOTE_HINT})"

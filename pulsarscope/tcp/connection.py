@@ -61,11 +61,6 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """Of this block."""
 
     @property
-    def server(self) -> int | None:
-        """Index of the server's stream."""
-        return None if self.client is None else 1 - self.client
-
-    @property
     def last(self) -> tuple[int, int, int]:
         """File, packet and time of the last packet."""
         return self.last_file, self.last_packet, self.last_time

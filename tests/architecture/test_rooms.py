@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.modules import PACKAGE, SOURCES, imports, name_of, room_of
 
-LEAVES = {"flow", "errors", "limits", "findings", "escape"}
+LEAVES = {"flow", "errors", "limits", "findings", "escape", "topics"}
 
 ALLOWED = {
     "records": LEAVES,

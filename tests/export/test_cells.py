@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.export.cells import cell_types, cells
+from pulsarscope.export.cells import cell_types, cells, is_constant, json_texts
 from pulsarscope.outputs import column_names
 from pulsarscope.records import ROWS
 from tests.render import rows
@@ -16,13 +16,25 @@ def test_there_is_a_type_for_each_flat_column(kind: str) -> None:
 
 def test_a_checksum_is_three_values() -> None:
     some = [rows.send(), rows.receipt()]
-    assert cells(some, "checksum_status", "string") == ["good", None]
-    assert cells(some, "checksum_computed", "string") == ["e3069283", None]
+    assert cells("frame", some, ["checksum_status", "packet", "checksum_computed"]) == [["good", None], (4, 6), ["e3069283", None]]
+
+
+def test_values_stay_as_they_are() -> None:
+    assert cells("frame", [rows.frame(findings=["a"], fields={"a": 1})], ["findings", "fields"]) == [(["a"],), ({"a": 1},)]
+    assert cells("message", [rows.message()], ["topic"]) == [(rows.TOPIC,)]
+
+
+def test_no_rows_have_empty_columns() -> None:
+    assert cells("frame", [], ["topic", "checksum_status"]) == [(), []]
 
 
 def test_objects_are_compact_json_in_their_own_order() -> None:
-    assert cells([rows.frame(fields={"b": 1, "a": b"\xff"}), rows.frame(fields=None)], "fields", "json") == ['{"b":1,"a":"/w=="}', None]
+    assert json_texts([{"b": 1, "a": b"\xff"}, None, "x\ny"]) == ['{"b":1,"a":"/w=="}', None, '"x\\ny"']
+    assert json_texts([1, True]) == ["1", "true"]
+    assert json_texts([None]) == [None]
+    assert json_texts([]) == []
 
 
-def test_other_values_stay_as_they_are() -> None:
-    assert cells([rows.frame(findings=["a"])], "findings", "strings") == [["a"]]
+@pytest.mark.parametrize(("values", "constant"), [([1, 1], True), ([1, 2], False), ([None], True), ([None, 1], False), ([], False)])
+def test_a_column_of_one_single_value_is_constant(values: list[object], constant: bool) -> None:
+    assert is_constant(values) is constant

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import csv
 import io
 from typing import Any
@@ -45,6 +46,21 @@ def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(start: str) -> Non
 
 def test_an_empty_text_gets_none() -> None:
     assert table([rows.frame(topic="")])[0]["topic"] == ""
+
+
+def test_a_block_is_what_its_rows_are_alone() -> None:
+    some = [
+        rows.send(topic='a "b", {}', request="0:1.1"),
+        rows.send(6, topic=None, findings=["a"], request="0:1.1"),
+        rows.receipt(topic="=1", request=None, latency_ns=None),
+    ]
+    header = put_out("csv", [], rows.options())
+    alone = [put_out("csv", [row], rows.options()).removeprefix(header) for row in copy.deepcopy(some)]
+    assert put_out("csv", some, rows.options()) == header + b"".join(alone)
+
+
+def test_an_empty_cell_alone_is_still_a_row() -> None:
+    assert put_out("csv", [rows.frame(), rows.frame(topic="t")], rows.options(columns=("topic",))) == b'topic\r\n""\r\nt\r\n'
 
 
 def test_several_kinds_are_refused_with_what_to_do() -> None:

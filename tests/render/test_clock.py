@@ -22,7 +22,16 @@ START = 1_777_629_600_123_456_789
 )
 def test_each_mode_writes_times_in_its_way(mode: str, texts: list[str]) -> None:
     clock = Clock(mode)
-    assert [clock.text(START + step) for step in (0, 1_000, 1_500_000_000, -500_000_000)] == texts
+    assert [clock.text(START + step).lstrip() for step in (0, 1_000, 1_500_000_000, -500_000_000)] == texts
+
+
+def test_times_stand_on_the_right_of_a_column_that_a_longer_one_widens() -> None:
+    clock = Clock("relative")
+    assert clock.text(START) == " 0.000000"
+    assert clock.text(START + 12_345 * 10**9) == "12345.000000"
+    assert clock.width == 12
+    assert clock.text(START + 12_345 * 10**9 + 1_000) == "12345.000001"
+    assert clock.text(START) == clock.text(START + 1) == "    0.000000"
 
 
 def test_the_date_is_told_once_a_day() -> None:

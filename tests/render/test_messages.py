@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 from pulsarscope.render.escape import cell_width
-from pulsarscope.render.messages import short_topic
 from tests.render import rows
 from tests.render.rows import text_of
 
@@ -46,9 +45,3 @@ def test_a_payload_that_was_asked_for_has_a_line_of_its_own() -> None:
 def test_more_properties_than_anyone_reads_are_counted() -> None:
     many = rows.message(properties={f"k{number}": "v" for number in range(1_500)})
     assert "and 500 more}" in messages([many])[1]
-
-
-def test_topics_lose_what_clients_add_themselves() -> None:
-    assert short_topic("persistent://public/default/orders") == "orders"
-    assert short_topic("persistent://shop/eu/orders") == "shop/eu/orders"
-    assert short_topic("non-persistent://public/default/x") == "non-persistent://public/default/x"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from pulsarscope.render.view import View, count_text
 from tests.render import rows
 from tests.render.rows import Memory, Run
@@ -19,12 +21,21 @@ def test_names_leave_out_the_file_when_there_is_one() -> None:
 
 
 def test_a_connection_is_introduced_once_with_its_ends() -> None:
-    one = view()
+    one = view(encoding="ascii")
     lines: list[str] = []
     assert one.number("0:1", lines) == one.number("0:1", lines) == 1
-    assert lines == ["connection 1  10.0.0.1:50886 → 10.0.0.2:6650  from packet 1"]
+    assert lines == ["connection 1  10.0.0.1:50886 -> 10.0.0.2:6650  from packet 1"]
     assert one.number("0:99", lines) == 2
     assert lines[1:] == ["connection 2  from packet 99"]
+
+
+def test_a_connection_from_far_back_is_introduced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.render.view.NUMBERS_MAX", 2)
+    one = view()
+    lines: list[str] = []
+    assert [one.number(name, lines) for name in ("0:1", "0:2", "0:3", "0:3", "0:1")] == [1, 2, 3, 3, 4]
+    assert len(one.numbers) == 2
+    assert "4 connections" in one.closing([])[-1]
 
 
 def test_a_connection_that_ended_within_the_block_still_has_ends_and_words() -> None:

@@ -328,16 +328,16 @@ def test_endpoints_are_those_of_the_streams() -> None:
     tape.open()
     connection = tape.one().connection
     assert [connection.endpoint(index) for index in (0, 1)] == ["10.0.0.1:40000", "10.0.0.2:6650"]
-    assert connection.server == 1
+    assert connection.client == 0
 
 
 def test_a_later_layer_may_tell_the_client() -> None:
     tape = Tape()
     tape.send(SERVER, 0, b"mid")
     connection = tape.one().connection
-    assert connection.server is None
+    assert connection.client is None
     connection.set_client(1)
-    assert connection.server == 0
+    assert connection.client == 1
 
 
 def test_midstream_is_said_once_and_only_of_connections_with_bytes() -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
 from typing import Any
 
 from pulsarscope.records import FrameRow
+from pulsarscope.topics import short_topic
 
 Fields = Mapping[str, Any]
 Word = Callable[[FrameRow, Fields], str]
@@ -43,25 +43,19 @@ def show(value: Any) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
 
 
-def short_topic(topic: Any) -> str:
-    """A topic as clients let their users write it: without the scheme and namespace that they add themselves."""
-    return _short(topic) if type(topic) is str and len(topic) <= SHOWN_CHARACTERS else show(topic)
-
-
-@lru_cache(1024)
-def _short(topic: str) -> str:
-    if topic.startswith("persistent://"):
-        return topic[13:].removeprefix("public/default/")
-    return topic
+def topic_of(value: Any) -> str:
+    """A topic in its short form."""
+    return short_topic(value) if type(value) is str and len(value) <= SHOWN_CHARACTERS else show(value)
 
 
 def message_id(value: Any) -> str:
     """A message id as ledger:entry, or ledger:entry:batch index; the two special ones by name."""
     if type(value) is not dict:
         return show(value)
-    ledger, entry, index = value.get("ledgerId"), value.get("entryId"), value.get("batch_index", -1)
-    if type(ledger) is int and type(entry) is int and index == -1 and ledger != entry:
+    ledger, entry = value.get("ledgerId"), value.get("entryId")
+    if len(value) == 2 and type(ledger) is int and type(entry) is int and ledger != entry:
         return f"{ledger}:{entry}"
+    index = value.get("batch_index", -1)
     if ledger == entry:
         if ledger == -1:
             return "earliest"
@@ -102,7 +96,7 @@ def names_of(values: Any, singular: str, plural: str) -> str:
     names = items(values)
     if not names:
         return f"no {plural}"
-    first = ", ".join(short_topic(name) for name in names[:SHOWN_NAMES])
+    first = ", ".join(topic_of(name) for name in names[:SHOWN_NAMES])
     more = ", …" if len(names) > SHOWN_NAMES else ""
     return f"{len(names):,} {singular if len(names) == 1 else plural}: {first}{more}"
 
@@ -194,7 +188,7 @@ def topic(row: FrameRow, fields: Fields) -> str:
     topic = fields.get("topic")
     if topic is None:
         topic = row.topic
-    return "" if topic is None else short_topic(topic)
+    return "" if topic is None else topic_of(topic)
 
 
 def subscription(row: FrameRow, fields: Fields) -> str:
@@ -361,4 +355,4 @@ def subscribed(value: Any) -> str:
     """A `Subscription`: topic and name."""
     if type(value) is not dict:
         return show(value)
-    return f"{short_topic(value.get('topic', '?'))} sub {show(value.get('subscription', '?'))}"
+    return f"{topic_of(value.get('topic', '?'))} sub {show(value.get('subscription', '?'))}"

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from pulsarscope.protocols.pulsar.words import date, message_id, names_of, short_topic, show
+from pulsarscope.protocols.pulsar.words import date, message_id, names_of, show, topic_of
 
 TOPIC = "persistent://public/default/orders"
 
 
 def test_topics_are_shortened_as_clients_do() -> None:
-    assert short_topic(TOPIC) == "orders"
-    assert short_topic(b"\xff") == "0xff"
-    assert short_topic(["x"]) == "['x']"
+    assert topic_of(TOPIC) == "orders"
+    assert topic_of(b"\xff") == "0xff"
+    assert topic_of(["x"]) == "['x']"
 
 
 def test_message_ids_have_their_batch_index_and_the_special_ones_a_name() -> None:
