@@ -20,7 +20,7 @@ ALLOWED = {
     "protocols": LEAVES | {"records", "wire"},
     "session": LEAVES | {"records", "tcp", "wire"},
     "analysis": LEAVES | {"records", "wire", "session"},
-    "filter": LEAVES | {"records"},
+    "filter": LEAVES | {"records", "wire"},
     "pipeline": LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
