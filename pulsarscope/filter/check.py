@@ -20,6 +20,13 @@ ORDERED = frozenset({"<", "<=", ">", ">="})
 UNORDERED = frozenset({"bool", "kind", "address"})
 
 
+HOLDERS = ("fields", "metadata")
+"""Columns of frames whose fields people look for without naming the column."""
+
+DEEPEST = 8
+"""No definition nests objects deeper; longer names are looked at no further to say what is wrong."""
+
+
 class Checker:
     """Checks one filter."""
 
@@ -184,20 +191,22 @@ class Checker:
         of = f"{' or '.join(kinds)} records"
         elsewhere = [kind for kind in ROWS if kind not in kinds and self._exists(name, kind)]
         if elsewhere:
-            near = f": add --records {elsewhere[0]}"
-            if name.parts[0].name == "message" and self._catalogue.commands.keys() & {"MESSAGE"}:
-                near += ", or write MESSAGE for the command"
-            return Mismatch(f"{written} is a field of {' and '.join(elsewhere)} records, not of {of}{near}", name.place)
+            inner = (syntax.Name((syntax.Part(holder, name.place), *name.parts), name.slice, name.place) for holder in HOLDERS)
+            near = [f"write {one.parts[0].name}.{written}" for one in inner if any(self._exists(one, kind) for kind in kinds)]
+            if name.parts[0].name == "message" and "MESSAGE" in self._catalogue.commands:
+                near.append("write MESSAGE for the command")
+            near.append(f"use decode --records {elsewhere[0]}")
+            return Mismatch(f"{written} is a field of {' and '.join(elsewhere)} records, not of {of}: {', or '.join(near)}", name.place)
         depth = self._known_depth(name, kinds)
         bad = name.parts[min(depth, len(name.parts) - 1)]
         candidates: dict[str, str] = {}
         for kind in kinds:
             for full, _ in self._catalogue.names(kind):
                 head, _, last = full.rpartition(".")
-                candidates.setdefault(full, full)
-                if depth == 0 and head in {"fields", "metadata"}:
-                    candidates.setdefault(last, full)
-        near_names = get_close_matches(written, candidates, 3, 0.7)
+                candidates.setdefault(full.lower(), full)
+                if depth == 0 and head in HOLDERS:
+                    candidates.setdefault(last.lower(), full)
+        near_names = get_close_matches(written.lower(), candidates, 3, 0.7)
         near_names = list(dict.fromkeys(candidates[one] for one in near_names))
         hint = f"; did you mean {' or '.join(near_names)}?" if near_names else "; pulsarscope fields lists them"
         return Mismatch(f'no field is named "{written}" in {of}{hint}', bad.place)
@@ -210,7 +219,7 @@ class Checker:
 
     def _known_depth(self, name: syntax.Name, kinds: Sequence[str]) -> int:
         """How many parts of a name, from the first on, some kind has."""
-        for depth in range(len(name.parts) - 1, 0, -1):
+        for depth in range(min(len(name.parts) - 1, DEEPEST), 0, -1):
             shorter = syntax.Name(name.parts[:depth], None, name.place)
             if any(self._exists(shorter, kind) for kind in kinds):
                 return depth

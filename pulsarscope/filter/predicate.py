@@ -120,7 +120,7 @@ def _test(leaf: tree.Leaf, context: Context) -> Test:
     if isinstance(leaf, tree.Present):
         return _is_true if leaf.field.types == ("bool",) else _is_there
     if isinstance(leaf, tree.Matches):
-        return _matches(leaf.pattern)
+        return _matches(leaf.pattern, leaf.field.types)
     if isinstance(leaf, tree.Within):
         return _within(leaf.items, context)
     if leaf.operator == "contains":
@@ -205,14 +205,13 @@ def _contains(wanted: tree.Value) -> Test:
     return lambda value: text in value if type(value) is str else type(value) is bytes and data in value
 
 
-def _matches(pattern: str) -> Test:
-    of_text: re.Pattern[Any] = compile_pattern(pattern)
-    of_bytes: re.Pattern[Any] = compile_pattern(pattern.encode())
+def _matches(pattern: str, types: tuple[str, ...]) -> Test:
+    of_text: re.Pattern[Any] | None = None if types == ("bytes",) else compile_pattern(pattern)
+    of_bytes: re.Pattern[Any] | None = compile_pattern(pattern.encode()) if "bytes" in types else None
 
     def found(value: Any) -> bool:
-        if type(value) is str:
-            return of_text.search(value) is not None
-        return type(value) is bytes and of_bytes.search(value) is not None
+        searched = of_text if type(value) is str else of_bytes if type(value) is bytes else None
+        return searched is not None and searched.search(value) is not None
 
     return found
 

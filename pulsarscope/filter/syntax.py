@@ -49,14 +49,15 @@ range: literal ".." literal
 
 field: PATH (_part)*
 _part: entry | TAIL | slice
-entry: "[" STRING "]"
-slice: "[" _bounds "]"
+entry: "[" STRING CLOSE
+slice: "[" _bounds CLOSE
 _bounds: position | from_length | from_to
 position: INTEGER
 from_length: [INTEGER] ":" [INTEGER]
 from_to: INTEGER "-" INTEGER
 literal: STRING | BYTES | TIME | DURATION | SIZE | NUMBER | NETWORK | WORD
 
+CLOSE: "]"
 _OR.9: /\|\||(?:or|OR)(?![A-Za-z0-9_.])/
 _AND.9: /&&|(?:and|AND)(?![A-Za-z0-9_.])/
 NOT.9: /!(?!=)|(?:not|NOT)(?![A-Za-z0-9_.])/
@@ -70,7 +71,7 @@ INTEGER: /-?[0-9]{1,18}/
 STRING: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
 PATTERN.2: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
 TIME.9: /[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?)?(?![A-Za-z0-9_:])/
-BYTES.8: /[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+(?![A-Za-z0-9_:])/
+BYTES.8: /(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+|[0-9][A-Fa-f])(?![A-Za-z0-9_:])/
 NETWORK.7: /[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:\/[0-9]{1,2})?(?![A-Za-z0-9_])/
 DURATION.6: /-?[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h)(?![A-Za-z0-9_])/
 SIZE.5: /[0-9]+(?:\.[0-9]+)?(?:[KkMGT]i?)?B(?![A-Za-z0-9_])/
@@ -176,6 +177,13 @@ class _Deep(msgspec.Struct, frozen=True):
     depth: int = 0
 
 
+class _Bracket(msgspec.Struct, frozen=True):
+    """What stands in brackets, and where they end."""
+
+    inner: Part | Slice
+    end: int
+
+
 class _Builder:
     """What lark calls for each rule, from the leaves up. Parts come with their depth: `_Deep`."""
 
@@ -224,12 +232,12 @@ class _Builder:
         parts: list[Part] = []
         cut: Slice | None = None
         for child in children:
-            if isinstance(child, Slice):
-                cut = cut or child
-                continue
-            if isinstance(child, Part):
-                parts.append(child)
-                end = child.place[1]
+            if isinstance(child, _Bracket):
+                end = child.end
+                if isinstance(child.inner, Part):
+                    parts.append(child.inner)
+                else:
+                    cut = cut or child.inner
                 continue
             at = child.start_pos
             for name in child.split("."):
@@ -239,13 +247,13 @@ class _Builder:
             end = child.end_pos
         return Name(tuple(parts), cut, (start, end))
 
-    def entry(self, children: list[Any]) -> Part:
-        (token,) = children
-        return Part(str(token), _place(token), quoted=True)
+    def entry(self, children: list[Any]) -> _Bracket:
+        token, close = children
+        return _Bracket(Part(str(token), _place(token), quoted=True), close.end_pos)
 
-    def slice(self, children: list[Any]) -> Slice:
-        cut: Slice = children[0]
-        return cut
+    def slice(self, children: list[Any]) -> _Bracket:
+        cut, close = children
+        return _Bracket(cut, close.end_pos)
 
     def position(self, children: list[Any]) -> Slice:
         start = int(children[0])
@@ -326,7 +334,7 @@ _EXPECTED = (
     ("PATTERN", "a regular expression in quotes is expected here"),
     ("PATH", "the name of a field is expected here"),
     ("INTEGER", "a key in quotes, or positions as in [0:4], are expected here"),
-    ("RSQB", "a closing bracket is expected here"),
+    ("CLOSE", "a closing bracket is expected here"),
     ("OPERATOR", "an operator is expected here: == != < <= > >= contains matches in, or and, or"),
     ("RBRACE", "a comma or the closing brace of the set is expected here"),
     ("LBRACE", "a set in braces is expected here, as in {1..5, 9}"),

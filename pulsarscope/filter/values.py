@@ -125,10 +125,12 @@ def pattern_of(literal: Literal, known: Known) -> str:
     if len(pattern) > FILTER_PATTERN_MAX_CHARACTERS:
         raise Mismatch(f"the regular expression is longer than {FILTER_PATTERN_MAX_CHARACTERS:,} characters", literal.place)
     try:
-        compile_pattern(pattern)
-        compile_pattern(pattern.encode())
+        if known.types != ("bytes",):
+            compile_pattern(pattern)
+        if "bytes" in known.types:
+            compile_pattern(pattern.encode())
     except (re.error, OverflowError, RecursionError, ValueError) as error:
-        reason = error.msg if isinstance(error, re.error) else "it is too large"
+        reason = error.msg if isinstance(error, re.error) else "Python's re cannot compile it"
         raise Mismatch(f"this is no regular expression: {reason}", literal.place) from None
     return pattern
 
@@ -243,7 +245,7 @@ def _bytes(literal: Literal) -> bytes:
     if literal.kind == STRING:
         return unquoted(literal).encode(errors="surrogatepass")
     text = literal.text.replace(":", "")
-    if literal.kind == NUMBER:
+    if literal.kind == NUMBER and not (len(text) == 2 and text.isdigit()):
         if not text.startswith(("0x", "0X")) or len(text) % 2:
             raise Mismatch(f"this is no sequence of bytes: give {WANTED['bytes']}", literal.place)
         text = text[2:]
@@ -271,11 +273,9 @@ def _time(literal: Literal, known: Known) -> int | Since | None:
         whole, zone = text[:-6], text[-6:]
     whole, _, fraction = whole.partition(".")
     try:
-        if fraction and not (fraction.isascii() and fraction.isdigit() and len(fraction) <= 9):
-            raise ValueError  # noqa: TRY301 - as those below
+        if not (whole[4:5] == whole[7:8] == "-" and len(whole) in {10, 16, 19} and (fraction + "0").isdecimal() and len(fraction) <= 9):
+            raise ValueError  # noqa: TRY301 - as what is no date
         moment = datetime.fromisoformat(whole)
-        if moment.tzinfo is not None:
-            raise ValueError  # noqa: TRY301
         moment = datetime.fromisoformat(f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + zone)
     except ValueError:
         raise Mismatch("this is no time: write 2026-05-01T10:00:00.123Z", literal.place) from None
