@@ -244,12 +244,12 @@ def _nested(read: Reader, steps: Sequence[str]) -> Reader:
     """One value, by its path through objects."""
     if len(steps) == 1:
         (name,) = steps
-        return lambda row: None if (value := read(row)) is None else value.get(name)
+        return lambda row: value.get(name) if type(value := read(row)) is dict else None
 
     def value_of(row: Any) -> Any:
         value = read(row)
         for step in steps:
-            if value is None:
+            if type(value) is not dict:
                 return None
             value = value.get(step)
         return value

@@ -57,7 +57,7 @@ FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfil
 """What of the core only `capture` imports: it is the one that reads files."""
 CLOCKS = {"now", "utcnow", "today"}
 
-HEAVY = {"numpy", "pandas", "pyarrow", "pyspark", "scapy"}
+HEAVY = {"lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
 """Imported where they are used, never by importing a module of ours; the exceptions are modules imported on use themselves."""
 HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet"}
 
