@@ -275,7 +275,7 @@ def parse(text: str) -> Written:
     Raises:
         FilterError: it is no sentence of the language, or too long or too deeply nested.
     """
-    from lark.exceptions import UnexpectedCharacters, UnexpectedToken  # noqa: PLC0415 - only filters need it
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     if len(text) > FILTER_MAX_CHARACTERS:
         reason = f"the filter has {len(text):,} characters; {FILTER_MAX_CHARACTERS:,} are the most"
@@ -311,7 +311,7 @@ def _deeper(node: Written, depth: int) -> _Deep:
 
 @cache
 def _parser() -> Lark:
-    from lark import Lark  # noqa: PLC0415 - only filters need it, and it takes a while
+    from lark import Lark
 
     return Lark(GRAMMAR, parser="lalr", lexer="contextual", maybe_placeholders=True, transformer=_Builder())
 
