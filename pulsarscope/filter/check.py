@@ -19,7 +19,6 @@ NOWHERE = tree.Always(False)
 ORDERED = frozenset({"<", "<=", ">", ">="})
 UNORDERED = frozenset({"bool", "kind", "address"})
 
-
 HOLDERS = ("fields", "metadata")
 """Columns of frames whose fields people look for without naming the column."""
 

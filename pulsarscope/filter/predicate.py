@@ -48,11 +48,11 @@ class Context:
         self.codes = codes
         self.payload = payload
 
-    def ends(self, row: Any) -> Sequence[str]:
-        """Client and server of a row's connection, so far as they are known."""
+    def ends(self, row: Any) -> tuple[str, str] | None:
+        """Client and server of a row's connection, if they are known."""
         if row.kind == "connection":
-            return [end for end in (row.client, row.server) if end is not None]
-        return self.endpoints.get(row.connection, ())
+            return None if row.client is None or row.server is None else (row.client, row.server)
+        return self.endpoints.get(row.connection)
 
 
 def compile_tree(expression: tree.Expression, context: Context) -> Predicate:
@@ -302,7 +302,7 @@ def _end(index: int, part: int | None) -> Callable[[Context], Reader]:
     def reader(context: Context) -> Reader:
         def read(row: Any) -> Any:
             ends = context.ends(row)
-            if len(ends) != 2:
+            if ends is None:
                 return None
             return ends[index] if part is None else _parts(ends[index])[part]
 
@@ -312,7 +312,13 @@ def _end(index: int, part: int | None) -> Callable[[Context], Reader]:
 
 
 def _ends(part: int) -> Callable[[Context], Reader]:
-    return lambda context: lambda row: [_parts(end)[part] for end in context.ends(row)]
+    """Address (0) or port (1) of both."""
+
+    @lru_cache(maxsize=ENDPOINTS_KEPT)
+    def of_both(ends: tuple[str, str] | None) -> list[Any]:
+        return [] if ends is None else [_parts(end)[part] for end in ends]
+
+    return lambda context: lambda row: of_both(context.ends(row))
 
 
 def _of_codes(name: str) -> Callable[[Context], Reader]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pulsarscope.filter.fields import ANY, CAPTURE_TIMES, OBJECT, Catalogue, Known
+from pulsarscope.filter.fields import CAPTURE_TIMES, Catalogue, Known
 from pulsarscope.records import ROWS
 
 
@@ -46,8 +46,7 @@ def entries(catalogue: Catalogue, prefix: str = "") -> Iterator[Entry]:
 def _type(known: Known) -> str:
     if known.types == ("kind",):
         return "kind of records"
-    names = [OBJECT if type_ == OBJECT else "any" if type_ == ANY else type_ for type_ in known.types]
-    return f"{'list of ' if known.repeated else ''}{' or '.join(names)}"
+    return f"{'list of ' if known.repeated else ''}{' or '.join(known.types)}"
 
 
 def _example(name: str, known: Known) -> str:
@@ -56,9 +55,8 @@ def _example(name: str, known: Known) -> str:
         return f'{name}["key"] == "value"'
     if known.values:
         value = known.values[0]
-        return (
-            f"{name} == {value}" if value.replace("_", "").replace("-", "").isalnum() and not value[0].isdigit() else f'{name} == "{value}"'
-        )
+        bare = value.replace("_", "").replace("-", "").isalnum() and not value[0].isdigit()
+        return f"{name} == {value}" if bare else f'{name} == "{value}"'
     match known.types[0]:
         case "int64":
             return f"{name} > 4KiB" if known.name.endswith(("size", "bytes")) else f"{name} > 0"
