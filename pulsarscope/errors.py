@@ -14,6 +14,11 @@ class PulsarscopeError(Exception):
 
     exit_code = 2
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The line; a few more where it points at a place in a text."""
+        return (str(self),)
+
 
 class UsageError(PulsarscopeError):
     """The command line or the call cannot be carried out as asked."""

@@ -119,3 +119,12 @@ STREAM_FINDINGS_MAX = 25
 
 RESET_WINDOW_BYTES = OUT_OF_ORDER_MAX_BYTES
 """A reset this far outside what was seen of its stream is not believed; window scales are not tracked."""
+
+FILTER_MAX_CHARACTERS = 16_384
+"""Longest display filter: sets of a few hundred ids fit."""
+
+FILTER_DEPTH_MAX = 100
+"""Parentheses and negations within each other: far from Python's own limit on recursion, which each of them costs two calls."""
+
+FILTER_PATTERN_MAX_CHARACTERS = 1_000
+"""Longest regular expression of a filter."""

@@ -53,6 +53,22 @@ class RunView(Protocol):
         """Dissector of each connection, both by name."""
 
 
+class Selection(Protocol):
+    """What an output may ask of the filter that chose its rows."""
+
+    @property
+    def start(self) -> int | None:
+        """Time of the first row before the filter, nanoseconds since the epoch; None until there is one."""
+
+    @property
+    def seen(self) -> Mapping[str, int]:
+        """Rows before the filter so far, by kind."""
+
+    @property
+    def kept(self) -> Mapping[str, int]:
+        """Rows that passed so far, by kind."""
+
+
 class OutputOptions(msgspec.Struct, frozen=True):
     """How to put rows out. `width` in terminal cells, None when lines are never clipped."""
 
@@ -66,6 +82,8 @@ class OutputOptions(msgspec.Struct, frozen=True):
     encoding: str = "utf-8"
     quiet: bool = False
     payload: str | None = None
+    selection: Selection | None = None
+    """The filter, when there is one."""
 
 
 Factory = Callable[["Sink", OutputOptions], Output]

@@ -12,7 +12,7 @@ import msgspec
 
 from pulsarscope.capture import Block, expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
-from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Finding, join_codes
+from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, finding_row, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
@@ -108,12 +108,12 @@ class Run:
         """(client, server) of each of them."""
         self.dissector_of: Mapping[str, str] = _Asked(self._recognised, _dissector_of)
         """Name of the dissector of each of them."""
-        made = tuple(dissector(show_secrets=options.show_secrets) for dissector in DISSECTORS)
+        made = make_dissectors(show_secrets=options.show_secrets)
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
         self._settings = Settings(
             made,
-            join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *(dissector.codes for dissector in made))),
+            finding_codes(made),
             options.records,
             self._forced(options),
             None,
@@ -264,6 +264,16 @@ def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:
     return ordered
 
 
+def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
+    """One of each, in the order in which they are tried."""
+    return tuple(dissector(show_secrets=show_secrets) for dissector in DISSECTORS)
+
+
+def finding_codes(dissectors: Iterable[Dissector]) -> dict[str, Code]:
+    """Every finding code by name: those of the layers below the protocols, and those of the dissectors."""
+    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *(dissector.codes for dissector in dissectors)))
+
+
 def run(inputs: Sequence[str], options: Options) -> Run:
     """Decode files, folders, globs or `-`.
 
@@ -277,4 +287,4 @@ def run(inputs: Sequence[str], options: Options) -> Run:
     return Run(expand_inputs(inputs), options)
 
 
-__all__ = ["ALL_RECORDS", "Batch", "CaptureError", "Options", "Run", "run"]
+__all__ = ["ALL_RECORDS", "Batch", "CaptureError", "Options", "Run", "finding_codes", "make_dissectors", "run"]

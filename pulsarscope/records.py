@@ -13,17 +13,18 @@ from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_ty
 
 import msgspec
 
-from pulsarscope.findings import Finding
+from pulsarscope.findings import LAYERS, SEVERITIES, Finding
 
 
 class Doc:
-    """What a column means, and how it is stored: `type` overrides what the annotation says."""
+    """What a column means, and how it is stored: `type` overrides what the annotation says. `values`: all that it can be."""
 
-    __slots__ = ("text", "type")
+    __slots__ = ("text", "type", "values")
 
-    def __init__(self, text: str, type: str | None = None) -> None:  # noqa: A002 - the word of the field
+    def __init__(self, text: str, type: str | None = None, values: tuple[str, ...] = ()) -> None:  # noqa: A002 - the word of the field
         self.text = text
         self.type = type
+        self.values = values
 
 
 Object = dict[str, Any]
@@ -76,9 +77,9 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     server_tail: Annotated[int | None, Doc("As client_tail, for the server.")] = None
     retransmitted: Annotated[int | None, Doc("Segments that brought no new byte.")] = None
     out_of_order: Annotated[int | None, Doc("Segments that arrived beyond a hole.")] = None
-    opened: Annotated[str | None, Doc("syn or midstream.")] = None
-    closed: Annotated[str | None, Doc("fin, rst or open.")] = None
-    closed_by: Annotated[str | None, Doc("client or server: who sent the first FIN or RST.")] = None
+    opened: Annotated[str | None, Doc("syn or midstream.", values=("syn", "midstream"))] = None
+    closed: Annotated[str | None, Doc("fin, rst or open.", values=("fin", "rst", "open"))] = None
+    closed_by: Annotated[str | None, Doc("client or server: who sent the first FIN or RST.", values=("client", "server"))] = None
     dissector: Annotated[str | None, Doc("Protocol recognised; null when none was.")] = None
     tls: Annotated[str | None, Doc("TLS version, when the connection is TLS.")] = None
     client_version: Annotated[str | None, Doc("CONNECT.client_version.")] = None
@@ -93,7 +94,7 @@ class FrameRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="frame
 
     kind: ClassVar[str] = "frame"
 
-    direction: Annotated[str | None, Doc("Sender: client or server.")] = None
+    direction: Annotated[str | None, Doc("Sender: client or server.", values=("client", "server"))] = None
     offset: Annotated[int | None, Doc("Position of the first byte in its stream.")] = None
     size: Annotated[int | None, Doc("Bytes of the whole frame; of a truncated one, those that are there.")] = None
     command: Annotated[str | None, Doc("Name of the command as in the protocol; UNKNOWN_n for a number without a name.")] = None
@@ -108,7 +109,7 @@ class FrameRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="frame
     subscription: Annotated[str | None, Doc("Subscription, from the session.")] = None
     request: Annotated[str | None, Doc("Name of the frame that this one answers.")] = None
     latency_ns: Annotated[int | None, Doc("Nanoseconds since that frame; never negative.")] = None
-    status: Annotated[str | None, Doc("ok, malformed, truncated or skipped.")] = None
+    status: Annotated[str | None, Doc("ok, malformed, truncated or skipped.", values=("ok", "malformed", "truncated", "skipped"))] = None
     findings: Annotated[
         list[str] | None, Doc("Codes of the findings about the form of this frame; those about its payload are rows of their own.")
     ] = None
@@ -119,7 +120,7 @@ class MessageRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="mes
 
     kind: ClassVar[str] = "message"
 
-    direction: Annotated[str | None, Doc("produce or deliver.")] = None
+    direction: Annotated[str | None, Doc("produce or deliver.", values=("produce", "deliver"))] = None
     topic: Annotated[str | None, Doc("Topic, from the session.")] = None
     subscription: Annotated[str | None, Doc("Subscription of a delivery, from the session.")] = None
     producer_id: Annotated[int | None, Doc("SEND.producer_id.")] = None
@@ -152,7 +153,10 @@ class MessageRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="mes
     payload_sha256: Annotated[str | None, Doc("SHA-256 of the application bytes, hex.")] = None
     payload: Annotated[str | None, Doc("Application bytes, with --payload.")] = None
     value: Annotated[Any, Doc("Decoded value, by schema.", "json")] = None
-    status: Annotated[str | None, Doc("ok, encrypted, undecodable, truncated or incomplete.")] = None
+    status: Annotated[
+        str | None,
+        Doc("ok, encrypted, undecodable, truncated or incomplete.", values=("ok", "encrypted", "undecodable", "truncated", "incomplete")),
+    ] = None
 
 
 class ExchangeRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="exchange"):
@@ -170,7 +174,7 @@ class ExchangeRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="ex
     response_packet: Annotated[int | None, Doc("Packet of the response.")] = None
     response_sub: Annotated[int | None, Doc("Sub of the response.")] = None
     latency_ns: Annotated[int | None, Doc("Nanoseconds from request to response; never negative.")] = None
-    status: Annotated[str | None, Doc("ok, error, unanswered or unrequested.")] = None
+    status: Annotated[str | None, Doc("ok, error, unanswered or unrequested.", values=("ok", "error", "unanswered", "unrequested"))] = None
     error: Annotated[str | None, Doc("Name of the ServerError.")] = None
     error_message: Annotated[str | None, Doc("What the peer said of it.")] = None
 
@@ -181,8 +185,8 @@ class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="fin
     kind: ClassVar[str] = "finding"
 
     code: Annotated[str | None, Doc("Stable name, kebab-case.")] = None
-    severity: Annotated[str | None, Doc("error, warning or note.")] = None
-    layer: Annotated[str | None, Doc("capture, tcp, tls, frame, payload or session.")] = None
+    severity: Annotated[str | None, Doc("error, warning or note.", values=SEVERITIES)] = None
+    layer: Annotated[str | None, Doc("capture, tcp, tls, frame, payload or session.", values=LAYERS)] = None
     text: Annotated[str | None, Doc("One sentence with the numbers.")] = None
     evidence: Annotated[Object | None, Doc("Frames, ids, counts.")] = None
     hint: Annotated[str | None, Doc("What to try.")] = None
@@ -198,6 +202,8 @@ class Column(msgspec.Struct, frozen=True):
     name: str
     type: str
     text: str
+    values: tuple[str, ...] = ()
+    """All that it can be; empty when that is not a fixed list."""
 
 
 _TYPES: dict[Any, str] = {int: "int64", str: "string", bool: "bool", bytes: "bytes", Checksum: "checksum", Any: "json"}
@@ -223,7 +229,7 @@ def columns(kind: str) -> tuple[Column, ...]:
     table = []
     for name in row.__struct_fields__:
         annotation, doc = get_args(hints[name])
-        table.append(Column(name, doc.type or _column_type(annotation), doc.text))
+        table.append(Column(name, doc.type or _column_type(annotation), doc.text, doc.values))
     return tuple(table)
 
 

@@ -31,6 +31,14 @@ class Format(str, Enum):
     parquet = "parquet"
 
 
+class ListFormat(str, Enum):
+    """What --format of `fields` takes."""
+
+    json = "json"
+    ndjson = "ndjson"
+    csv = "csv"
+
+
 class TimeMode(str, Enum):
     """What --time takes."""
 
@@ -68,6 +76,9 @@ TimeOption = Annotated[TimeMode, typer.Option("--time", help="How text shows tim
 PayloadOption = Annotated[Payload | None, typer.Option("--payload", help="Give the payload of messages; with -x hex, all bytes.")]
 SecretsOption = Annotated[bool, typer.Option("--show-secrets", help="Do not redact tokens and passwords.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR and FORCE_COLOR are heeded, too.")]
+FilterOption = Annotated[
+    str | None, typer.Option("-Y", "--filter", metavar="FILTER", help="Only what matches, as in 'command == SEND'; see docs/filter.md.")
+]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Only the records: no headings, progress or warnings.")]
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 when there is a finding this bad or worse.")]
@@ -117,6 +128,7 @@ def decode(
     payload: PayloadOption = None,
     show_secrets: SecretsOption = False,
     no_color: NoColorOption = False,
+    display_filter: FilterOption = None,
     limit: LimitOption = None,
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
@@ -143,6 +155,7 @@ def decode(
                 payload=payload and payload.value,
                 show_secrets=show_secrets,
                 no_color=no_color,
+                filter=display_filter,
                 limit=limit,
                 quiet=quiet,
                 fail_on=fail_on.value,
@@ -164,6 +177,7 @@ def messages(
     payload: PayloadOption = None,
     show_secrets: SecretsOption = False,
     no_color: NoColorOption = False,
+    display_filter: FilterOption = None,
     limit: LimitOption = None,
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
@@ -188,6 +202,7 @@ def messages(
                 payload=payload and payload.value,
                 show_secrets=show_secrets,
                 no_color=no_color,
+                filter=display_filter,
                 limit=limit,
                 quiet=quiet,
                 fail_on=fail_on.value,
@@ -196,6 +211,22 @@ def messages(
             )
         )
     )
+
+
+@app.command()
+def fields(
+    prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only names that begin so.", show_default=False)] = None,
+    *,
+    output_format: Annotated[ListFormat | None, typer.Option("--format", "-f", help="The list for programs.")] = None,
+    out: OutOption = None,
+) -> None:
+    """List the fields that a filter (-Y) can name.
+
+    With their types, their meaning and an example of each.
+    """
+    from pulsarscope.cli.fields import show_fields  # noqa: PLC0415 - as above
+
+    show_fields(prefix, output_format and output_format.value, out)
 
 
 def main() -> None:
@@ -207,5 +238,5 @@ def main() -> None:
     except PulsarscopeError as error:
         from pulsarscope.cli.work import complain  # noqa: PLC0415 - as above
 
-        complain(str(error))
+        complain(*error.lines)
         sys.exit(error.exit_code)

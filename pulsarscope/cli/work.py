@@ -24,6 +24,7 @@ from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
+    from pulsarscope.filter import Filter
     from pulsarscope.pipeline import Run
 
 EXIT_DONE = 0
@@ -50,6 +51,7 @@ class Request(msgspec.Struct, frozen=True):
     payload: str | None = None
     show_secrets: bool = False
     no_color: bool = False
+    filter: str | None = None
     limit: int | None = None
     quiet: bool = False
     fail_on: str = NEVER
@@ -57,10 +59,10 @@ class Request(msgspec.Struct, frozen=True):
     decode_as: tuple[str, ...] = ()
 
 
-def complain(text: str) -> None:
-    """One line on standard error. Without a standard error there is nobody to tell."""
+def complain(text: str, *more: str) -> None:
+    """One line on standard error, and more below it. Without a standard error there is nobody to tell."""
     with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"pulsarscope: {escape(text)}\n")
+        sys.stderr.write("\n".join((f"pulsarscope: {escape(text)}", *map(escape, more), "")))
         sys.stderr.flush()
 
 
@@ -77,11 +79,12 @@ def work(request: Request) -> int:
     sink: Sink | None = None
     with Interrupts() as interrupts:
         try:
-            run = _run(request, kinds)
+            chosen = _filter(request, kinds)
+            run = _run(request, kinds, chosen)
             _refuse_own_input(request.out, run.inputs.paths)
             sink = open_sink(request.out, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
-            made = output(name)(sink, _output_options(request, kinds, run))
-            return _pour(request, kinds, run, made, sink, interrupts)
+            made = output(name)(sink, _output_options(request, kinds, run, chosen))
+            return _pour(request, kinds, run, chosen, made, sink, interrupts)
         except BrokenPipeError:
             # Whoever reads has seen enough: a closed pipe ends quietly.
             if sink is not None:
@@ -98,16 +101,20 @@ def work(request: Request) -> int:
             raise
 
 
-def _pour(request: Request, kinds: tuple[str, ...], run: Run, made: Output, sink: Sink, interrupts: Interrupts) -> int:
+def _pour(
+    request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | None, made: Output, sink: Sink, interrupts: Interrupts
+) -> int:
     """Write what the run gives until it ends, the limit is reached or someone interrupts."""
     text = request.format is None
     live = text and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout)
     told = text or request.quiet
     try:
         with Progress(run.inputs.paths, run.inputs.sizes, wanted=not request.quiet and _shows_progress(request)) as progress:
-            for batch, rows in _limited(run, kinds, request.limit):
+            for batch, rows in _limited(run, kinds, chosen, request.limit):
                 with interrupts.deferred():
-                    made.write(rows if text else _take_findings(rows, kinds, quiet=told))
+                    if not told:
+                        _tell_damage(batch.rows)
+                    made.write(rows if text else _asked_for(rows, kinds))
                     if live:
                         sink.flush()
                 progress.advance(batch.file, batch.bytes_read)
@@ -178,7 +185,16 @@ def _kinds(records: str) -> tuple[str, ...]:
     return tuple(kind for kind in ROWS if kind in names or "all" in names)
 
 
-def _run(request: Request, kinds: tuple[str, ...]) -> Run:
+def _filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+    if request.filter is None:
+        return None
+    from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
+    from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+
+    return Filter(request.filter, kinds, catalogue(), payload=request.payload)
+
+
+def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None) -> Run:
     from pulsarscope.pipeline import Options, run  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
 
     wanted = set(kinds)
@@ -190,7 +206,7 @@ def _run(request: Request, kinds: tuple[str, ...]) -> Run:
         records=frozenset(wanted),
         show_secrets=request.show_secrets,
         payloads=request.format is None or request.fail_on != NEVER or not {"message", "finding"}.isdisjoint(kinds),
-        payload=request.payload if "message" in kinds else None,
+        payload=(request.payload if chosen is None else chosen.payload) if "message" in kinds else None,
         message_columns=_message_columns(request),
         rows_max=None if request.format is None else ROWS_MAX,  # a table's columns are as wide as the rows at once need
         raw=request.hex,
@@ -201,8 +217,11 @@ def _run(request: Request, kinds: tuple[str, ...]) -> Run:
 
 
 def _message_columns(request: Request) -> tuple[str, ...] | None:
-    """The columns that an output for programs will ask of message rows; None for all. The output tells which names are wrong."""
-    if request.format is None or request.columns is None:
+    """The columns that an output for programs will ask of message rows; None for all: a filter may ask for any.
+
+    The output tells which names are wrong.
+    """
+    if request.format is None or request.columns is None or request.filter is not None:
         return None
     known = column_names(MessageRow.kind)
     return tuple(dict.fromkeys(name for name in _names(request.columns) if name in known)) or None
@@ -221,7 +240,7 @@ def _decode_as(text: str) -> tuple[int, str]:
     return int(port), dissector
 
 
-def _output_options(request: Request, kinds: tuple[str, ...], run: Run) -> OutputOptions:
+def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | None) -> OutputOptions:
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
     columns = None if request.columns is None else _names(request.columns)
@@ -239,6 +258,7 @@ def _output_options(request: Request, kinds: tuple[str, ...], run: Run) -> Outpu
         encoding=(getattr(stream, "encoding", None) or "utf-8") if standard else "utf-8",
         quiet=request.quiet,
         payload=request.payload,
+        selection=chosen,
     )
 
 
@@ -255,11 +275,11 @@ def _shows_progress(request: Request) -> bool:
     return request.out not in (None, "-") or (request.format is not None and not is_terminal(sys.stdout))
 
 
-def _limited(run: Run, kinds: tuple[str, ...], limit: int | None) -> Iterator[tuple[Any, list[Any]]]:
-    """The batches with their rows, until `limit` rows of the kinds asked for have passed."""
+def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Iterator[tuple[Any, list[Any]]]:
+    """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit
     for batch in run:
-        rows: list[Any] = batch.rows
+        rows: list[Any] = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
         if left is None:
             yield batch, rows
             continue
@@ -275,15 +295,15 @@ def _limited(run: Run, kinds: tuple[str, ...], limit: int | None) -> Iterator[tu
             return
 
 
-def _take_findings(rows: list[Any], kinds: tuple[str, ...], *, quiet: bool) -> list[Any]:
-    """Rows for a program: what says that an input is damaged goes to standard error, findings not asked for go."""
-    found = [row for row in rows if type(row) is FindingRow]
-    if not found:
-        return rows
-    if not quiet:
-        for row in found:
-            if row.severity == ERROR and row.layer == "capture":
-                complain(_damage(row))
+def _tell_damage(rows: list[Any]) -> None:
+    """Rows for a program: what says that an input is damaged goes to standard error, too."""
+    for row in rows:
+        if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture":
+            complain(_damage(row))
+
+
+def _asked_for(rows: list[Any], kinds: tuple[str, ...]) -> list[Any]:
+    """The rows without findings that nobody asked for."""
     return rows if "finding" in kinds else [row for row in rows if type(row) is not FindingRow]
 
 

@@ -13,7 +13,7 @@ RELATIVE, DELTA, UTC, LOCAL, EPOCH_SECONDS = MODES = ("relative", "delta", "utc"
 class Clock:
     """Writes the time of each row in one of the `MODES`; `day` says when the date has changed.
 
-    relative: seconds since the first row; delta: since the row before; utc, local: time of day; epoch: seconds since 1970.
+    relative: seconds since `start`, else since the first row; delta: since the row before; utc, local: time of day; epoch: since 1970.
     """
 
     def __init__(self, mode: str, zone: tzinfo | None = None) -> None:
@@ -28,6 +28,11 @@ class Clock:
         self._shown_day = ""
         self.width = {RELATIVE: 9, DELTA: 9, EPOCH_SECONDS: 17}.get(mode, 15)
         """Cells of the column of times; a longer text widens it for those that follow."""
+
+    def start(self, time: int) -> None:
+        """Count relative times from here, whatever the first row's time."""
+        if self._mode == RELATIVE and self._zero is None:
+            self._zero = time
 
     def text(self, time: int) -> str:
         """The time as text with six digits, on the right of its column."""

@@ -62,6 +62,9 @@ class View:
 
     def prepare(self, rows: list[Any]) -> None:
         """Look ahead for connections that end within these rows: the run has already forgotten them."""
+        selection = self.options.selection
+        if selection is not None and selection.start is not None:
+            self.clock.start(selection.start)
         self._endpoints.clear()
         self._dissectors.clear()
         if ConnectionRow not in set(map(type, rows)):
@@ -203,7 +206,7 @@ class View:
         if self.options.quiet:
             return []
         look = self.palette
-        words = [*counts, *([count_text(self.connections, "connection")] if self.connections else [])]
+        words = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
         found = [
             f"{colors[severity]}{count_text(count, severity)}{look.reset if colors[severity] else ''}"
@@ -216,6 +219,15 @@ class View:
             found[-1] += f" ({NOTE_HINT})"
         dot = f" {look.dim}{self.symbols.dot}{look.reset} "
         return ["", dot.join([*words, ", ".join(found) or "no findings"])]
+
+    def _selected(self) -> list[str]:
+        """How many rows a filter chose, of how many."""
+        selection = self.options.selection
+        if selection is None:
+            return []
+        kinds = [kind for kind, seen in selection.seen.items() if seen] or list(self.options.kinds[:1])
+        shares = [f"{selection.kept[kind]:,} of {count_text(selection.seen[kind], kind)}" for kind in kinds]
+        return [f"{', '.join(shares)} match the filter"]
 
 
 NOTE_HINT = "see --records finding"

@@ -6,7 +6,7 @@ pair exchanges and write rows by asking the dissector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -82,6 +82,33 @@ class Candidate(NamedTuple):
     """Work that it took: what reading so many bytes for a checksum takes."""
 
 
+class FieldType(msgspec.Struct, frozen=True):
+    """One field inside a column of objects, as the protocol defines it."""
+
+    name: str
+    type: str
+    """int64, double, bool, string, bytes or object."""
+    text: str
+    """What the definition says of it: its message, its number."""
+    repeated: bool = False
+    """Rows hold a list of such values."""
+    values: tuple[str, ...] = ()
+    """The names of an enumeration."""
+    fields: tuple[FieldType, ...] = ()
+    """What an object holds."""
+
+
+class Vocabulary(msgspec.Struct, frozen=True):
+    """The names and types in a dissector's rows beyond the columns: what a filter may ask for."""
+
+    commands: Mapping[str, tuple[FieldType, ...]]
+    """Command -> what FrameRow.fields holds for it."""
+    objects: Mapping[str, tuple[FieldType, ...]]
+    """Frame column (metadata, broker_entry_metadata) -> what it holds."""
+    values: Mapping[str, tuple[str, ...]]
+    """Other columns, as kind.column, that hold names of an enumeration."""
+
+
 class Session(Protocol):
     """All that a dissector knows about one connection, fed with frames in the order of their moments."""
 
@@ -152,6 +179,10 @@ class Dissector(Protocol):
     @property
     def explain(self) -> Callable[[str, Any], str | None]:
         """Gives a field's value (by the field's name) with its meaning in words, where the value alone says too little; else None."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The names and types of all that its rows can hold."""
 
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """One frame with its secrets masked, and its named byte ranges: (start, end, name, depth)."""

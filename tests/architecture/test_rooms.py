@@ -20,7 +20,7 @@ ALLOWED = {
     "protocols": LEAVES | {"records", "wire"},
     "session": LEAVES | {"records", "tcp", "wire"},
     "analysis": LEAVES | {"records", "wire", "session"},
-    "filter": LEAVES | {"records"},
+    "filter": LEAVES | {"records", "wire"},
     "pipeline": LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
@@ -57,7 +57,7 @@ FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfil
 """What of the core only `capture` imports: it is the one that reads files."""
 CLOCKS = {"now", "utcnow", "today"}
 
-HEAVY = {"numpy", "pandas", "pyarrow", "pyspark", "scapy"}
+HEAVY = {"lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
 """Imported where they are used, never by importing a module of ours; the exceptions are modules imported on use themselves."""
 HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet"}
 

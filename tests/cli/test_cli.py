@@ -158,3 +158,35 @@ def test_help_does_not_need_what_decoding_needs() -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     loaded = set(result.stderr.split())
     assert not loaded & {"google.protobuf", "pyarrow", "numpy", "scapy", "rich.table", "rich.progress", "pulsarscope.pipeline"}
+
+
+def test_a_wrong_filter_is_shown_with_a_mark_under_the_place(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "decode", "x", "-Y", "comand == SEND") == 2
+    expected = """pulsarscope: no field is named "comand" in frame records; did you mean command?
+  comand == SEND
+  ^~~~~~
+"""
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("view", [["-V"], ["-x"], [], ["--format", "csv"], ["--columns", "packet,command"], ["--format", "json"]])
+def test_every_output_follows_the_filter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], captures: Path, view: list[str]
+) -> None:
+    quickstart = str(captures / "quickstart.pcapng")
+    assert run(monkeypatch, "decode", quickstart, "-Y", "command == CONNECTED", *view) == 0
+    out = capsys.readouterr().out
+    assert out.count("CONNECTED") == 1
+    assert "SEND" not in out
+    if view == ["-x"]:
+        assert out.count("0000  ") == 1
+
+
+def test_messages_are_filtered_by_their_payload(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], captures: Path
+) -> None:
+    quickstart = str(captures / "quickstart.pcapng")
+    assert run(monkeypatch, "messages", quickstart, "--format", "ndjson", "--payload", "hex") == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])["payload"][:8]
+    assert run(monkeypatch, "messages", quickstart, "--format", "ndjson", "-Y", f"payload[0:4] == 0x{first}") == 0
+    assert capsys.readouterr().out

@@ -248,3 +248,71 @@ def test_only_the_columns_of_messages_that_are_put_out_are_asked_for(
     asked = given([])
     work(request(records="message", out=str(tmp_path / "out"), **values))
     assert asked[0].message_columns == columns
+
+
+# ---- filters
+
+
+def test_only_what_the_filter_chooses_is_put_out(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+    given([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.finding(packet=8), rows.finding()]])
+    assert work(request(format="ndjson", filter="command == SEND")) == 0
+    assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 8]
+
+
+def test_text_says_how_much_the_filter_chose(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+    given([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.connection()]])
+    assert work(request(filter="command == SEND", no_color=True)) == 0
+    out = capsys.readouterr().out
+    assert "SEND_RECEIPT" not in out
+    assert "2 of 3 frames match the filter" in out
+    given([[rows.message(), rows.message(key="x")]])
+    assert work(request(filter='key == "x"', records="message", no_color=True)) == 0
+    assert "1 of 2 messages match the filter" in capsys.readouterr().out
+
+
+def test_relative_times_count_from_the_first_row_before_the_filter(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+    given([[rows.send(), rows.receipt()]])
+    assert work(request(filter="command == SEND_RECEIPT", no_color=True)) == 0
+    assert "0.002000" in capsys.readouterr().out
+
+
+def test_the_limit_counts_behind_the_filter(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+    given([[rows.receipt(), rows.send(), rows.receipt(), rows.send(packet=8), rows.send(packet=9)]])
+    assert work(request(format="ndjson", filter="command == SEND", limit=2)) == 0
+    assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 8]
+
+
+def test_damage_is_told_though_the_filter_drops_its_row(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+    damage = rows.finding(code="capture-truncated", layer="capture", text="a.pcap ends within a packet.")
+    given([[rows.send(), damage]], damaged=True)
+    assert work(request(format="ndjson", records="frame,finding", filter="command == SEND")) == 4
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 1
+    assert "a.pcap ends within a packet." in captured.err
+
+
+def test_a_filter_that_reads_payloads_makes_the_run_keep_them(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = given([[rows.message(payload="aGVsbG8=")]])
+    assert work(request(format="ndjson", records="message", filter='payload contains "ell"')) == 0
+    assert asked[0].payload == "base64"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "payload" not in json.loads(line)
+
+
+def test_a_filter_that_is_none_is_refused_before_anything_is_read(given: Given) -> None:
+    asked = given([])
+    with pytest.raises(UsageError, match="did you mean command"):
+        work(request(filter="comand == SEND"))
+    assert asked == []
+
+
+def test_findings_do_not_count_less_because_of_a_filter(given: Given) -> None:
+    given([[rows.send(), rows.finding()]], severities={"error": 1})
+    assert work(request(format="ndjson", filter="command == ACK", fail_on="error")) == 1
+
+
+def test_a_filter_may_read_columns_that_are_not_put_out(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = given([[rows.message(), rows.message(key="x")]])
+    assert work(request(format="csv", records="message", columns="packet", filter='key == "x"')) == 0
+    assert asked[0].message_columns is None
+    assert capsys.readouterr().out.split() == ["packet", "9"]

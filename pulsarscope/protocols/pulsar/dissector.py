@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.frame import FrameDecoder
 from pulsarscope.protocols.pulsar.messages import Plans
 from pulsarscope.protocols.pulsar.session import PulsarSession
 from pulsarscope.records import FrameRow
-from pulsarscope.wire.contract import Candidate, SessionContext
+from pulsarscope.wire.contract import Candidate, SessionContext, Vocabulary
 
 PLAIN_PORT, TLS_PORT = 6650, 6651
 
@@ -84,6 +84,13 @@ class PulsarDissector:
         from pulsarscope.protocols.pulsar.explain import explain  # noqa: PLC0415
 
         return explain
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.vocabulary import vocabulary  # noqa: PLC0415 - only a filter needs it
+
+        return vocabulary()
 
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """See the contract."""

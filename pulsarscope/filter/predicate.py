@@ -1,0 +1,361 @@
+"""Tree → a function of a row. Closures, made once; a test of a plain column reads nothing but that attribute."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from operator import attrgetter, eq, ge, gt, le, lt
+from typing import Any
+
+from pulsarscope.filter import tree
+from pulsarscope.filter.values import compile_pattern
+from pulsarscope.findings import Code
+
+Predicate = Callable[[Any], bool]
+Test = Callable[[Any], bool]
+"""Of one value, never None."""
+Reader = Callable[[Any], Any]
+"""Of a row: a value or None; a list of values where the field has many."""
+
+ENDPOINTS_KEPT = 4_096
+"""Endpoints remembered in parts."""
+
+NUMBERS = frozenset({int, float})
+FAMILIES: Mapping[type, frozenset[type]] = {
+    int: NUMBERS,
+    float: NUMBERS,
+    str: frozenset({str}),
+    bytes: frozenset({bytes}),
+    bool: frozenset({bool}),
+}
+"""Type of a value in the filter -> types of the values that it can be compared with."""
+
+ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+class Context:
+    """What predicates know beside the row: it changes from block to block."""
+
+    def __init__(self, codes: Mapping[str, Code], payload: str | None = None) -> None:
+        """`payload`: the form in which message rows have it: base64, hex or text; None when they do not."""
+        self.start = 0
+        """Time of the first row, nanoseconds since the epoch."""
+        self.endpoints: Mapping[str, tuple[str, str]] = {}
+        """Client and server of the connections, by name."""
+        self.codes = codes
+        self.payload = payload
+
+    def ends(self, row: Any) -> tuple[str, str] | None:
+        """Client and server of a row's connection, if they are known."""
+        if row.kind == "connection":
+            return None if row.client is None or row.server is None else (row.client, row.server)
+        return self.endpoints.get(row.connection)
+
+
+def compile_tree(expression: tree.Expression, context: Context) -> Predicate:
+    """The predicate of a tree."""
+    if isinstance(expression, tree.Always):
+        value = expression.value
+        return lambda _row: value
+    if isinstance(expression, tree.Not):
+        part = compile_tree(expression.part, context)
+        return lambda row: not part(row)
+    if isinstance(expression, (tree.And, tree.Or)):
+        parts = tuple(compile_tree(part, context) for part in expression.parts)
+        return _all_of(parts) if isinstance(expression, tree.And) else _any_of(parts)
+    return _leaf(expression, context)
+
+
+def _all_of(parts: tuple[Predicate, ...]) -> Predicate:
+    if len(parts) == 2:
+        first, second = parts
+        return lambda row: first(row) and second(row)
+
+    def every(row: Any) -> bool:
+        for part in parts:  # noqa: SIM110 - a generator for each row costs three times as much
+            if not part(row):
+                return False
+        return True
+
+    return every
+
+
+def _any_of(parts: tuple[Predicate, ...]) -> Predicate:
+    def some(row: Any) -> bool:
+        for part in parts:  # noqa: SIM110 - as above
+            if part(row):
+                return True
+        return False
+
+    return some
+
+
+# ---- tests
+
+
+def _leaf(leaf: tree.Leaf, context: Context) -> Predicate:
+    field = leaf.field
+    if field.command is not None and not field.steps:
+        command = field.command
+        return lambda row: bool(row.command == command)
+    read, many = _reader(field, context)
+    if isinstance(leaf, tree.Compare) and leaf.operator == "!=":
+        equal = _equal(leaf.value, context)
+        if many:
+            return lambda row: bool(values := read(row)) and not any(map(equal, values))
+        return lambda row: (value := read(row)) is not None and not equal(value)
+    if isinstance(leaf, tree.Compare) and leaf.operator == "==" and not many and isinstance(leaf.value, (str, bytes)):
+        wanted = leaf.value
+        return lambda row: bool(read(row) == wanted)
+    test = _test(leaf, context)
+    if many:
+        return lambda row: any(map(test, read(row)))
+    return lambda row: (value := read(row)) is not None and test(value)
+
+
+def _test(leaf: tree.Leaf, context: Context) -> Test:
+    if isinstance(leaf, tree.Present):
+        return _is_true if leaf.field.types == ("bool",) else _is_there
+    if isinstance(leaf, tree.Matches):
+        return _matches(leaf.pattern, leaf.field.types)
+    if isinstance(leaf, tree.Within):
+        return _within(leaf.items, context)
+    if leaf.operator == "contains":
+        return _contains(leaf.value)
+    if leaf.operator == "==":
+        return _equal(leaf.value, context)
+    return _ordered(ORDERS[leaf.operator], leaf.value, context)
+
+
+def _is_there(_value: Any) -> bool:
+    return True
+
+
+def _is_true(value: Any) -> bool:
+    return value is True
+
+
+def _equal(wanted: tree.Value, context: Context) -> Test:
+    if isinstance(wanted, tree.Since):
+        return _since(wanted, context, eq)
+    if isinstance(wanted, (IPv4Network, IPv6Network)):
+        return _inside(wanted)
+    family = FAMILIES[type(wanted)]
+    return lambda value: value == wanted and type(value) in family
+
+
+def _inside(network: IPv4Network | IPv6Network) -> Test:
+    @lru_cache(maxsize=ENDPOINTS_KEPT)
+    def inside(text: str) -> bool:
+        try:
+            return ip_address(text) in network
+        except ValueError:
+            return False
+
+    return inside
+
+
+def _ordered(compare: Callable[[Any, Any], bool], bound: tree.Value, context: Context) -> Test:
+    if isinstance(bound, tree.Since):
+        return _since(bound, context, compare)
+    family = FAMILIES[type(bound)]
+    return lambda value: type(value) in family and compare(value, bound)
+
+
+def _since(bound: tree.Since, context: Context, compare: Callable[[Any, Any], bool]) -> Test:
+    after = bound.nanoseconds
+    return lambda value: compare(value, context.start + after)
+
+
+def _within(items: tuple[tree.Value | tree.Interval, ...], context: Context) -> Test:
+    plain = {(type(item) is bool, item) for item in items if isinstance(item, (int, float, str, bytes))}
+    tests: list[Test] = []
+    for item in items:
+        if isinstance(item, tree.Interval):
+            tests.append(_between(_ordered(ge, item.low, context), _ordered(le, item.high, context)))
+        elif not isinstance(item, (int, float, str, bytes)):
+            tests.append(_equal(item, context))
+    if not tests:
+        return lambda value: _is_plain(value) and (type(value) is bool, value) in plain
+
+    def within(value: Any) -> bool:
+        if _is_plain(value) and (type(value) is bool, value) in plain:
+            return True
+        return any(test(value) for test in tests)
+
+    return within
+
+
+def _between(above: Test, below: Test) -> Test:
+    return lambda value: above(value) and below(value)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (int, float, str, bytes))
+
+
+def _contains(wanted: tree.Value) -> Test:
+    text = wanted if isinstance(wanted, str) else None
+    data = wanted if isinstance(wanted, bytes) else str(wanted).encode(errors="surrogatepass")
+    if text is None:
+        return lambda value: type(value) is bytes and data in value
+    return lambda value: text in value if type(value) is str else type(value) is bytes and data in value
+
+
+def _matches(pattern: str, types: tuple[str, ...]) -> Test:
+    of_text: re.Pattern[Any] | None = None if types == ("bytes",) else compile_pattern(pattern)
+    of_bytes: re.Pattern[Any] | None = compile_pattern(pattern.encode()) if "bytes" in types else None
+
+    def found(value: Any) -> bool:
+        searched = of_text if type(value) is str else of_bytes if type(value) is bytes else None
+        return searched is not None and searched.search(value) is not None
+
+    return found
+
+
+# ---- what is read
+
+
+def _reader(field: tree.Field, context: Context) -> tuple[Reader, bool]:
+    """What reads a field, and whether it gives a list."""
+    read = DERIVED[field.column](context) if field.column in DERIVED else attrgetter(field.column)
+    many = field.many
+    if field.command is not None:
+        read = _only_of(field.command, read)
+    if field.steps and not many and all(isinstance(step, str) for step in field.steps):
+        read = _nested(read, [step for step in field.steps if isinstance(step, str)])
+    elif many:
+        read = _listed(read, field.steps)
+    elif field.steps:
+        read, many = _listed(read, field.steps), True
+    if field.slice is not None:
+        read = _sliced(read, slice(field.slice.start, field.slice.end), many=many)
+    return read, many
+
+
+def _only_of(command: str, read: Reader) -> Reader:
+    return lambda row: read(row) if row.command == command else None
+
+
+def _nested(read: Reader, steps: Sequence[str]) -> Reader:
+    """One value, by its path through objects."""
+    if len(steps) == 1:
+        (name,) = steps
+        return lambda row: value.get(name) if type(value := read(row)) is dict else None
+
+    def value_of(row: Any) -> Any:
+        value = read(row)
+        for step in steps:
+            if type(value) is not dict:
+                return None
+            value = value.get(step)
+        return value
+
+    return value_of
+
+
+def _listed(read: Reader, steps: Sequence[str | tree.Entry]) -> Reader:
+    """All values: a step through a list goes through each of its items."""
+
+    def values_of(row: Any) -> list[Any]:
+        values = _flat(read(row))
+        for step in steps:
+            if isinstance(step, tree.Entry):
+                inner = [item.get("value") for item in values if type(item) is dict and item.get("key") == step.key]
+            else:
+                inner = [item.get(step) for item in values if type(item) is dict]
+            values = [one for value in inner for one in _flat(value)]
+        return values
+
+    return values_of
+
+
+def _flat(value: Any) -> list[Any]:
+    """The values of a list, of one value, or of none."""
+    if value is None:
+        return []
+    return [item for item in value if item is not None] if isinstance(value, (list, tuple)) else [value]
+
+
+def _sliced(read: Reader, part: slice, *, many: bool) -> Reader:
+    """A part of text or bytes; None where there is nothing."""
+    if many:
+        return lambda row: [value[part] for value in read(row) if type(value) in {str, bytes} and value[part]]
+    return lambda row: (value[part] or None) if (value := read(row)) is not None and type(value) in {str, bytes} else None
+
+
+# ---- what is no column, but follows from some
+
+
+def _payload(context: Context) -> Reader:
+    form = context.payload
+    decode: Callable[[str], bytes] = b64decode if form == "base64" else bytes.fromhex if form == "hex" else str.encode
+    return lambda row: None if row.payload is None else decode(row.payload)
+
+
+def _end(index: int, part: int | None) -> Callable[[Context], Reader]:
+    """The client (0) or server (1) of a row's connection: all of it, or only its address (0) or port (1)."""
+
+    def reader(context: Context) -> Reader:
+        def read(row: Any) -> Any:
+            ends = context.ends(row)
+            if ends is None:
+                return None
+            return ends[index] if part is None else _parts(ends[index])[part]
+
+        return read
+
+    return reader
+
+
+def _ends(part: int) -> Callable[[Context], Reader]:
+    """Address (0) or port (1) of both."""
+
+    @lru_cache(maxsize=ENDPOINTS_KEPT)
+    def of_both(ends: tuple[str, str] | None) -> list[Any]:
+        return [] if ends is None else [_parts(end)[part] for end in ends]
+
+    return lambda context: lambda row: of_both(context.ends(row))
+
+
+def _of_codes(name: str) -> Callable[[Context], Reader]:
+    """What the codes of a frame's findings have: their severities, their layers."""
+
+    def reader(context: Context) -> Reader:
+        known = {code: getattr(entry, name) for code, entry in context.codes.items()}
+        return lambda row: [known[code] for code in row.findings or () if code in known]
+
+    return reader
+
+
+def _of_checksum(name: str) -> Callable[[Context], Reader]:
+    return lambda _context: lambda row: None if row.checksum is None else getattr(row.checksum, name)
+
+
+@lru_cache(maxsize=ENDPOINTS_KEPT)
+def _parts(endpoint: str) -> tuple[str, int | None]:
+    """Address and port of "ip:port" or "[v6]:port"."""
+    address, _, port = endpoint.rpartition(":")
+    return address.strip("[]"), int(port) if port.isascii() and port.isdigit() else None
+
+
+DERIVED: Mapping[str, Callable[[Context], Reader]] = {
+    "payload": _payload,
+    "client": _end(0, None),
+    "server": _end(1, None),
+    "client.ip": _end(0, 0),
+    "client.port": _end(0, 1),
+    "server.ip": _end(1, 0),
+    "server.port": _end(1, 1),
+    "ip": _ends(0),
+    "port": _ends(1),
+    "finding.severity": _of_codes("severity"),
+    "finding.layer": _of_codes("layer"),
+    "checksum.status": _of_checksum("status"),
+    "checksum.stored": _of_checksum("stored"),
+    "checksum.computed": _of_checksum("computed"),
+}
+"""Name of a derived column -> what makes its reader."""

@@ -1,0 +1,77 @@
+"""The list of all fields, for people: name, type, meaning and an example that works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from pulsarscope.filter.fields import CAPTURE_TIMES, Catalogue, Known
+from pulsarscope.records import ROWS
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One field of the list."""
+
+    name: str
+    records: tuple[str, ...]
+    """The kinds of records that have it."""
+    type: str
+    """Several where commands disagree; a list of them where a record can have many."""
+    text: str
+    example: str
+    """A filter."""
+    values: tuple[str, ...]
+    """All that it can be; empty when that is not a fixed list."""
+
+
+def entries(catalogue: Catalogue, prefix: str = "") -> Iterator[Entry]:
+    """The fields whose names begin with a prefix, in the order of the kinds. Commands may be written in lower case."""
+    kinds: dict[tuple[str, str, str], list[str]] = {}
+    known_by: dict[tuple[str, str, str], Known] = {}
+    command, dot, rest = prefix.partition(".")
+    starts = (prefix, f"{command.upper()}{dot}{rest}") if command.upper() in catalogue.commands or not dot else (prefix,)
+    for kind in ROWS:
+        for name, known in catalogue.names(kind):
+            if name.startswith(starts):
+                place = (name, _type(known), known.text)
+                kinds.setdefault(place, []).append(kind)
+                known_by.setdefault(place, known)
+    for place, records in kinds.items():
+        name, type_, text = place
+        known = known_by[place]
+        yield Entry(name, tuple(records), type_, text, _example(name, known), known.values)
+
+
+def _type(known: Known) -> str:
+    if known.types == ("kind",):
+        return "kind of records"
+    return f"{'list of ' if known.repeated else ''}{' or '.join(known.types)}"
+
+
+def _example(name: str, known: Known) -> str:
+    """A filter with the field."""
+    if known.is_pairs:
+        return f'{name}["key"] == "value"'
+    if known.values:
+        value = known.values[0]
+        bare = value.replace("_", "").replace("-", "").isalnum() and not value[0].isdigit()
+        return f"{name} == {value}" if bare else f'{name} == "{value}"'
+    match known.types[0]:
+        case "int64":
+            return f"{name} > 4KiB" if known.name.endswith(("size", "bytes")) else f"{name} > 0"
+        case "double":
+            return f"{name} > 0.5"
+        case "bool":
+            return f"{name} == true"
+        case "string":
+            return f'{name} contains "a"'
+        case "bytes":
+            return f"{name}[0:2] == 0a:0b"
+        case "time":
+            return f"{name} > 2.5s" if known.name in CAPTURE_TIMES else f"{name} >= 2026-05-01T10:00:00Z"
+        case "duration" | "nanoseconds":
+            return f"{name} > 50ms"
+        case "address":
+            return f"{name} == 10.0.0.0/8"
+    return name

@@ -1,0 +1,353 @@
+"""The grammar: filter text → what was written, not yet what it means.
+
+The parser is lark's LALR one: it works in time and memory linear in the text and does not recurse. Which words are names, operators or
+values depends on where they stand (a contextual lexer), so that `message.in` and `status == ok` need no quotes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pulsarscope.filter.problem import FilterError, Place
+from pulsarscope.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+
+STRING, PATTERN, BYTES, TIME, DURATION, SIZE, NUMBER, NETWORK, WORD = (
+    "STRING",
+    "PATTERN",
+    "BYTES",
+    "TIME",
+    "DURATION",
+    "SIZE",
+    "NUMBER",
+    "NETWORK",
+    "WORD",
+)
+
+GRAMMAR = r"""
+start: _either
+_either: either | _both
+either: _both (_OR _both)+
+_both: both | _maybe_not
+both: _maybe_not (_AND _maybe_not)+
+_maybe_not: negation | "(" group ")" | _test
+group: _either
+negation: NOT _maybe_not
+
+_test: comparison | membership | matching | presence
+presence: field
+comparison: field OPERATOR literal
+membership: field NOT? _IN "{" _item ("," _item)* ","? "}"
+matching: field _MATCHES PATTERN
+_item: literal | range
+range: literal ".." literal
+
+field: PATH (_part)*
+_part: entry | TAIL | slice
+entry: "[" STRING CLOSE
+slice: "[" _bounds CLOSE
+_bounds: position | from_length | from_to
+position: INTEGER
+from_length: [INTEGER] ":" [INTEGER]
+from_to: INTEGER "-" INTEGER
+literal: STRING | BYTES | TIME | DURATION | SIZE | NUMBER | NETWORK | WORD
+
+CLOSE: "]"
+_OR.9: /\|\||(?:or|OR)(?![A-Za-z0-9_.])/
+_AND.9: /&&|(?:and|AND)(?![A-Za-z0-9_.])/
+NOT.9: /!(?!=)|(?:not|NOT)(?![A-Za-z0-9_.])/
+_IN.9: /in(?![A-Za-z0-9_.])/
+_MATCHES.9: /matches(?![A-Za-z0-9_.])/
+OPERATOR.9: /[=!]=|[<>]=?|contains(?![A-Za-z0-9_.])/
+
+PATH: /[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*/
+TAIL: /(?:\.[A-Za-z_][A-Za-z0-9_]*)+/
+INTEGER: /-?[0-9]{1,18}/
+STRING: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
+PATTERN.2: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
+TIME.9: /[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?)?(?![A-Za-z0-9_:])/
+BYTES.8: /(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+|[0-9][A-Fa-f])(?![A-Za-z0-9_:])/
+NETWORK.7: /[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:\/[0-9]{1,2})?(?![A-Za-z0-9_])/
+DURATION.6: /-?[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h)(?![A-Za-z0-9_])/
+SIZE.5: /[0-9]+(?:\.[0-9]+)?(?:[KkMGT]i?)?B(?![A-Za-z0-9_])/
+NUMBER.4: /-?(?:0[xX][0-9A-Fa-f]+|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)(?![A-Za-z0-9_])/
+WORD.3: /[A-Za-z_](?:[A-Za-z0-9_]|-(?=[A-Za-z0-9_]))*(?:\(-?[0-9]{1,10}\))?/
+
+%ignore /[ \t\r\n]+/
+"""
+
+
+class Literal(msgspec.Struct, frozen=True):
+    """A value as written; `kind` is the name of its terminal."""
+
+    kind: str
+    text: str
+    place: Place
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Two values with `..` between them: both belong to it."""
+
+    low: Literal
+    high: Literal
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """A part of bytes or text, by Python's indices; `end` None is the end."""
+
+    start: int
+    end: int | None
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A step into a field: `.name`, or an entry of an object by its key, as in `["key"]`."""
+
+    name: str
+    place: Place
+    quoted: bool = False
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A field as written."""
+
+    parts: tuple[Part, ...]
+    slice: Slice | None
+    place: Place
+
+
+class Presence(msgspec.Struct, frozen=True):
+    """A field alone."""
+
+    field: Name
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A field, an operator, a value."""
+
+    field: Name
+    operator: str
+    value: Literal
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """A field in a set of values and ranges."""
+
+    field: Name
+    items: tuple[Literal | Range, ...]
+
+
+class Matching(msgspec.Struct, frozen=True):
+    """A field and a regular expression; its text as written, without the quotes."""
+
+    field: Name
+    pattern: Literal
+
+
+class Negation(msgspec.Struct, frozen=True):
+    """Not so."""
+
+    part: Written
+
+
+class Both(msgspec.Struct, frozen=True):
+    """All of several."""
+
+    parts: tuple[Written, ...]
+
+
+class Either(msgspec.Struct, frozen=True):
+    """One of several at least."""
+
+    parts: tuple[Written, ...]
+
+
+Test = Presence | Comparison | Membership | Matching
+Written = Test | Negation | Both | Either
+
+
+class _Deep(msgspec.Struct, frozen=True):
+    """A part of the filter, and how deeply what is in it is nested."""
+
+    node: Written
+    depth: int = 0
+
+
+class _Bracket(msgspec.Struct, frozen=True):
+    """What stands in brackets, and where they end."""
+
+    inner: Part | Slice
+    end: int
+
+
+class _Builder:
+    """What lark calls for each rule, from the leaves up. Parts come with their depth: `_Deep`."""
+
+    def start(self, children: list[Any]) -> Written:
+        written: Written = children[0].node
+        return written
+
+    def either(self, children: list[Any]) -> _Deep:
+        return _Deep(Either(tuple(child.node for child in children)), max(child.depth for child in children))
+
+    def both(self, children: list[Any]) -> _Deep:
+        return _Deep(Both(tuple(child.node for child in children)), max(child.depth for child in children))
+
+    def group(self, children: list[Any]) -> _Deep:
+        return _deeper(children[0].node, children[0].depth)
+
+    def negation(self, children: list[Any]) -> _Deep:
+        return _deeper(Negation(children[-1].node), children[-1].depth)
+
+    def presence(self, children: list[Any]) -> _Deep:
+        return _Deep(Presence(children[0]))
+
+    def comparison(self, children: list[Any]) -> _Deep:
+        field, operator, value = children
+        return _Deep(Comparison(field, str(operator), value))
+
+    def membership(self, children: list[Any]) -> _Deep:
+        field, *items = children
+        if items and not isinstance(items[0], (Literal, Range)):  # the token `not`
+            return _Deep(Negation(Membership(field, tuple(items[1:]))))
+        return _Deep(Membership(field, tuple(items)))
+
+    def matching(self, children: list[Any]) -> _Deep:
+        field, token = children
+        return _Deep(Matching(field, Literal(PATTERN, str(token[1:-1]), _place(token))))
+
+    def range(self, children: list[Any]) -> Range:
+        return Range(*children)
+
+    def literal(self, children: list[Any]) -> Literal:
+        (token,) = children
+        return Literal(token.type, str(token), _place(token))
+
+    def field(self, children: list[Any]) -> Name:
+        start, end = _place(children[0])
+        parts: list[Part] = []
+        cut: Slice | None = None
+        for child in children:
+            if isinstance(child, _Bracket):
+                end = child.end
+                if isinstance(child.inner, Part):
+                    parts.append(child.inner)
+                else:
+                    cut = cut or child.inner
+                continue
+            at = child.start_pos
+            for name in child.split("."):
+                if name:
+                    parts.append(Part(name, (at, at + len(name))))
+                at += len(name) + 1
+            end = child.end_pos
+        return Name(tuple(parts), cut, (start, end))
+
+    def entry(self, children: list[Any]) -> _Bracket:
+        token, close = children
+        return _Bracket(Part(str(token), _place(token), quoted=True), close.end_pos)
+
+    def slice(self, children: list[Any]) -> _Bracket:
+        cut, close = children
+        return _Bracket(cut, close.end_pos)
+
+    def position(self, children: list[Any]) -> Slice:
+        start = int(children[0])
+        return Slice(start, None if start == -1 else start + 1)
+
+    def from_length(self, children: list[Any]) -> Slice:
+        first, length = (None if child is None else int(child) for child in children)
+        start = first or 0
+        end = None if length is None else start + max(length, 0)
+        return Slice(start, None if start < 0 and end is not None and end >= 0 else end)
+
+    def from_to(self, children: list[Any]) -> Slice:
+        return Slice(int(children[0]), int(children[1]) + 1)
+
+
+def parse(text: str) -> Written:
+    """What a filter says, as written.
+
+    Raises:
+        FilterError: it is no sentence of the language, or too long or too deeply nested.
+    """
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    if len(text) > FILTER_MAX_CHARACTERS:
+        reason = f"the filter has {len(text):,} characters; {FILTER_MAX_CHARACTERS:,} are the most"
+        raise FilterError(reason, text, (FILTER_MAX_CHARACTERS, FILTER_MAX_CHARACTERS))
+    if not text.strip():
+        raise FilterError("the filter is empty: give an expression such as command == SEND", text, (0, 0))
+    try:
+        written: Any = _parser().parse(text)
+    except UnexpectedToken as error:
+        end = error.token.type == "$END"
+        place = (len(text), len(text)) if end else _place(error.token)
+        raise FilterError(_expected(error.accepts or error.expected, text, place), text, place) from None
+    except UnexpectedCharacters as error:
+        start: Any = error.pos_in_stream
+        place = (start, start + 1)
+        raise FilterError(_expected(error.allowed or set(), text, place), text, place) from None
+    except _TooDeep:
+        reason = f"the filter nests parentheses and negations more than {FILTER_DEPTH_MAX} deep"
+        raise FilterError(reason, text, (0, 1)) from None
+    result: Written = written
+    return result
+
+
+class _TooDeep(Exception):  # noqa: N818 - internal: lark knows no place for it
+    """Nested deeper than a filter may be."""
+
+
+def _deeper(node: Written, depth: int) -> _Deep:
+    if depth >= FILTER_DEPTH_MAX:
+        raise _TooDeep
+    return _Deep(node, depth + 1)
+
+
+@cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    return Lark(GRAMMAR, parser="lalr", lexer="contextual", maybe_placeholders=True, transformer=_Builder())
+
+
+def _place(token: Token) -> Place:
+    start = token.start_pos or 0
+    return start, token.end_pos or start + len(token)
+
+
+_SLIPS = {
+    "=": "= is no operator: write == to compare",
+    "&": "& is no operator: write && or and",
+    "|": "| is no operator: write || or or",
+    '"': "the text has no closing quote",
+    "'": "the text has no closing quote",
+}
+
+_EXPECTED = (
+    (NUMBER, "a value is expected here"),
+    ("PATTERN", "a regular expression in quotes is expected here"),
+    ("PATH", "the name of a field is expected here"),
+    ("INTEGER", "a key in quotes, or positions as in [0:4], are expected here"),
+    ("CLOSE", "a closing bracket is expected here"),
+    ("OPERATOR", "an operator is expected here: == != < <= > >= contains matches in, or and, or"),
+    ("RBRACE", "a comma or the closing brace of the set is expected here"),
+    ("LBRACE", "a set in braces is expected here, as in {1..5, 9}"),
+    ("_AND", "and, or, or the end is expected here"),
+)
+"""The first terminal of these that could stand at a place says what should."""
+
+
+def _expected(terminals: set[str], text: str, place: Place) -> str:
+    start, end = place
+    if start == len(text) and "RPAR" in terminals:
+        return "a closing parenthesis is missing"
+    word = text[start : start + 1]
+    if word in _SLIPS and end - start <= 1:
+        return _SLIPS[word]
+    return next((reason for terminal, reason in _EXPECTED if terminal in terminals), "the filter ends here, but more follows")

@@ -1,0 +1,233 @@
+"""What is refused, and how it is said; what a filter means for a kind of rows."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pulsarscope.filter import Filter, FilterError
+from pulsarscope.filter.check import Checker
+from pulsarscope.filter.syntax import parse
+from pulsarscope.filter.tree import Always, And, Compare, Entry, Field, Not, Or, Present
+from pulsarscope.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS, FILTER_PATTERN_MAX_CHARACTERS
+from tests.filter.samples import CATALOGUE, KINDS, make
+from tests.render import rows
+
+ERRORS = [
+    # filter, what is wrong, what the mark stands under
+    ("comand == SEND", 'no field is named "comand" in frame records; did you mean command?', "comand"),
+    ("xyzzy", 'no field is named "xyzzy" in frame records; pulsarscope fields lists them', "xyzzy"),
+    ("metadata.producername", "did you mean metadata.producer_name", "producername"),
+    ("producer_id == 1", "not of frame records: write fields.producer_id, or use decode --records message", "producer_id"),
+    ("send.sequence == 1", "did you mean SEND.sequence_id", "sequence"),
+    ("topic.name", 'no field is named "topic.name"', "name"),
+    ("key", "key is a field of message and exchange records, not of frame records: use decode --records message", "key"),
+    ("message.consumer_id == 1", "write MESSAGE for the command", "message.consumer_id"),
+    ("exchange", "exchange is a field of exchange records", "exchange"),
+    ("connection.client", "connection.client is a field of connection records", "connection.client"),
+    ("command == SENDD", 'command is never "SENDD"; did you mean SEND?', "SENDD"),
+    ("command == 6", "command is one of CONNECT, CONNECTED, ", "6"),
+    ("command > SEND", "command has no order", "command"),
+    ("command in {SEND..ACK}", "command has no order", "SEND"),
+    ("status == fine", 'status is never "fine": there are ok, malformed, truncated, skipped', "fine"),
+    ("finding == stream-gob", "did you mean stream-gap", "stream-gob"),
+    ("topic == orders", 'topic is compared with text in quotes: "orders"', "orders"),
+    ("topic == 5", "topic is compared with text in quotes, as in", "5"),
+    ("size == big", "size is compared with a number", "big"),
+    ('size == "5"', "size is compared with a number", '"5"'),
+    ("size > 50ms", "size is compared with a number", "50ms"),
+    ("size == 99999999999999999999", "does not fit into 64 bits", "99999999999999999999"),
+    ("size > 18446744073709551615", "does not fit into 64 bits", "18446744073709551615"),
+    ("size > 9999999999GiB", "too large", "9999999999GiB"),
+    ("latency > 50", "latency is compared with a duration with its unit", "50"),
+    ("time > yesterday", "time is compared with a time", "yesterday"),
+    ("time > 2026-13-01", "this is no time", "2026-13-01"),
+    ('time > "noon"', "this is no time", '"noon"'),
+    ("time > 1e300", "the time is too large", "1e300"),
+    ("ip == 10.0.0.300", "this is no address and no network", "10.0.0.300"),
+    ("ip > 10.0.0.1", "ip has no order", "ip"),
+    ("ip == 7", "ip is compared with an address", "7"),
+    ("metadata == 5", "metadata is an object: name one of its fields, producer_name", "5"),
+    ('metadata contains "x"', "metadata is neither text nor bytes", '"x"'),
+    ("size contains 5", "size is neither text nor bytes", "5"),
+    ('size matches "5"', "size is neither text nor bytes", '"5"'),
+    ("topic contains orders", "contains looks for text in quotes", "orders"),
+    ("metadata.schema_version == 5", "this is no sequence of bytes", "5"),
+    ("size[0:4] == 5", "size is neither text nor bytes: it has no parts by position", "size[0:4]"),
+    ('topic["x"] == "y"', "topic has no entries by key", '"x"'),
+    ('topic matches "(a"', "this is no regular expression", '"(a"'),
+    ('topic matches "*"', "this is no regular expression: nothing to repeat", '"*"'),
+    ('topic == "\\q"', "\\q is no escape", "\\q"),
+    ('topic == "a\\u12"', "\\u is no escape", "\\u"),
+    ("send.is_chunk == yes", "is_chunk is compared with true or false", "yes"),
+    ("send.is_chunk > true", "is_chunk has no order", "send.is_chunk"),
+    ("frame == 5", "frame is a kind of records", "frame"),
+    ("time in {1s..2026-05-01}", "both ends of a range", "2026-05-01"),
+    # no sentence of the language
+    ("", "the filter is empty", ""),
+    ("command ==", "a value is expected here", ""),
+    ("command = SEND", "= is no operator: write == to compare", "="),
+    ("command === SEND", "= is no operator", "="),
+    ("== 5", "the name of a field is expected here", "=="),
+    ("size 5", "an operator is expected here", "5"),
+    ("size == 5 6", "and, or, or the end is expected here", "6"),
+    ("(size == 5", "a closing parenthesis is missing", ""),
+    ("size == 5)", "more follows", ")"),
+    ("size & 5", "& is no operator: write && or and", "&"),
+    ("size | 5", "| is no operator: write || or or", "|"),
+    ('topic == "abc', "the text has no closing quote", '"'),
+    ("topic matches abc", "a regular expression in quotes is expected here", "abc"),
+    ("size in 5", "a set in braces is expected here", "5"),
+    ("size in {5", "a comma or the closing brace of the set is expected here", ""),
+    ("size in {}", "a value is expected here", "}"),
+    ("topic[", "a key in quotes, or positions as in [0:4], are expected here", ""),
+    ("topic[0", "a closing bracket is expected here", ""),
+    ("topic[x]", "a key in quotes, or positions", "x"),
+    ("command == SEND &&", "the name of a field is expected here", ""),
+    ("# all", "the name of a field is expected here", "#"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason", "marked"), ERRORS, ids=[text for text, _, _ in ERRORS])
+def test_what_is_wrong_is_said_and_shown(text: str, reason: str, marked: str) -> None:
+    with pytest.raises(FilterError) as refused:
+        make(text, "frame")
+    assert reason in refused.value.reason
+    first, shown, mark = refused.value.lines
+    assert first == refused.value.reason
+    assert shown == f"  {text}"
+    start = mark.index("^")
+    assert shown[start : len(mark)] == marked or (marked == "" and start == len(shown))
+    assert str(refused.value) == f"{first}\n{shown}\n{mark}"
+
+
+def test_wrong_usage_is_exit_code_two() -> None:
+    assert FilterError("x", "y", (0, 1)).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x" * (FILTER_MAX_CHARACTERS + 1), "characters"),
+        ("(" * 5_000 + "size" + ")" * 5_000, "deep"),
+        ("!" * 9_000 + "size", "deep"),
+        ("not " * (FILTER_DEPTH_MAX + 1) + "size", "deep"),
+        (f'topic matches "{"a" * (FILTER_PATTERN_MAX_CHARACTERS + 1)}"', "longer than"),
+        (f'topic matches "{"(" * 999}"', "no regular expression"),
+        ('topic matches "(?P<a"', "no regular expression"),
+        ("a" + ".b" * 8_000, "no field is named"),
+        ("[" * 16_000, "expected here"),
+        ("size == " + "9" * 16_000, "too large"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_hostile_filters_are_refused_soon(text: str, reason: str) -> None:
+    start = time.process_time()
+    with pytest.raises(FilterError) as refused:
+        make(text)
+    assert reason in refused.value.reason
+    assert len(refused.value.lines) == 3
+    assert max(map(len, refused.value.lines[1:])) < 150
+    assert time.process_time() - start < 5
+
+
+def test_what_may_be_large_is() -> None:
+    for text in (
+        " or ".join(["size == 5"] * 1_000),
+        "(" * FILTER_DEPTH_MAX + "size == 5" + ")" * FILTER_DEPTH_MAX,
+        "size in {" + ", ".join(map(str, range(2_000))) + ", 5}",
+    ):
+        five = rows.frame(size=5)
+        assert make(text, "frame").select([rows.frame(size=-1), five], {}) == [five]
+
+
+WORDS = st.sampled_from(
+    [
+        *("command", "topic", "size", "metadata", "metadata.producer_name", "send.sequence_id", "time", "ip", "value.a", "finding"),
+        *("==", "!=", "<", ">=", "contains", "matches", "in", "not", "!", "and", "&&", "or", "||", "(", ")", "{", "}", "..", ",", "[", "]"),
+        *(
+            "SEND",
+            '"a"',
+            "'b'",
+            "5",
+            "-1",
+            "0x1f",
+            "1.5",
+            "50ms",
+            "4KiB",
+            "0a:0b",
+            "true",
+            "2026-05-01",
+            "10.0.0.0/8",
+            "ok",
+            "\\",
+            '"',
+            ":",
+        ),
+    ]
+)
+
+
+@given(st.one_of(st.text(), st.lists(WORDS, max_size=14).map(" ".join), st.lists(WORDS, max_size=8).map("".join)))
+@example("time > 0001-01-01T00:00:00+23:59")
+@example("time > 9999-12-31T23:59:59-23:59")
+@example('time > "2026-05-01T10:00:00.½Z"')
+@example('topic == "\\ud800"')
+@example('topic matches "\ud800"')
+@example("size == 1e999")
+@example("a\x1b[31m == 5")
+@example("ordering_key == 0x0")
+def test_any_text_is_a_filter_or_is_refused_in_one_line_with_a_mark(text: str) -> None:
+    try:
+        made = Filter(text, KINDS, CATALOGUE)
+    except FilterError as error:
+        first, shown, mark = error.lines
+        assert first.isprintable()
+        assert first
+        assert shown.isprintable()
+        assert mark.strip(" ~") == "^"
+    else:
+        assert made.trees.keys() == set(KINDS)
+
+
+# ---- what it means
+
+SIZE = Compare(Field("size", "size", (), ("int64",)), "==", 5)
+TOPIC = Compare(Field("topic", "topic", (), ("string",)), "==", "a")
+
+
+def meaning(text: str, kind: str = "frame") -> object:
+    return Checker(text, CATALOGUE).meaning(parse(text), kind)
+
+
+def test_negations_stand_at_the_leaves() -> None:
+    assert meaning("size == 5") == SIZE
+    assert meaning("not size == 5") == Not(SIZE)
+    assert meaning('not (size == 5 and topic == "a")') == Or((Not(SIZE), Not(TOPIC)))
+    assert meaning('not (size == 5 or not topic == "a")') == And((Not(SIZE), TOPIC))
+
+
+def test_a_kind_without_the_field_is_never_shown_by_it() -> None:
+    assert meaning("size == 5", "message") == Always(False)
+    assert meaning("not size == 5", "message") == Always(False)
+    assert meaning('size == 5 or topic == "a"', "message") == TOPIC
+    assert meaning('size == 5 and topic == "a"', "message") == Always(False)
+    assert meaning('not (size == 5 and topic == "a")', "message") == Not(TOPIC)
+
+
+def test_a_kind_of_rows_is_a_test() -> None:
+    assert meaning("frame") == Always(True)
+    assert meaning("not frame") == Always(False)
+    assert meaning("message") == Always(False)
+    assert meaning("not message") == Always(False)
+
+
+def test_names_become_columns_and_steps() -> None:
+    assert meaning("latency") == Present(Field("latency", "latency_ns", (), ("duration",)))
+    assert meaning("send.sequence_id") == Present(Field("send.sequence_id", "fields", ("sequence_id",), ("int64",), False, "SEND"))
+    expected = Field('metadata.properties["a"]', "metadata", ("properties", Entry("a")), ("string",), True)
+    assert meaning('metadata.properties["a"]') == Present(expected)
+    assert meaning("frame.finding.severity") == Present(Field("frame.finding.severity", "finding.severity", (), ("string",), True))
