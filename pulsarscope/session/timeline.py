@@ -122,6 +122,8 @@ class Timeline:
             settings.message_columns,
         )
         self._session = dissector.session(context)
+        for splitter, direction in zip(self._conversation.splitters or (), self._directions, strict=False):
+            splitter.direction = direction
         return frames
 
     def _assign_roles(self, dissector: Dissector, frames: Sequence[Frame]) -> bool:

@@ -68,6 +68,11 @@ class Frame(FrameRow, gc=False, omit_defaults=True, tag_field="record", tag="fra
     """The whole frame, only when the splitter was told to keep it."""
 
 
+Layout = Callable[[bytes, int, int], Decoded | None]
+"""Reads the whole frame data[start:end] as `Dissector.decode` would, when it is laid out as one before; else None. Such a frame has a
+command, is not malformed, and announces nothing."""
+
+
 class Candidate(NamedTuple):
     """A possible frame start found by content."""
 
@@ -136,6 +141,10 @@ class Dissector(Protocol):
     """Size of the whole frame minus the value of its length field."""
     lookahead: int
     """Bytes that `find_candidate` must see to know a position."""
+    layouts: dict[bytes, Layout]
+    """Readers of frames laid out as one before, by the bytes `layout_head` of a frame. `decode` adds to it; it may stay empty."""
+    layout_head: tuple[int, int]
+    """Start and end, in a frame, of the bytes by which its layout is found."""
     announcing: frozenset[str]
     """Commands that may announce a bound on frame sizes."""
     min_frame_bytes: int

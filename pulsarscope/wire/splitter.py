@@ -75,6 +75,7 @@ class StreamSplitter:
         "_wake",
         "_work",
         "cut",
+        "direction",
         "dissector",
         "foreign",
         "frames",
@@ -107,6 +108,8 @@ class StreamSplitter:
         self.proxy_source: str | None = None
         self.foreign: str | None = None
         self.synced = synced
+        self.direction: str | None = None
+        """Who sends this stream, once that is known: frames have it from then on, and no `stream`."""
         self.limits: list[Limit] = [(0, FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES)]
         """Largest frames, each from a moment on; the last one is the newest."""
         self._keep = keep
@@ -243,16 +246,18 @@ class StreamSplitter:
         data, base, file = self._data, self._base, self._file
         pieces, ends = self._pieces, self._ends
         keep_payload, keep_raw = self._keep
-        announcing = dissector.announcing
+        layout_of, head_start, head_end = dissector.layouts.get, *dissector.layout_head
+        announcing, announces = dissector.announcing, False
         available = len(data)
         last_packet, sub = self._packet, self._sub
-        gapped, stream = self._gapped, self._stream
+        gapped, direction = self._gapped, self.direction
+        stream = self._stream if direction is None else 0
         source, connection = self._origin
         packet = time = moment = first = 0
         index = piece_end = -1
         floor = self._floor
         append = out.append
-        count = 0
+        before = len(out)
         while available - position >= length_bytes:
             size = unpack(data, position)[0] + length_adds
             end = position + size
@@ -263,13 +268,22 @@ class StreamSplitter:
             if end > available:
                 self._wake = base + end
                 break
-            command, fields, entry, checksum, metadata, payload_offset, status, notes = decode(data, position, end)
-            if command is None and status == MALFORMED and not self._length_holds(end, at_end=at_end):
-                if self.synced:  # not known yet: wait for the bytes that tell
+            # Most frames are laid out as one before: they are read at once, and neither are malformed nor announce anything.
+            layout = layout_of(data[position + head_start : position + head_end])
+            decoded = None if layout is None else layout(data, position, end)
+            if decoded is None:
+                decoded = decode(data, position, end)
+                if decoded[0] is None and decoded[6] == MALFORMED and not self._length_holds(end, at_end=at_end):
+                    if self.synced:  # not known yet: wait for the bytes that tell
+                        break
+                    self.synced = False
+                    self._skip_notes.append(("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode"))
                     break
-                self.synced = False
-                self._skip_notes.append(("frame-malformed", notes[0][1] if notes else "the command did not decode"))
-                break
+                floor = self._floor  # later bytes may have been looked at
+                if moment < floor:  # noqa: PLR1730 - as below
+                    moment = floor
+                announces = decoded[0] in announcing
+            command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
             # Its name: that of the piece with its last byte, looked for only when the frame goes beyond the one before's.
             stop = base + end
             if stop > piece_end:
@@ -303,7 +317,7 @@ class StreamSplitter:
                     sub,
                     time,
                     connection,
-                    None,
+                    direction,
                     base + position,
                     size,
                     command,
@@ -327,12 +341,13 @@ class StreamSplitter:
                     data[position:end] if keep_raw else None,
                 )
             )
-            if command in announcing:
+            if announces:
                 self._announce(fields, moment)
                 largest = min(limit for _, limit in self.limits)
-            count += 1
+                announces = False
             position = end
         self._packet, self._sub = last_packet, sub
+        count = len(out) - before
         self.frames += count
         if count:
             self._at_start = False
@@ -564,11 +579,13 @@ class StreamSplitter:
         keep_payload = self._keep.payload and payload_offset is not None
         start = offset - self._base
         source, connection = self._origin
-        frame = Frame(source, self._file, packet, sub, time, connection, None, offset, size, command, fields, entry, checksum, metadata)
+        frame = Frame(
+            source, self._file, packet, sub, time, connection, self.direction, offset, size, command, fields, entry, checksum, metadata
+        )
         frame.payload_size = payload_size
         frame.status = status
         frame.moment = moment
-        frame.stream = self._stream
+        frame.stream = self._stream if self.direction is None else 0
         frame.notes = notes or None
         if keep_payload:
             frame.payload = self._data[start + (payload_offset or 0) : start + size]

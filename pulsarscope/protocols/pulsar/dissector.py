@@ -11,6 +11,7 @@ from pulsarscope.limits import FRAME_PADDING_BYTES
 from pulsarscope.protocols.pulsar import boundary
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.frame import FrameDecoder
+from pulsarscope.protocols.pulsar.layouts import HEAD_END, HEAD_START
 from pulsarscope.protocols.pulsar.messages import Plans
 from pulsarscope.protocols.pulsar.session import PulsarSession
 from pulsarscope.records import FrameRow
@@ -30,6 +31,7 @@ class PulsarDissector:
     min_frame_bytes = boundary.HEADER_BYTES
     lookahead = boundary.LOOKAHEAD_BYTES
     announcing = frozenset({"CONNECTED"})
+    layout_head = (HEAD_START, HEAD_END)
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._decoder = FrameDecoder(show_secrets)
@@ -37,6 +39,7 @@ class PulsarDissector:
         self._single_plan = Plans(show_secrets).named("SingleMessageMetadata")
         # Bound here rather than wrapped: decode is called for each frame.
         self.decode = self._decoder.decode
+        self.layouts = self._decoder.layouts
         self.decode_partial = self._decoder.decode_partial
         self.find_candidate = boundary.find_candidate
 

@@ -13,13 +13,13 @@ from typing import Any
 from crc32c import crc32c
 
 from pulsarscope.protocols.pulsar.commands import Reader, command_table
-from pulsarscope.protocols.pulsar.layouts import COPY_MAX_BYTES, Layout, learn
+from pulsarscope.protocols.pulsar.layouts import COPY_MAX_BYTES, learn
 from pulsarscope.protocols.pulsar.messages import INT32, Plan, Plans, WireError, walk
 from pulsarscope.protocols.pulsar.usual import COMMAND_MIN_BYTES
 from pulsarscope.protocols.pulsar.usual import broker_entry_metadata as read_entry_metadata
 from pulsarscope.protocols.pulsar.usual import metadata as read_metadata
 from pulsarscope.records import Checksum
-from pulsarscope.wire.contract import MALFORMED, OK, TRUNCATED, Decoded, Note
+from pulsarscope.wire.contract import MALFORMED, OK, TRUNCATED, Decoded, Layout, Note
 
 SIZES = struct.Struct(">II")
 _U32 = struct.Struct(">I")
@@ -53,7 +53,8 @@ class FrameDecoder:
         self.metadata_plan = plans.named("MessageMetadata")
         self.entry_metadata_plan = plans.named("BrokerEntryMetadata")
         self.base_plan = self._base_plan(plans)
-        self._layouts: dict[bytes, Layout] = {}
+        self.layouts: dict[bytes, Layout] = {}
+        """See the contract."""
         self._usual: dict[bytes, _Usual] = {}  # by head; filled as heads are met, for most captures hold few of the thousands
 
     @staticmethod
@@ -71,11 +72,6 @@ class FrameDecoder:
         This is the hot path: the usual form of a frame (type first, then its sub-message of less than 128 bytes and nothing else; a
         payload with a right checksum) is read here, anything else by `_decode_unusual`, to the same end.
         """
-        layout = self._layouts.get(data[start + 4 : start + 15])
-        if layout is not None:
-            decoded = layout(data, start, end)
-            if decoded is not None:
-                return decoded
         head = data[start + 4 : start + 12]
         usual = self._usual.get(head) or self._meet(head)
         if usual is None:
@@ -89,9 +85,9 @@ class FrameDecoder:
                 if at != end or data[start + body - 1] != size - body:  # the length behind a tag of two bytes is not in the head
                     return self._decode_unusual(data[start:end])
                 fields = read(data, start + body, at, plan, notes)
-                decoded = (name, fields, None, None, None, None, OK, notes or None)
+                decoded: Decoded = (name, fields, None, None, None, None, OK, notes or None)
                 if name == "SEND_RECEIPT":
-                    learn(self._layouts, data, start, end, decoded)
+                    learn(self.layouts, data, start, end, decoded)
                 return decoded
             if at + 10 > end:
                 return self._decode_unusual(data[start:end])
@@ -113,7 +109,7 @@ class FrameDecoder:
             return self._decode_unusual(data[start:end])
         decoded = (name, fields, entry, Checksum("good", text, text), metadata, metadata_end - start, OK, notes or None)
         if name == "SEND" and entry is None:
-            learn(self._layouts, data, start, end, decoded)
+            learn(self.layouts, data, start, end, decoded)
         return decoded
 
     def _meet(self, head: bytes) -> _Usual | None:

@@ -17,7 +17,7 @@ from crc32c import crc32c
 
 from pulsarscope.protocols.pulsar.usual import HIGHER, HIGHEST, NAMES, RESTS, TIMES, Memo, higher
 from pulsarscope.records import Checksum
-from pulsarscope.wire.contract import OK, Decoded
+from pulsarscope.wire.contract import OK, Decoded, Layout
 
 HEAD_START, HEAD_END = 4, 15
 """The bytes of a frame by which its layout is found: size of the command; tag and value of its type; tag and length of its sub-message;
@@ -28,9 +28,6 @@ COPY_MAX_BYTES = 4096
 
 LAYOUTS_MAX = 4096
 """Layouts kept: one for each producer id in use, mostly."""
-
-Layout = Callable[[bytes, int, int], Decoded | None]
-"""Reads data[start:end] when it is laid out so; else None."""
 
 
 _LEDGERS = Memo()

@@ -115,7 +115,9 @@ class PulsarSession:
         append = out.append
         for frame in frames:
             command, fields = frame.command, frame.fields
-            frame.direction = directions[frame.stream]
+            if frame.direction is None:
+                frame.direction = directions[frame.stream]
+                frame.stream = 0
             if want_frames:
                 append(frame)
             if fields is None:
@@ -168,8 +170,6 @@ class PulsarSession:
                 out.extend([self._finding(frame, code, text, place) for code, text in notes])
                 frame.notes = None
             frame.moment = 0
-            if frame.stream:
-                frame.stream = 0
             if frame.payload is not None:
                 frame.payload = None
             if frame.raw is not None:
