@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pulsarscope.errors import UsageError
@@ -20,8 +21,9 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 class Capture:
     """One or more capture files; each call below reads them anew, in memory that does not grow with their size."""
 
-    def __init__(self, inputs: Sequence[str], *, show_secrets: bool = False, payload: str | None = None) -> None:
+    def __init__(self, inputs: Sequence[str], *, show_secrets: bool = False, payload: str | None = None, jobs: int = 1) -> None:
         self._inputs = inputs
+        self._jobs = jobs
         self._show_secrets = show_secrets
         self._payload = payload
 
@@ -47,12 +49,13 @@ class Capture:
 
     def records(self, *kinds: str) -> Iterator[Row]:
         """Rows of several kinds in one pass: frame, message, exchange, connection, finding; all when none is named."""
-        from pulsarscope.pipeline import run  # noqa: PLC0415 - importing the package must stay cheap
+        from pulsarscope.jobs import run  # noqa: PLC0415 - importing the package must stay cheap
 
-        for batch in run(self._inputs, self._options(frozenset(kinds or ROWS))):
-            for row in batch.rows:
-                if isinstance(row, Row):
-                    yield row
+        with closing(iter(run(self._inputs, self._options(frozenset(kinds or ROWS)), self._jobs))) as batches:
+            for batch in batches:
+                for row in batch.rows:
+                    if isinstance(row, Row):
+                        yield row
 
     def table(self, kind: str) -> Any:
         """One kind as a pyarrow.Table. Raises UsageError when pyarrow is missing."""
@@ -69,9 +72,18 @@ class Capture:
         return (row for row in self.records(row_type.kind) if isinstance(row, row_type))
 
 
-def open(*paths: str, show_secrets: bool = False, payload: str | None = None) -> Capture:  # noqa: A001 - ps.open reads as it should
-    """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload."""
+def open(  # noqa: A001 - ps.open reads as it should
+    *paths: str, show_secrets: bool = False, payload: str | None = None, jobs: int = 1
+) -> Capture:
+    """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload.
+
+    Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
+    the same. If a process dies, OutputError is raised.
+    """
     if payload not in (None, *PAYLOAD_FORMS):
         message = f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}"
         raise UsageError(message)
-    return Capture([str(path) for path in paths], show_secrets=show_secrets, payload=payload)
+    if jobs < 0:
+        message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
+        raise UsageError(message)
+    return Capture([str(path) for path in paths], show_secrets=show_secrets, payload=payload, jobs=jobs)

@@ -55,7 +55,8 @@ IDLE_CONNECTION_NANOSECONDS = 3_600 * 1_000_000_000
 """A packet more than one hour after the last one of its connection starts a new connection."""
 
 CLOSED_CONNECTIONS_MAX = 8_192
-"""Closed connections whose row waits for stray packets; beyond that the oldest row is written."""
+"""Connections closed in one file whose row waits for stray packets; beyond that the oldest row is written. Half as many wait with every
+file that follows: twice as many of all files together, and no file's depend on what other files hold."""
 
 MEMORY_MAX_BYTES = 256 << 20
 """Waiting bytes of the whole process (Suricata's reassembly memcap); beyond that the longest-waiting connection is evicted."""
@@ -128,3 +129,12 @@ FILTER_DEPTH_MAX = 100
 
 FILTER_PATTERN_MAX_CHARACTERS = 1_000
 """Longest regular expression of a filter."""
+
+JOB_FLOWS_MAX = 1 << 18
+"""4-tuples that are compared to tell which files share a connection (40 MiB); of more, all files are taken to share one."""
+
+JOB_MEMORY_MAX_BYTES = 16 << 20
+"""What one process of several may have ready in memory before its turn comes; the next goes to a temporary file."""
+
+JOB_DISK_MAX_BYTES = 1 << 30
+"""What one process of several may have ready in its temporary file, which may be memory, too; then it waits for its turn."""

@@ -25,6 +25,20 @@ class Output(Protocol):
         """Put out what is left. The sink is finished by its owner."""
 
 
+class Encoder(Protocol):
+    """The part of an output that needs nothing but the rows: another process may do it."""
+
+    def encode(self, rows: list[Any]) -> Any:
+        """What `EncodedOutput.put` takes. The rows are handed over."""
+
+
+class EncodedOutput(Output, Protocol):
+    """An output whose rows may be encoded elsewhere."""
+
+    def put(self, encoded: Any) -> None:
+        """Put out what an encoder made of some rows."""
+
+
 class RunView(Protocol):
     """What an output may ask of the run whose rows it gets."""
 
@@ -101,6 +115,14 @@ OUTPUTS = {
 }
 """Name of an output -> "module:class"."""
 
+ENCODERS = {
+    "json": "pulsarscope.export.ndjson:JsonLines",
+    "ndjson": "pulsarscope.export.ndjson:JsonLines",
+    "csv": "pulsarscope.export.csv:CsvLines",
+    "parquet": "pulsarscope.export.parquet:RecordBatches",
+}
+"""Name of an encoded output -> "module:class" of its encoder."""
+
 CHECKSUM_COLUMNS = ("checksum_status", "checksum_stored", "checksum_computed")
 """What the column `checksum` becomes where a cell holds one value."""
 
@@ -111,9 +133,24 @@ def output(name: str) -> Factory:
     Raises:
         KeyError: no such output.
     """
-    module, _, attribute = OUTPUTS[name].partition(":")
-    factory: Factory = getattr(import_module(module), attribute)
+    factory: Factory = _load(OUTPUTS[name])
     return factory
+
+
+def encoder(name: str, kinds: Sequence[str], names: Sequence[str] | None) -> Encoder:
+    """The encoder of an output, for rows of these kinds, with the columns named or all.
+
+    Raises:
+        KeyError: the output has none.
+        UsageError: as `choose_columns`.
+    """
+    made: Encoder = _load(ENCODERS[name])(kinds, names)
+    return made
+
+
+def _load(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: bool = False) -> dict[str, tuple[str, ...]]:

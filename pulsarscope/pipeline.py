@@ -1,16 +1,21 @@
-"""The composition: captures → blocks → connections → frames → rows. No logic of its own; every way of running calls it."""
+"""The composition: captures → blocks → connections → frames → rows. No logic of its own; every way of running calls it.
+
+A run gives `Batch`es, one after the other. What a file leaves behind when it ends, and the run when it ends, is an `Ending`: its rows
+can be put in order with those of other processes that decode other files of the same list (`pulsarscope.jobs`).
+"""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from pulsarscope.capture import Block, expand_inputs, read_blocks
+from pulsarscope.capture import expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
@@ -30,10 +35,16 @@ PAYLOADS_MAX_BYTES = 16 << 20
 
 ALL_RECORDS = frozenset(ROWS)
 _Step = tuple[int, str, Sequence[Frame] | None]
-"""What one connection has to do, by order: frames to observe, or None: first its streams end, then its row is written."""
+"""What one connection has to do, at the latest at its last packet: frames to observe, or None: first its streams end, then its row
+is written."""
 
 FILE_SHIFT = 40
 """The order of a step is its file and its moment in one number, which sorts twice as fast as a pair; no file has 2^40 packets."""
+
+
+_Ended = tuple[tuple[int, int, int], list[Row | RawFrame], int]
+"""Rows of one connection that stand together; before them their order, and file and packet of the connection's first packet; behind them
+the bytes of payload text."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -65,6 +76,17 @@ class Batch(msgspec.Struct):
     file: int
     bytes_read: int
     last_packet: int
+    prepared: Any = None
+    """What another process has already made of the rows, which then stayed there."""
+
+
+class Ending(msgspec.Struct):
+    """What was left at the end of a file, or of the run."""
+
+    steps: Iterable[_Ended]
+    """In order. May be carried out while they are taken."""
+    findings: list[tuple[tuple[int, int], list[Row | RawFrame]]]
+    """Of connections, ordered by file and packet of their first packets."""
 
 
 Asked = TypeVar("Asked")
@@ -138,36 +160,90 @@ class Run:
             forced[port] = self.dissectors[name]
         return forced
 
-    def __iter__(self) -> Iterator[Batch]:
-        assembler = Assembler()
+    def __iter__(self) -> Generator[Batch, None, None]:
+        batch = Batch([], 0, 0, 0)
+        for rows in self.first_rows():
+            yield Batch(rows, 0, 0, 0)
+        for part in self.parts(range(len(self.inputs.paths))):
+            if isinstance(part, Batch):
+                batch = part
+                yield batch
+            else:
+                for rows in self.joined((part,)):
+                    yield Batch(rows, batch.file, batch.bytes_read, batch.last_packet)
+
+    def first_rows(self) -> Iterator[list[Row | RawFrame]]:
+        """What is known before any file is read."""
         if self.inputs.findings:
-            for rows in self._rows((), self.inputs.findings):
-                yield Batch(rows, 0, 0, 0)
-        block: Block | None = None
-        recognised = bool(not self.inputs.paths)
-        for index, path in enumerate(self.inputs.paths):
+            yield self._counted([finding_row(finding, None) for finding in self.inputs.findings])
+
+    def parts(self, files: Collection[int]) -> Iterator[Batch | Ending]:
+        """The batches of these files, by position in the list; and an ending after each file of the list, one of these or not."""
+        assembler = Assembler()
+        paths = self.inputs.paths
+        recognised = len(files) < len(paths)  # someone else reads the others
+        for index, path in enumerate(paths):
+            if index:
+                yield self._ending(assembler.end_file(index))
+            if index not in files:
+                continue
             blocks = read_blocks(path, index)
             for block in blocks:
-                if not (recognised or blocks.recognised) and index == len(self.inputs.paths) - 1:
+                if not (recognised or blocks.recognised) and index == len(paths) - 1:
                     # Only a pipe comes this far without being a capture: files were looked into before.
                     raise CaptureError(block.findings[0].text if block.findings else f"{path} is not a capture")
                 self.packets += block.packets
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised
-        if block is not None:
-            for rows in self._rows(assembler.finish(), ()):
-                yield Batch(rows, block.file, block.bytes_read, block.last_packet)
+        yield self._ending(assembler.finish())
 
-    def _rows(self, events: Iterable[ConnectionEvents], findings: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
-        """The rows of one block, in the order of their moments; in one list, unless they hold too much payload."""
+    def joined(self, endings: Iterable[Ending]) -> Iterator[list[Row | RawFrame]]:
+        """The rows of several processes as one process gives them: in one list, unless they are too many or hold too much payload."""
+        endings = tuple(endings)
+        rows: list[Row | RawFrame] = []
+        payload_bytes = 0
+        for _, some, size in merge(*[ending.steps for ending in endings], key=itemgetter(0)):
+            rows += some
+            payload_bytes += size
+            while payload_bytes > PAYLOADS_MAX_BYTES or len(rows) > self._rows_max:
+                yield rows[: self._rows_max]
+                del rows[: self._rows_max]
+                payload_bytes = 0
+        for _, some in merge(*[ending.findings for ending in endings], key=itemgetter(0)):
+            rows += some
+        if rows:
+            yield rows
+
+    def _rows(self, events: Sequence[ConnectionEvents], findings: Sequence[Finding]) -> Iterator[list[Row | RawFrame]]:
+        """The rows of one block, in the order of their moments; in one list, unless they are too many or hold too much payload."""
+        steps, found = self._steps(events)
+        if len(events) > 1 or self._gives_payloads:
+            steps = _in_order(steps, together=not self._gives_payloads)
+        located = [*findings, *(finding for _, some in found for finding in some)]
+        return self._carry_out(steps, located)
+
+    def _ending(self, events: Sequence[ConnectionEvents]) -> Ending:
+        """The rows of connections that end, or are written, with a file or with the run."""
+        steps, found = self._steps(events)
+        first_of = {event.connection.name: (event.connection.file, event.connection.packet) for event in events}
+
+        def carried_out() -> Iterator[_Ended]:
+            for step in _in_order(steps, together=False):
+                order, name, _ = step
+                for rows in self._carry_out([step], ()):
+                    if rows:
+                        yield (order, *first_of[name]), rows, self._payload_bytes(rows) if self._gives_payloads else 0
+
+        findings = [(first_of[name], self._counted([finding_row(finding, None) for finding in some])) for name, some in found]
+        return Ending(carried_out(), findings)
+
+    def _steps(self, events: Iterable[ConnectionEvents]) -> tuple[list[_Step], list[tuple[str, Sequence[Finding]]]]:
+        """What the connections have to do, and what was found about them, by name."""
         self._forget_ended()
         steps: list[_Step] = []
-        rows: list[Row | RawFrame] = []
-        located: list[Finding] = list(findings)
-        touched = payload_bytes = 0
+        found: list[tuple[str, Sequence[Finding]]] = []
         for event in events:
-            touched += 1
             connection = event.connection
             name = connection.name
             timeline = self._timelines.get(name)
@@ -176,23 +252,26 @@ class Run:
                 timeline = self._timelines[name] = Timeline(connection, self._settings)
             last = connection.last_file << FILE_SHIFT | connection.last_packet
             if isinstance(timeline, EndedTimeline):
-                located += timeline.findings(event.findings)
                 if event.finished:
                     steps.append((last, name, None))
-                continue
-            frames = timeline.feed(event.items)
-            if frames:
-                steps.append((event.file << FILE_SHIFT | frames[0].moment, name, frames))
-            if event.ended:
-                steps.append((last, name, timeline.close(connection.last_packet)))
-                steps.append((last, name, None))
-            if event.finished:
-                steps.append((last, name, None))
-            located += timeline.findings(event.findings)
-            if timeline.dissector is not None:
-                self._recognised[name] = timeline
-        if touched > 1 or self._gives_payloads:
-            steps = _in_order(steps, together=not self._gives_payloads)
+            else:
+                frames = timeline.feed(event.items)
+                if frames:
+                    steps.append((last, name, frames))
+                if event.ended:
+                    steps.append((last, name, timeline.close(connection.last_packet)))
+                    steps.append((last, name, None))
+                if event.finished:
+                    steps.append((last, name, None))
+                if timeline.dissector is not None:
+                    self._recognised[name] = timeline
+            if findings := timeline.findings(event.findings):
+                found.append((name, findings))
+        return steps, found
+
+    def _carry_out(self, steps: Iterable[_Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
+        rows: list[Row | RawFrame] = []
+        payload_bytes = 0
         for _, name, step in steps:
             timeline = self._timelines[name]
             if isinstance(timeline, EndedTimeline):
@@ -246,7 +325,8 @@ def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:
             single.append((order, name, None))
         else:
             file = order >> FILE_SHIFT << FILE_SHIFT
-            single += [(file | frame.moment, name, frame) for frame in frames]
+            # Frames that waited since an earlier file have a moment of that file; none stands behind the end of its connection.
+            single += [(min(file | frame.moment, order), name, frame) for frame in frames]
     single.sort(key=itemgetter(0))
     ordered: list[_Step] = []
     joined: list[Frame] = []
@@ -287,4 +367,4 @@ def run(inputs: Sequence[str], options: Options) -> Run:
     return Run(expand_inputs(inputs), options)
 
 
-__all__ = ["ALL_RECORDS", "Batch", "CaptureError", "Options", "Run", "finding_codes", "make_dissectors", "run"]
+__all__ = ["ALL_RECORDS", "Batch", "CaptureError", "Ending", "Options", "Run", "finding_codes", "make_dissectors", "run"]

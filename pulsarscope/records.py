@@ -237,9 +237,23 @@ def columns(kind: str) -> tuple[Column, ...]:
 def row_type(kind: str, names: tuple[str, ...]) -> type[Any]:
     """Rows with these columns of a kind, in this order, and no others: quicker to make and to encode than whole ones."""
     columns = [(name, Any, None) for name in names]
+
+    def reduce(row: Any) -> tuple[Any, ...]:
+        return _some, (kind, names, msgspec.structs.astuple(row))
+
     return msgspec.defstruct(
-        f"Some{kind.title()}", columns, namespace={"kind": kind}, tag_field="record", tag=kind, gc=False, omit_defaults=True
+        f"Some{kind.title()}",
+        columns,
+        namespace={"kind": kind, "__reduce__": reduce},  # no module has the type, so a pickled row brings what makes it
+        tag_field="record",
+        tag=kind,
+        gc=False,
+        omit_defaults=True,
     )
+
+
+def _some(kind: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return row_type(kind, names)(*values)
 
 
 def finding_row(finding: Finding, source: str | None) -> FindingRow:

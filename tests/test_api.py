@@ -106,3 +106,14 @@ def test_a_capture_left_in_the_middle_leaves_nothing_open() -> None:
     rows = ps.open(QUICKSTART).frames()
     assert next(rows).command == "CONNECT"
     del rows  # an unclosed file would be a warning, and warnings are errors here
+
+
+def test_several_files_can_be_decoded_side_by_side() -> None:
+    paths = [QUICKSTART, str(CAPTURES / "errors.pcap"), str(CAPTURES / "compress-zlib.pcap")]
+    alone, together = ps.open(*paths), ps.open(*paths, jobs=2)
+    assert list(together.records()) == list(alone.records())
+    frames = together.frames()
+    next(frames)
+    frames.close()  # type: ignore[attr-defined]
+    with pytest.raises(ps.UsageError, match="jobs=-1"):
+        ps.open(QUICKSTART, jobs=-1)

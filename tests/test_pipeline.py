@@ -405,6 +405,19 @@ class TestRun:
     def test_the_codes_of_damage_exist(self) -> None:
         assert CAPTURE_CODES.keys() >= DAMAGE_CODES
 
+    def test_frames_that_told_no_client_until_the_next_file_are_given(self, tmp_path: Path) -> None:
+        silent = Conversation(("10.0.0.1", 40001)).client(PING).client(PING)
+        other = Conversation(("10.0.0.1", 40002), start_ns=silent.time_ns).client(PING)
+        one, two = write_pcap(tmp_path / "1.pcap", silent.packets[:3]), write_pcap(tmp_path / "2.pcap", silent.packets[3:] + other.packets)
+        rows = rows_of(one, two, records=frozenset({"frame", "connection"}))
+        assert [(row.kind, row.connection, row.packet) for row in rows] == [
+            ("frame", "0:1", 1),
+            ("frame", "0:1", 3),
+            ("connection", "0:1", 1),
+            ("frame", "1:2", 2),
+            ("connection", "1:2", 2),
+        ]
+
 
 class TestSeveralConnections:
     def test_what_one_sends_changes_nothing_for_the_other(self, tmp_path: Path) -> None:

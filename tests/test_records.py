@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import msgspec
@@ -197,3 +198,5 @@ def test_rows_of_some_columns_have_these_in_their_order_and_are_encoded_like_who
     assert some.kind == MessageRow.kind
     assert msgspec.json.encode(some(3, None, {"a": "b"})) == b'{"record":"message","payload_size":3,"properties":{"a":"b"}}'
     assert row_type("message", ("payload_size", "topic", "properties")) is some
+    row = some(3, None, {"a": "b"})
+    assert pickle.loads(pickle.dumps(row)) == row  # noqa: S301 - our own

@@ -88,6 +88,9 @@ PortOption = Annotated[
 DecodeAsOption = Annotated[
     list[str] | None, typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Take a server port for a protocol.")
 ]
+JobsOption = Annotated[
+    int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode several files side by side in N processes; 0: one per core.")
+]
 RecordsOption = Annotated[
     str, typer.Option("--records", metavar="KIND,...", help="Of frame, message, exchange, connection, finding; or all.")
 ]
@@ -134,6 +137,7 @@ def decode(
     fail_on: FailOnOption = FailOn.never,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
+    jobs: JobsOption = 1,
 ) -> None:
     """Show captures frame by frame.
 
@@ -161,6 +165,7 @@ def decode(
                 fail_on=fail_on.value,
                 ports=tuple(port or ()),
                 decode_as=tuple(decode_as or ()),
+                jobs=jobs,
             )
         )
     )
@@ -183,6 +188,7 @@ def messages(
     fail_on: FailOnOption = FailOn.never,
     port: PortOption = None,
     decode_as: DecodeAsOption = None,
+    jobs: JobsOption = 1,
 ) -> None:
     """Show the messages of the applications.
 
@@ -208,6 +214,7 @@ def messages(
                 fail_on=fail_on.value,
                 ports=tuple(port or ()),
                 decode_as=tuple(decode_as or ()),
+                jobs=jobs,
             )
         )
     )

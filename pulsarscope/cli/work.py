@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from pulsarscope.cli.interrupt import Interrupts
+from pulsarscope.cli.portions import Encoding
 from pulsarscope.cli.progress import Progress
 from pulsarscope.errors import UsageError
 from pulsarscope.export.sink import STANDARD_OUTPUT, Sink, open_sink
-from pulsarscope.findings import ERROR, SEVERITIES
+from pulsarscope.findings import SEVERITIES
 from pulsarscope.limits import ROWS_MAX
-from pulsarscope.outputs import Output, OutputOptions, column_names, output
-from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame
+from pulsarscope.outputs import EncodedOutput, Output, OutputOptions, column_names, output
+from pulsarscope.records import ROWS, MessageRow, RawFrame
 from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal, wants_color
 
@@ -57,6 +58,7 @@ class Request(msgspec.Struct, frozen=True):
     fail_on: str = NEVER
     ports: tuple[int, ...] = ()
     decode_as: tuple[str, ...] = ()
+    jobs: int = 1
 
 
 def complain(text: str, *more: str) -> None:
@@ -80,11 +82,12 @@ def work(request: Request) -> int:
     with Interrupts() as interrupts:
         try:
             chosen = _filter(request, kinds)
-            run = _run(request, kinds, chosen)
+            encoding = _encoding(request, kinds, name)
+            run = _run(request, kinds, chosen, encoding)
             _refuse_own_input(request.out, run.inputs.paths)
             sink = open_sink(request.out, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
             made = output(name)(sink, _output_options(request, kinds, run, chosen))
-            return _pour(request, kinds, run, chosen, made, sink, interrupts)
+            return _pour(request, kinds, run, chosen, made, encoding, sink, interrupts)
         except BrokenPipeError:
             # Whoever reads has seen enough: a closed pipe ends quietly.
             if sink is not None:
@@ -102,19 +105,29 @@ def work(request: Request) -> int:
 
 
 def _pour(
-    request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | None, made: Output, sink: Sink, interrupts: Interrupts
+    request: Request,
+    kinds: tuple[str, ...],
+    run: Run,
+    chosen: Filter | None,
+    made: Output,
+    encoding: Encoding | None,
+    sink: Sink,
+    interrupts: Interrupts,
 ) -> int:
     """Write what the run gives until it ends, the limit is reached or someone interrupts."""
-    text = request.format is None
-    live = text and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout)
-    told = text or request.quiet
+    live = encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout)
+    progress = Progress(run.inputs.paths, run.inputs.sizes, wanted=not request.quiet and _shows_progress(request))
     try:
-        with Progress(run.inputs.paths, run.inputs.sizes, wanted=not request.quiet and _shows_progress(request)) as progress:
-            for batch, rows in _limited(run, kinds, chosen, request.limit):
+        with progress, closing(_limited(run, kinds, chosen, request.limit)) as batches:
+            for batch, rows in batches:
                 with interrupts.deferred():
-                    if not told:
-                        _tell_damage(batch.rows)
-                    made.write(rows if text else _asked_for(rows, kinds))
+                    if encoding is None:
+                        made.write(rows)
+                    else:
+                        encoded = encoding(batch.rows, rows) if batch.prepared is None else batch.prepared
+                        for line in encoded.complaints:
+                            complain(line)
+                        cast("EncodedOutput", made).put(encoded.rows)
                     if live:
                         sink.flush()
                 progress.advance(batch.file, batch.bytes_read)
@@ -194,15 +207,28 @@ def _filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
     return Filter(request.filter, kinds, catalogue(), payload=request.payload)
 
 
-def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None) -> Run:
-    from pulsarscope.pipeline import Options, run  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
+def _encoding(request: Request, kinds: tuple[str, ...], name: str) -> Encoding | None:
+    """How rows for programs are encoded; text has to see the rows themselves."""
+    return None if request.format is None else Encoding(name, kinds, _columns(request), quiet=request.quiet)
+
+
+def _columns(request: Request) -> tuple[str, ...] | None:
+    columns = None if request.columns is None else _names(request.columns)
+    if columns == ():
+        message = "--columns names no column"
+        raise UsageError(message)
+    return columns
+
+
+def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None, encoding: Encoding | None) -> Run:
+    from pulsarscope import pipeline  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
 
     wanted = set(kinds)
     if request.format is None:
         wanted |= {"connection", "finding"}  # text introduces connections and shows findings where they occur
     elif not request.quiet:
         wanted.add("finding")
-    options = Options(
+    options = pipeline.Options(
         records=frozenset(wanted),
         show_secrets=request.show_secrets,
         payloads=request.format is None or request.fail_on != NEVER or not {"message", "finding"}.isdisjoint(kinds),
@@ -213,7 +239,12 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None) -> Run
         ports=frozenset(request.ports),
         decode_as=dict(_decode_as(text) for text in request.decode_as),
     )
-    return run(request.files, options)
+    if request.jobs == 1:
+        return pipeline.run(request.files, options)
+    from pulsarscope import jobs  # noqa: PLC0415 - most runs are one process
+
+    # Rows are chosen and counted before they are encoded.
+    return jobs.run(request.files, options, request.jobs, encoding if chosen is None and request.limit is None else None)
 
 
 def _message_columns(request: Request) -> tuple[str, ...] | None:
@@ -243,14 +274,10 @@ def _decode_as(text: str) -> tuple[int, str]:
 def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | None) -> OutputOptions:
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
-    columns = None if request.columns is None else _names(request.columns)
-    if columns == ():
-        message = "--columns names no column"
-        raise UsageError(message)
     return OutputOptions(
         kinds=kinds,
         run=run,
-        columns=columns,
+        columns=_columns(request),
         paths=tuple(run.inputs.paths),
         time=request.time,
         color=wants_color(stream, os.environ, request.no_color),
@@ -275,37 +302,22 @@ def _shows_progress(request: Request) -> bool:
     return request.out not in (None, "-") or (request.format is not None and not is_terminal(sys.stdout))
 
 
-def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Iterator[tuple[Any, list[Any]]]:
+def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Generator[tuple[Any, list[Any]], None, None]:
     """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit
-    for batch in run:
-        rows: list[Any] = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
-        if left is None:
-            yield batch, rows
-            continue
-        for index, row in enumerate(rows):
-            if type(row) is RawFrame or row.kind not in kinds:
+    with closing(iter(run)) as batches:
+        for batch in batches:
+            rows: list[Any] = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
+            if left is None:
+                yield batch, rows
                 continue
+            for index, row in enumerate(rows):
+                if type(row) is RawFrame or row.kind not in kinds:
+                    continue
+                if left == 0:
+                    yield batch, rows[:index]
+                    return
+                left -= 1
+            yield batch, rows
             if left == 0:
-                yield batch, rows[:index]
                 return
-            left -= 1
-        yield batch, rows
-        if left == 0:
-            return
-
-
-def _tell_damage(rows: list[Any]) -> None:
-    """Rows for a program: what says that an input is damaged goes to standard error, too."""
-    for row in rows:
-        if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture":
-            complain(_damage(row))
-
-
-def _asked_for(rows: list[Any], kinds: tuple[str, ...]) -> list[Any]:
-    """The rows without findings that nobody asked for."""
-    return rows if "finding" in kinds else [row for row in rows if type(row) is not FindingRow]
-
-
-def _damage(row: FindingRow) -> str:
-    return f"{row.text}{f' {row.hint}' if row.hint else ''}"

@@ -23,25 +23,27 @@ _TELLING = ('"', ",", *(f" {start}" for start in FORMULA_STARTS))
 """Printable texts, with a space before each, that have none of these are cells as they are."""
 
 
-class Csv:
-    """The output `csv`: block by block and column by column, because a cell alone costs as much as ten in their column."""
+class CsvLines:
+    """Rows of one kind -> CSV, a line each. Column by column, because a cell alone costs as much as ten in their column."""
 
-    def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        if len(options.kinds) != 1:
-            message = f"a CSV file holds one kind of record, not {', '.join(options.kinds)}: choose one with --records, or --format ndjson"
+    def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
+        if len(kinds) != 1:
+            message = f"a CSV file holds one kind of record, not {', '.join(kinds)}: choose one with --records, or --format ndjson"
             raise UsageError(message)
-        self._kind = options.kinds[0]
-        self._sink = sink
-        self._names = choose_columns(options.columns, options.kinds, flat=True)[self._kind]
+        self._kind = kinds[0]
+        self._names = choose_columns(names, kinds, flat=True)[self._kind]
         types = cell_types(self._kind)
         self._types = [types[name] for name in self._names]
         self._times = IsoTimes()
-        self._put([",".join(self._names)])
 
-    def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
+    def header(self) -> bytes:
+        """The line with the names of the columns."""
+        return _ended([",".join(self._names)])
+
+    def encode(self, rows: list[Any]) -> bytes:
+        """As `Encoder.encode`."""
         if not rows:
-            return
+            return b""
         columns = [self._texts(values, kind) for values, kind in zip(cells(self._kind, rows, self._names), self._types, strict=True)]
         if len(columns) == 1:  # an empty line would be no row
             columns = [[text or '""' for text in columns[0]]]
@@ -52,14 +54,7 @@ class Csv:
         ]
         line = ",".join(texts).format
         varying = [column for column, same in zip(columns, constant, strict=True) if not same]
-        self._put(list(map(line, *varying)) if varying else [line()] * len(rows))
-
-    def close(self) -> None:
-        """Nothing is kept back."""
-
-    def _put(self, lines: list[str]) -> None:
-        lines.append("")
-        self._sink.write("\r\n".join(lines).encode("utf-8", "backslashreplace"))
+        return _ended(list(map(line, *varying)) if varying else [line()] * len(rows))
 
     def _texts(self, values: Sequence[Any], kind: str) -> Sequence[Any]:
         """The cells of a column: texts, or whole numbers."""
@@ -86,6 +81,33 @@ class Csv:
             return texts
         following = iter(texts)
         return ["" if value is None else next(following) for value in values]
+
+
+class Csv:
+    """The output `csv`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        self._sink = sink
+        self._lines = CsvLines(options.kinds, options.columns)
+        self.put(self._lines.header())
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        self.put(self._lines.encode(rows))
+
+    def put(self, encoded: bytes) -> None:
+        """As `EncodedOutput.put`."""
+        if encoded:
+            self._sink.write(encoded)
+
+    def close(self) -> None:
+        """Nothing is kept back."""
+
+
+def _ended(lines: list[str]) -> bytes:
+    """Lines with their ends."""
+    lines.append("")
+    return "\r\n".join(lines).encode("utf-8", "backslashreplace")
 
 
 def _safe(texts: list[str]) -> list[str]:

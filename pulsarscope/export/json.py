@@ -14,15 +14,18 @@ class Json:
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._sink = sink
-        self._lines = JsonLines(options)
+        self._lines = JsonLines(options.kinds, options.columns)
         self._before = b"[\n"
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
-        if rows:
+        self.put(self._lines.encode(rows))
+
+    def put(self, encoded: bytes) -> None:
+        """As `EncodedOutput.put`."""
+        if encoded:
             # JSON text has no raw line end, so each one is the end of a row.
-            lines = self._lines.encode(rows)[:-1].replace(b"\n", b",\n")
-            self._sink.write(self._before + lines)
+            self._sink.write(self._before + encoded[:-1].replace(b"\n", b",\n"))
             self._before = b",\n"
 
     def close(self) -> None:

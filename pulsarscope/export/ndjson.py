@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import Any
@@ -38,15 +38,15 @@ class _Texts(dict[int | None, str | None]):
 class JsonLines:
     """Rows -> JSON, a line each."""
 
-    def __init__(self, options: OutputOptions) -> None:
+    def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
         self._times = IsoTimes()
         self._base = 0
         self._second = "1970-01-01T00:00:00.%09dZ"
-        self._several = tuple(options.kinds) != ("frame",)
+        self._several = tuple(kinds) != ("frame",)
         self._texts = _Texts()
         self._encode = msgspec.json.Encoder().encode_lines
-        chosen = {} if options.columns is None else choose_columns(options.columns, options.kinds)
-        self._subsets = {kind: _Subset(kind, names) for kind, names in chosen.items()}
+        chosen = {} if names is None else choose_columns(names, kinds)
+        self._subsets = {kind: _Subset(kind, some) for kind, some in chosen.items()}
         self._subset_times = {kind: subset.times for kind, subset in self._subsets.items()}
 
     def encode(self, rows: list[Any]) -> bytes:
@@ -121,12 +121,16 @@ class Ndjson:
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._sink = sink
-        self._lines = JsonLines(options)
+        self._lines = JsonLines(options.kinds, options.columns)
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
-        if rows:
-            self._sink.write(self._lines.encode(rows))
+        self.put(self._lines.encode(rows))
+
+    def put(self, encoded: bytes) -> None:
+        """As `EncodedOutput.put`."""
+        if encoded:
+            self._sink.write(encoded)
 
     def close(self) -> None:
         """Nothing is kept back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.errors import UsageError
@@ -23,25 +24,38 @@ ROW_GROUP_BYTES = 16 << 20
 """A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
 
 
+class RecordBatches:
+    """Rows -> record batches by kind."""
+
+    def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
+        require_pyarrow()
+        self.schemas = {kind: arrow_schema(kind, chosen) for kind, chosen in choose_columns(names, kinds, flat=True).items()}
+
+    def encode(self, rows: list[Any]) -> dict[str, pa.RecordBatch]:
+        """As `Encoder.encode`."""
+        by_kind: dict[str, list[Any]] = {}
+        for row in rows:
+            by_kind.setdefault(row.kind, []).append(row)
+        return {kind: record_batch(kind, some, self.schemas[kind]) for kind, some in by_kind.items()}
+
+
 class _File:
     """One Parquet file; row groups are put together from the batches of the run."""
 
-    def __init__(self, kind: str, sink: Sink, names: tuple[str, ...]) -> None:
+    def __init__(self, kind: str, schema: pa.Schema, sink: Sink) -> None:
         from pyarrow.parquet import ParquetWriter
 
-        self._kind = kind
         self._sink = sink
-        self._schema = arrow_schema(kind, names)
+        self._schema = schema
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
         with write_errors(sink.name):
-            dictionaries: Any = _repeating(kind, names)
+            dictionaries: Any = _repeating(kind, tuple(schema.names))
             self._writer = ParquetWriter(sink.file, self._schema, compression="zstd", use_dictionary=dictionaries)
 
-    def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
-        batch = record_batch(self._kind, rows, self._schema)
+    def put(self, batch: pa.RecordBatch) -> None:
+        """As `EncodedOutput.put`."""
         self._waiting.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
@@ -74,22 +88,24 @@ class Parquet:
     """The output `parquet`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        require_pyarrow()
-        chosen = choose_columns(options.columns, options.kinds, flat=True)
+        self._batches = RecordBatches(options.kinds, options.columns)
         single = not sink.directory
         if single and len(options.kinds) > 1:
             several = ", ".join(options.kinds)
             text = f"a Parquet file holds one kind of record, not {several}: give a folder with -o, or one kind with --records"
             raise UsageError(text)
-        self._files = {kind: _File(kind, sink if single else sink.child(f"{kind}.parquet"), names) for kind, names in chosen.items()}
+        self._files = {
+            kind: _File(kind, schema, sink if single else sink.child(f"{kind}.parquet")) for kind, schema in self._batches.schemas.items()
+        }
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
-        by_kind: dict[str, list[Any]] = {}
-        for row in rows:
-            by_kind.setdefault(row.kind, []).append(row)
-        for kind, some in by_kind.items():
-            self._files[kind].write(some)
+        self.put(self._batches.encode(rows))
+
+    def put(self, encoded: Mapping[str, pa.RecordBatch]) -> None:
+        """As `EncodedOutput.put`."""
+        for kind, batch in encoded.items():
+            self._files[kind].put(batch)
 
     def close(self) -> None:
         """As `Output.close`."""

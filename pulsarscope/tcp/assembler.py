@@ -41,7 +41,8 @@ class Assembler:
         self._table: dict[bytes, Connection] = {}
         """Connections not finished, under the keys of both directions."""
         self._open = 0
-        self._closed: deque[Connection] = deque()
+        self._closed: list[deque[Connection]] = [deque()]
+        """Connections that were closed and are not finished, unless by another one on their 4-tuple: by file, the latest first."""
         self._touched: list[ConnectionEvents] = []
         self._waiting: dict[Connection, None] = {}
         """Connections with something waiting, the longest-waiting first."""
@@ -74,6 +75,18 @@ class Assembler:
             for _, key, segment in entries:
                 self._receive(key, segment, file)
         return self._hand_on(file, block.last_packet)
+
+    def end_file(self, file: int) -> list[ConnectionEvents]:
+        """`file` is the next one of the list: fewer of the connections closed in earlier ones wait for stray packets."""
+        self._closed.insert(0, deque())
+        leaving: list[Connection] = []
+        for age, closed in enumerate(self._closed):
+            leaving += [closed.popleft() for _ in range(len(closed) - (CLOSED_CONNECTIONS_MAX >> age))]
+        while len(self._closed) > 1 and not self._closed[-1]:
+            self._closed.pop()
+        for connection in sorted(leaving, key=_position):
+            self._finish(connection)
+        return self._hand_on(file, 0)
 
     def finish(self) -> list[ConnectionEvents]:
         """The capture has ended: all that waits is handed on, all connections finish."""
@@ -172,9 +185,10 @@ class Assembler:
         """Both sides are done; the connection stays to count late packets."""
         connection.closed = how
         self._end(connection)
-        self._closed.append(connection)
-        if len(self._closed) > CLOSED_CONNECTIONS_MAX:
-            self._finish(self._closed.popleft())
+        closed = self._closed[0]
+        closed.append(connection)
+        if len(closed) > CLOSED_CONNECTIONS_MAX:
+            self._finish(closed.popleft())
 
     def _end(self, connection: Connection) -> None:
         """No more bytes: declare, say and free what is left."""

@@ -25,11 +25,12 @@ ALLOWED = {
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
     "render": LEAVES | {"records", "outputs", "export"},
-    "api": LEAVES | {"records", "export", "pipeline"},
+    "jobs": LEAVES | {"records", "capture", "pipeline"},
+    "api": LEAVES | {"records", "export", "pipeline", "jobs"},
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "pipeline"},
     "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
-    "cli": LEAVES | {"pulsarscope", "records", "filter", "outputs", "export", "render", "pipeline", "live", "spark"},
+    "cli": LEAVES | {"pulsarscope", "records", "filter", "outputs", "export", "render", "pipeline", "jobs", "live", "spark"},
     "__main__": {"cli"},
 } | dict.fromkeys(LEAVES, LEAVES)
 """Room → the other rooms that it may import."""

@@ -31,7 +31,7 @@ class FakeRun(rows.Run):
 
     def __iter__(self) -> Iterator[Any]:
         for block in self._blocks:
-            yield SimpleNamespace(rows=block, file=0, bytes_read=10, last_packet=1)
+            yield SimpleNamespace(rows=block, file=0, bytes_read=10, last_packet=1, prepared=None)
         if self._ends is not None:
             raise self._ends
 

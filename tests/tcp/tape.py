@@ -163,11 +163,17 @@ class Outcome:
 
 
 def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
-    """Feed and finish; conservation holds for each stream."""
+    """Feed, end each file, and finish; conservation holds for each stream."""
     assembler = Assembler()
     found: dict[Connection, Outcome] = {}
+    file = 0
     for block in [*blocks, None]:
-        for events in assembler.finish() if block is None else assembler.feed(block):
+        given: list[ConnectionEvents] = []
+        while block is not None and file < block.file:
+            file += 1
+            given += assembler.end_file(file)
+        given += assembler.finish() if block is None else assembler.feed(block)
+        for events in given:
             assert events.connection.events is None
             found.setdefault(events.connection, Outcome(events.connection)).add(events)
     for connection, outcome in found.items():

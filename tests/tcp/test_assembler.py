@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
 from pulsarscope.limits import IDLE_CONNECTION_NANOSECONDS
-from pulsarscope.tcp import Assembler
+from pulsarscope.tcp import Assembler, ConnectionEvents
 from tests.tcp.oracle import Byte, reassemble
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, outcomes
 
@@ -143,6 +143,24 @@ def test_closed_connections_are_finished_oldest_first_when_there_are_many(monkey
     assert [outcome.connection.packets for outcome in got] == [4, 2, 2, 2, 2]
     assert got[-1].connection.opened == "midstream"
     assert [outcome.facts() for outcome in tape.run_apart()] == [outcome.facts() for outcome in got]
+
+
+def test_of_the_connections_closed_in_a_file_half_as_many_wait_with_every_file_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 4)
+    tape = Tape()
+    for connection in range(5):
+        tape.send(CLIENT, -1, flags=SYN, connection=connection)
+        tape.send(SERVER, 0, flags=RST, connection=connection)
+    assembler = Assembler()
+
+    def finished(touched: list[ConnectionEvents]) -> list[str]:
+        return [events.connection.name for events in touched if events.finished]
+
+    (block,) = tape.blocks()
+    assert finished(assembler.feed(block)) == ["0:1"]
+    assert [finished(assembler.end_file(file)) for file in range(1, 5)] == [["0:3", "0:5"], ["0:7"], ["0:9"], []]
+    assert finished(assembler.finish()) == []
+    assert [len(closed) for closed in assembler._closed] == [0]
 
 
 def test_the_connections_idle_longest_are_ended_when_too_many_are_open(monkeypatch: pytest.MonkeyPatch) -> None:

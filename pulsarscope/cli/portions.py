@@ -1,0 +1,46 @@
+"""What records become before they are written, wherever that is done: encoded, and what standard error is told of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from pulsarscope.findings import ERROR
+from pulsarscope.outputs import Encoder, encoder
+from pulsarscope.records import FindingRow
+
+
+class Encoded(msgspec.Struct):
+    """Some rows, encoded, and the lines for standard error."""
+
+    rows: Any
+    complaints: list[str]
+
+
+class Encoding:
+    """Rows -> `Encoded`. What says that an input is damaged is a complaint, unless `quiet`; findings not asked for are left out."""
+
+    def __init__(self, output: str, kinds: tuple[str, ...], names: tuple[str, ...] | None, *, quiet: bool) -> None:
+        self._output = output
+        self._kinds = kinds
+        self._names = names
+        self._quiet = quiet
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return encoder(self._output, self._kinds, self._names)
+
+    def __call__(self, rows: list[Any], chosen: list[Any] | None = None) -> Encoded:
+        """All rows, and those of them that a filter chose: what is damaged is told whatever it chose. The rows are handed over."""
+        found = [row for row in rows if type(row) is FindingRow]
+        complaints = [] if self._quiet else [_damage(row) for row in found if row.severity == ERROR and row.layer == "capture"]
+        wanted = rows if chosen is None else chosen
+        if found and "finding" not in self._kinds:
+            wanted = [row for row in wanted if type(row) is not FindingRow]
+        return Encoded(self._encoder.encode(wanted), complaints)
+
+
+def _damage(row: FindingRow) -> str:
+    return f"{row.text}{f' {row.hint}' if row.hint else ''}"

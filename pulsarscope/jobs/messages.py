@@ -1,0 +1,29 @@
+"""Objects over a pipe between two processes of ours, each with its length before it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, BinaryIO
+
+LENGTH_BYTES = 8
+
+
+def send(pipe: BinaryIO, message: Any) -> None:
+    """Write an object."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    pipe.write(len(data).to_bytes(LENGTH_BYTES, "big"))
+    pipe.write(data)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO) -> bytes | None:
+    """The next object, for `unpack`; None when the other process sends no more, or died."""
+    head = pipe.read(LENGTH_BYTES)
+    size = int.from_bytes(head, "big")
+    data = pipe.read(size)
+    return data if len(head) == LENGTH_BYTES and len(data) == size else None
+
+
+def unpack(data: bytes) -> Any:
+    """The object."""
+    return pickle.loads(data)  # noqa: S301 - the pipe ends in a process of ours
