@@ -9,7 +9,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pulsarscope"
 
-SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.endswith("_pb2.py"))
+GENERATED = {"pulsar_pb2.py", "schema.py"}
+"""Modules that proto/generate.py writes."""
+
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in GENERATED)
 """All modules but the generated one."""
 
 

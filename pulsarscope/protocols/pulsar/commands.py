@@ -1,4 +1,4 @@
-"""The command table: one row for each BaseCommand.Type, made from the generated descriptors and the few facts they lack.
+"""The command table: one row for each BaseCommand.Type, made from the protocol's schema and the few facts they lack.
 
 Facts are from the binary protocol specification of the Pulsar documentation; see `pairs` in `session.py` for requests and responses.
 """
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.messages import Plan, Plans, walk
-from pulsarscope.protocols.pulsar.pulsar_pb2 import BaseCommand
+from pulsarscope.protocols.pulsar.schema import ENUMS, MESSAGES
 from pulsarscope.protocols.pulsar.usual import USUAL
 from pulsarscope.wire.contract import Note
 
@@ -131,16 +131,17 @@ def _sender(name: str) -> str | None:
 
 def command_table(plans: Plans) -> dict[int, Command]:
     """The rows by type number. The sub-message of a type is the field of BaseCommand that has the type's number."""
+    bodies = {number: (field, message) for number, field, _, _, message in MESSAGES["BaseCommand"]}
     table = {}
-    for value in BaseCommand.Type.DESCRIPTOR.values:
-        field = BaseCommand.DESCRIPTOR.fields_by_number[value.number]
-        table[value.number] = Command(
-            value.name,
-            field.name,
-            plans.of(field.message_type),
-            _tag(value.number),
-            value.name in PAYLOAD_COMMANDS,
-            repeated() if value.name in REPEATED_COMMANDS else USUAL.get(value.name, walk),
-            _sender(value.name),
+    for number, name in ENUMS["BaseCommand.Type"].items():
+        field, message = bodies[number]
+        table[number] = Command(
+            name,
+            field,
+            plans.named(message),
+            _tag(number),
+            name in PAYLOAD_COMMANDS,
+            repeated() if name in REPEATED_COMMANDS else USUAL.get(name, walk),
+            _sender(name),
         )
     return table

@@ -1,4 +1,4 @@
-"""Protobuf bytes → nested dicts, by plans made from the generated descriptors.
+"""Protobuf bytes → nested dicts, by plans made from the protocol's schema.
 
 Why not upb's own objects: a row needs every field that is present and no other, the unknown ones, the missing required ones and invalid
 text named, ids as int64 — asked of upb message by message that costs twice as much as this walk (ListFields, UnknownFieldSet,
@@ -10,10 +10,8 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
-
 from pulsarscope.limits import PROTOBUF_DEPTH_MAX
-from pulsarscope.protocols.pulsar import pulsar_pb2
+from pulsarscope.protocols.pulsar.schema import ENUMS, MESSAGES
 from pulsarscope.wire.contract import Note
 
 NOTES_MAX = 100
@@ -23,16 +21,16 @@ NOTES_MAX = 100
 INT64, INT32, UINT32, BOOL, ENUM, STRING, BYTES, MESSAGE, DOUBLE, SECRET_STRING, SECRET_BYTES = range(11)
 
 _KINDS = {
-    FieldDescriptor.TYPE_INT64: INT64,
-    FieldDescriptor.TYPE_UINT64: INT64,  # the contract gives unsigned ids as int64
-    FieldDescriptor.TYPE_INT32: INT32,
-    FieldDescriptor.TYPE_UINT32: UINT32,
-    FieldDescriptor.TYPE_BOOL: BOOL,
-    FieldDescriptor.TYPE_ENUM: ENUM,
-    FieldDescriptor.TYPE_STRING: STRING,
-    FieldDescriptor.TYPE_BYTES: BYTES,
-    FieldDescriptor.TYPE_MESSAGE: MESSAGE,
-    FieldDescriptor.TYPE_DOUBLE: DOUBLE,
+    "int64": INT64,
+    "uint64": INT64,  # the contract gives unsigned ids as int64
+    "int32": INT32,
+    "uint32": UINT32,
+    "bool": BOOL,
+    "enum": ENUM,
+    "string": STRING,
+    "bytes": BYTES,
+    "message": MESSAGE,
+    "double": DOUBLE,
 }
 
 SECRET_FIELDS = frozenset({"auth_data", "original_auth_data"})
@@ -72,10 +70,6 @@ class Plan:
         """Message fields that are not repeated."""
 
 
-def _enum_names(enum: EnumDescriptor) -> dict[int, str]:
-    return {value.number: value.name for value in enum.values}
-
-
 class Plans:
     """The plans of all messages; with `show_secrets` credentials are given as they are."""
 
@@ -83,36 +77,36 @@ class Plans:
         self._show_secrets = show_secrets
         self._plans: dict[str, Plan] = {}
 
-    def of(self, descriptor: Descriptor) -> Plan:
-        """The plan of a message type, made on first use (most captures hold few of the 93)."""
-        plan = self._plans.get(descriptor.full_name)
+    def named(self, name: str) -> Plan:
+        """The plan of a message type, made on first use (most captures hold few of the 93).
+
+        Raises:
+            KeyError: the protocol has no such message.
+        """
+        plan = self._plans.get(name)
         if plan is None:
-            plan = self._plans[descriptor.full_name] = Plan(descriptor.name)
-            for field in descriptor.fields:
-                self._add(plan, field)
-            plan.required = {field.name: None for field in descriptor.fields if field.is_required}
+            fields = MESSAGES[name]
+            plan = self._plans[name] = Plan(name.rpartition(".")[2])
+            for number, field, kind, label, inner in fields:
+                self._add(plan, number, field, _KINDS[kind], label == "repeated", inner)
+            plan.required = {field: None for _, field, _, label, _ in fields if label == "required"}
             single = (row for row in plan.rows.values() if row.kind == MESSAGE and not row.repeated)
             plan.single = {row.name: row.extra for row in single}
         return plan
 
-    def named(self, name: str) -> Plan:
-        """The plan of a top-level message by its name."""
-        return self.of(pulsar_pb2.DESCRIPTOR.message_types_by_name[name])
-
-    def _add(self, plan: Plan, field: FieldDescriptor) -> None:
-        kind = _KINDS[field.type]
-        if not self._show_secrets and field.name in SECRET_FIELDS:
+    def _add(self, plan: Plan, number: int, name: str, kind: int, repeated: bool, inner: str) -> None:
+        if not self._show_secrets and name in SECRET_FIELDS:
             kind = SECRET_STRING if kind == STRING else SECRET_BYTES
         extra: Any = None
-        if field.message_type is not None:
-            extra = self.of(field.message_type)
-        elif field.enum_type is not None:
-            extra = _enum_names(field.enum_type)
-        row = Field(field.name, kind, field.is_repeated, extra)
+        if kind == MESSAGE:
+            extra = self.named(inner)
+        elif kind == ENUM:
+            extra = ENUMS[inner]
+        row = Field(name, kind, repeated, extra)
         if kind == DOUBLE:
-            plan.doubles[field.number] = field.name
+            plan.doubles[number] = name
         else:
-            plan.rows[field.number << 3 | (_VARINT_WIRE if kind <= ENUM else _LENGTH_WIRE)] = row
+            plan.rows[number << 3 | (_VARINT_WIRE if kind <= ENUM else _LENGTH_WIRE)] = row
 
 
 def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:

@@ -434,8 +434,12 @@ class TestAgainstUpb:
         want = upb(name, data)
         try:
             fields, notes = read(name, data)
-        except WireError:
-            assert want is None
+        except WireError as error:
+            refused = str(error)
+        else:
+            refused = ""
+        if refused:
+            assert want is None or "field of number 0" in refused  # no field has it; upb lets it pass
             return
         if want is None or any(code == "unknown-enum" for code, _ in notes):
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from pulsarscope.protocols.pulsar import pulsar_pb2
+from pulsarscope.protocols.pulsar import pulsar_pb2, schema
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -33,6 +33,8 @@ def test_generating_anew_gives_the_committed_module(tmp_path: Path) -> None:
     assert generate(tmp_path) == 0
     fresh = FileDescriptorProto.FromString(serialized_descriptor(tmp_path / "pulsar_pb2.py"))
     assert fresh == committed()
+    assert (tmp_path / "schema.py").read_text() == Path(schema.__file__).read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pulsar_pb2.py", "schema.py"]
 
 
 def test_all_messages_and_enums_of_the_protocol_are_there() -> None:
