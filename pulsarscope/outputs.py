@@ -119,7 +119,7 @@ ENCODERS = {
     "json": "pulsarscope.export.ndjson:JsonLines",
     "ndjson": "pulsarscope.export.ndjson:JsonLines",
     "csv": "pulsarscope.export.csv:CsvLines",
-    "parquet": "pulsarscope.export.parquet:RecordBatches",
+    "parquet": "pulsarscope.export.parquet:BatchesByKind",
 }
 """Name of an encoded output -> "module:class" of its encoder."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,9 @@ from pulsarscope.records import Row, columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+INTEGERS = frozenset({"int64", "time"})
+"""Column types that are 64-bit integers in Arrow."""
 
 BATCH_ROWS = 16_384
 """Rows that wait as Python objects before they become Arrow columns."""
@@ -57,13 +62,24 @@ def arrow_schema(kind: str, names: Sequence[str] | None = None) -> pa.Schema:
     return pa.schema([pa.field(name, arrow[types[name]], metadata={"description": texts[name]}) for name in names or types])
 
 
-def record_batch(kind: str, rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of one kind as a record batch with the columns of `schema`."""
-    import pyarrow as pa
+class RecordBatches:
+    """Rows of one kind as record batches with all flat columns, or with some of them in the order given."""
 
-    types = cell_types(kind)
-    arrays = [_array(values, types[field.name], field.type) for field, values in zip(schema, cells(kind, rows, schema.names), strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    def __init__(self, kind: str, names: Sequence[str] | None = None) -> None:
+        self.schema = arrow_schema(kind, names)
+        types = cell_types(kind)
+        self._kind = kind
+        # Asked once: pyarrow makes a new object of a name or type each time.
+        self._names = self.schema.names
+        self._types = [(types[field.name], field.type) for field in self.schema]
+
+    def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        """These rows as one batch."""
+        import pyarrow as pa
+
+        columns = cells(self._kind, rows, self._names)
+        arrays = [_array(values, *types) for values, types in zip(columns, self._types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType) -> pa.Array[Any]:
@@ -72,9 +88,14 @@ def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType) -> pa
     if kind_type == "json":
         values = json_texts(values)
     if is_constant(values):
-        scalar: Any = pa.scalar(values[0], arrow_type)
-        same: pa.Array[Any] = pa.repeat(scalar, len(values))
+        made: Any = pa
+        same: pa.Array[Any] = (
+            made.nulls(len(values), arrow_type) if values[0] is None else made.repeat(made.scalar(values[0], arrow_type), len(values))
+        )
         return same
+    if kind_type in INTEGERS:
+        with suppress(TypeError):  # a value is absent
+            return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(array("q", values))])  # a third faster
     return pa.array(values, arrow_type)
 
 
@@ -87,8 +108,8 @@ def table(kind: str, rows: Iterable[Row]) -> pa.Table:
     require_pyarrow()
     import pyarrow as pa
 
-    schema = arrow_schema(kind)
-    return pa.Table.from_batches([record_batch(kind, some, schema) for some in _parts(rows)], schema)
+    made = RecordBatches(kind)
+    return pa.Table.from_batches([made.batch(some) for some in _parts(rows)], made.schema)
 
 
 def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -43,7 +43,7 @@ def _part(table: dict[str, tuple[Any, ...]], name: str) -> list[Any]:
 
 def is_constant(values: Sequence[Any]) -> bool:
     """Whether all values of a column that is not json are the same: of many columns of a block they are."""
-    return len(values) > 0 and values.count(values[0]) == len(values)
+    return len(values) > 0 and values[0] == values[-1] and values.count(values[0]) == len(values)
 
 
 def json_texts(values: Sequence[Any]) -> list[str | None]:

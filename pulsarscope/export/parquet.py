@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.errors import UsageError
-from pulsarscope.export.arrow import arrow_schema, record_batch, require_pyarrow
+from pulsarscope.export.arrow import RecordBatches, require_pyarrow
 from pulsarscope.export.cells import cell_types
 from pulsarscope.export.sink import Sink, write_errors
 from pulsarscope.outputs import OutputOptions, choose_columns
@@ -24,19 +24,19 @@ ROW_GROUP_BYTES = 16 << 20
 """A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
 
 
-class RecordBatches:
+class BatchesByKind:
     """Rows -> record batches by kind."""
 
     def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
         require_pyarrow()
-        self.schemas = {kind: arrow_schema(kind, chosen) for kind, chosen in choose_columns(names, kinds, flat=True).items()}
+        self.by_kind = {kind: RecordBatches(kind, chosen) for kind, chosen in choose_columns(names, kinds, flat=True).items()}
 
     def encode(self, rows: list[Any]) -> dict[str, pa.RecordBatch]:
         """As `Encoder.encode`."""
         by_kind: dict[str, list[Any]] = {}
         for row in rows:
             by_kind.setdefault(row.kind, []).append(row)
-        return {kind: record_batch(kind, some, self.schemas[kind]) for kind, some in by_kind.items()}
+        return {kind: self.by_kind[kind].batch(some) for kind, some in by_kind.items()}
 
 
 class _File:
@@ -84,18 +84,27 @@ def _repeating(kind: str, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name not in UNIQUE_COLUMNS and types[name] in {"string", "bool", "strings"}]
 
 
+def _use_system_memory() -> None:
+    """Arrow's own allocator gives pages back and takes them anew for each row group: 30 MiB more, and a tenth of the time."""
+    import pyarrow as pa
+
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
 class Parquet:
     """The output `parquet`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        self._batches = RecordBatches(options.kinds, options.columns)
+        _use_system_memory()
+        self._batches = BatchesByKind(options.kinds, options.columns)
         single = not sink.directory
         if single and len(options.kinds) > 1:
             several = ", ".join(options.kinds)
             text = f"a Parquet file holds one kind of record, not {several}: give a folder with -o, or one kind with --records"
             raise UsageError(text)
         self._files = {
-            kind: _File(kind, schema, sink if single else sink.child(f"{kind}.parquet")) for kind, schema in self._batches.schemas.items()
+            kind: _File(kind, batches.schema, sink if single else sink.child(f"{kind}.parquet"))
+            for kind, batches in self._batches.by_kind.items()
         }
 
     def write(self, rows: list[Any]) -> None:

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from pulsarscope.errors import UsageError
-from pulsarscope.export.arrow import arrow_schema, record_batch, require_pyarrow, table
+from pulsarscope.export.arrow import RecordBatches, arrow_schema, require_pyarrow, table
 from pulsarscope.outputs import column_names
 from pulsarscope.records import ROWS
 from tests.render import rows
@@ -19,9 +19,7 @@ def test_the_schema_of_each_kind_has_its_flat_columns_with_their_meaning(kind: s
 
 
 def test_rows_become_columns() -> None:
-    made = record_batch(
-        "frame", [rows.send(findings=["a"]), rows.receipt()], arrow_schema("frame", ["time", "checksum_status", "findings", "fields"])
-    )
+    made = RecordBatches("frame", ["time", "checksum_status", "findings", "fields"]).batch([rows.send(findings=["a"]), rows.receipt()])
     assert made.to_pylist() == [
         {"time": rows.START + 4_000_000, "checksum_status": "good", "findings": ["a"], "fields": '{"producer_id":0,"sequence_id":7}'},
         {
