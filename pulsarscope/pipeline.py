@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from pulsarscope.analysis import Doctor
 from pulsarscope.capture import Block, expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
@@ -52,6 +53,8 @@ class Options(msgspec.Struct, frozen=True):
     """Hand on so many rows at a time; None: all that a block gives."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
+    rules: bool = False
+    """Let the rules of the dissectors judge what is said: their findings come as the others do."""
     ports: frozenset[int] = frozenset()
     """Server ports on which the first dissector is taken for granted."""
     decode_as: Mapping[int, str] = {}
@@ -109,15 +112,18 @@ class Run:
         self.dissector_of: Mapping[str, str] = _Asked(self._recognised, _dissector_of)
         """Name of the dissector of each of them."""
         made = make_dissectors(show_secrets=options.show_secrets)
+        codes = finding_codes(made)
+        self._doctor = Doctor({one.name: one.rules for one in made}, self.endpoints, self.dissector_of) if options.rules else None
+        kinds = options.records if self._doctor is None else options.records | self._doctor.kinds
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
         self._settings = Settings(
             made,
-            finding_codes(made),
-            options.records,
+            codes,
+            kinds,
             self._forced(options),
             None,
-            bool({"message", "finding"} & options.records) if options.payloads is None else options.payloads,
+            bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads,
             options.payload,
             options.raw,
             options.message_columns,
@@ -158,6 +164,8 @@ class Run:
         if block is not None:
             for rows in self._rows(assembler.finish(), ()):
                 yield Batch(rows, block.file, block.bytes_read, block.last_packet)
+            if self._doctor is not None:
+                yield Batch(self._counted([*self._doctor.finish()]), block.file, block.bytes_read, block.last_packet)
 
     def _rows(self, events: Iterable[ConnectionEvents], findings: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
         """The rows of one block, in the order of their moments; in one list, unless they hold too much payload."""
@@ -228,7 +236,9 @@ class Run:
         self._ended.clear()
 
     def _counted(self, rows: list[Row | RawFrame]) -> list[Row | RawFrame]:
-        """Count the findings, and leave them out when they are not asked for."""
+        """Have the rows judged, count the findings, and leave out what is not asked for."""
+        if self._doctor is not None:
+            rows = self._judged(rows, self._doctor)
         found = [row for row in rows if type(row) is FindingRow]
         if not found:
             return rows
@@ -236,6 +246,14 @@ class Run:
             self.severities[row.severity or ""] += 1
             self.damaged = self.damaged or row.code in DAMAGE_CODES
         return rows if "finding" in self._options.records else [row for row in rows if type(row) is not FindingRow]
+
+    def _judged(self, rows: list[Row | RawFrame], doctor: Doctor) -> list[Row | RawFrame]:
+        """The rows, and the findings of the rules about them; without the kinds that only the rules wanted."""
+        found = doctor.feed(rows)
+        wanted = self._options.records | {FindingRow.kind}
+        if not doctor.kinds <= wanted:
+            rows = [row for row in rows if isinstance(row, RawFrame) or row.kind in wanted]
+        return [*rows, *found]
 
 
 def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:

@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pulsarscope.analysis.facts import Facts
-from pulsarscope.findings import Code
+from pulsarscope.findings import join_codes
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.wire.rules import ConnectionRule, Fact, KeyRule, Rules, Where, where_of
-
-Endpoints = Callable[[str], tuple[str, str]]
-"""(client, server) of a connection by its name."""
 
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: what was not seen may have been said."""
@@ -63,18 +60,22 @@ def _handlers(tables: Iterable[Mapping[str, Callable[[Any], None]]], name: str) 
 class Doctor:
     """Feed it all rows of a run in their order (frames, exchanges, messages, connections and findings), then finish it."""
 
-    def __init__(
-        self, rules: Mapping[str, Rules], codes: Mapping[str, Code], endpoints: Endpoints, dissector_of: Mapping[str, str]
-    ) -> None:
-        """`rules` by dissector name; `dissector_of` names the dissector of each connection that is recognised."""
+    def __init__(self, rules: Mapping[str, Rules], endpoints: Mapping[str, tuple[str, str]], dissector_of: Mapping[str, str]) -> None:
+        """`rules` by dissector name; client and server, and the name of its dissector, of each connection that is recognised."""
         self._rules = rules
-        self._codes = codes
+        self._codes = join_codes(found.codes for found in rules.values())
         self._endpoints = endpoints
         self._dissector_of = dissector_of
         self._patients: dict[str, Patient] = {}
         self._said: list[FindingRow] = []
         keys: dict[str, KeyRule] = {rule.name: rule for found in rules.values() for rule in found.keys}
         self.facts = Facts(keys, self.say)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of rows that must be fed."""
+        kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind, FindingRow.kind}
+        return frozenset(kinds | {MessageRow.kind} if any(found.messages for found in self._rules.values()) else kinds)
 
     def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding."""
@@ -96,7 +97,7 @@ class Doctor:
             if patient is None:
                 if name not in self._dissector_of:
                     continue
-                patient = patients[name] = Patient(name, self._endpoints(name), self, self._rules[self._dissector_of[name]].connection)
+                patient = patients[name] = Patient(name, self._endpoints[name], self, self._rules[self._dissector_of[name]].connection)
             if kind is FindingRow:
                 patient.lost = patient.lost or row.code in LOSS_CODES
             elif kind is ConnectionRow:

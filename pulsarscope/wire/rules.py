@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from pulsarscope.findings import Code
 from pulsarscope.records import ConnectionRow, Row
 
 
@@ -97,5 +98,9 @@ class KeyRule(NamedTuple):
 class Rules(NamedTuple):
     """The rules of a dissector."""
 
+    codes: dict[str, Code]
+    """The finding codes that they say."""
     connection: tuple[Callable[[Voice], ConnectionRule], ...] = ()
     keys: tuple[KeyRule, ...] = ()
+    messages: bool = False
+    """Whether any rule wants MessageRows: payloads are then opened."""

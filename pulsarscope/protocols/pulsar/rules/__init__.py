@@ -6,6 +6,9 @@ from pulsarscope.findings import join_codes
 from pulsarscope.protocols.pulsar.rules import requests
 from pulsarscope.wire.rules import Rules
 
-CODES = join_codes((requests.CODES,))
-
-RULES = Rules(connection=(requests.Requests,), keys=())
+RULES = Rules(
+    codes=join_codes((requests.CODES,)),
+    connection=(requests.Requests,),
+    keys=(),
+    messages=False,
+)
