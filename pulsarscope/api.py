@@ -66,7 +66,7 @@ class Capture:
     def _options(self, kinds: frozenset[str]) -> Options:
         from pulsarscope.pipeline import Options  # noqa: PLC0415 - as above
 
-        return Options(kinds, show_secrets=self._show_secrets, payload=self._payload, rows_max=ROWS_MAX)
+        return Options(kinds, show_secrets=self._show_secrets, payload=self._payload, rows_max=ROWS_MAX, rules="finding" in kinds)
 
     def _rows(self, row_type: type[AnyRow]) -> Iterator[AnyRow]:
         return (row for row in self.records(row_type.kind) if isinstance(row, row_type))

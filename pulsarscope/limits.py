@@ -138,3 +138,9 @@ JOB_MEMORY_MAX_BYTES = 16 << 20
 
 JOB_DISK_MAX_BYTES = 1 << 30
 """What one process of several may have ready in its temporary file, which may be memory, too; then it waits for its turn."""
+
+FACT_KEYS_MAX = 50_000
+"""Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 50 MiB at four facts each."""
+
+FACTS_PER_KEY_MAX = 1_000
+"""Facts kept of one key: a story is told by its beginning and its end."""

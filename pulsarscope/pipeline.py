@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from pulsarscope.analysis import Doctor
 from pulsarscope.capture import expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
@@ -63,6 +64,8 @@ class Options(msgspec.Struct, frozen=True):
     """Hand on so many rows at a time; None: all that a block gives."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
+    rules: bool = False
+    """Let the rules of the dissectors judge what is said: their findings come as the others do."""
     ports: frozenset[int] = frozenset()
     """Server ports on which the first dissector is taken for granted."""
     decode_as: Mapping[int, str] = {}
@@ -131,15 +134,18 @@ class Run:
         self.dissector_of: Mapping[str, str] = _Asked(self._recognised, _dissector_of)
         """Name of the dissector of each of them."""
         made = make_dissectors(show_secrets=options.show_secrets)
+        codes = finding_codes(made)
+        self._doctor = Doctor({one.name: one.rules for one in made}, self.endpoints, self.dissector_of) if options.rules else None
+        kinds = options.records if self._doctor is None else options.records | self._doctor.kinds
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
         self._settings = Settings(
             made,
-            finding_codes(made),
-            options.records,
+            codes,
+            kinds,
             self._forced(options),
             None,
-            bool({"message", "finding"} & options.records) if options.payloads is None else options.payloads,
+            bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads,
             options.payload,
             options.raw,
             options.message_columns,
@@ -171,6 +177,8 @@ class Run:
             else:
                 for rows in self.joined((part,)):
                     yield Batch(rows, batch.file, batch.bytes_read, batch.last_packet)
+        if self._doctor is not None:
+            yield Batch(self._tallied([*self._doctor.finish()]), batch.file, batch.bytes_read, batch.last_packet)
 
     def first_rows(self) -> Iterator[list[Row | RawFrame]]:
         """What is known before any file is read."""
@@ -307,7 +315,10 @@ class Run:
         self._ended.clear()
 
     def _counted(self, rows: list[Row | RawFrame]) -> list[Row | RawFrame]:
-        """Count the findings, and leave them out when they are not asked for."""
+        """Have the rows judged, count the findings, and leave out what is not asked for."""
+        return self._tallied(rows if self._doctor is None else self._judged(rows, self._doctor))
+
+    def _tallied(self, rows: list[Row | RawFrame]) -> list[Row | RawFrame]:
         found = [row for row in rows if type(row) is FindingRow]
         if not found:
             return rows
@@ -315,6 +326,14 @@ class Run:
             self.severities[row.severity or ""] += 1
             self.damaged = self.damaged or row.code in DAMAGE_CODES
         return rows if "finding" in self._options.records else [row for row in rows if type(row) is not FindingRow]
+
+    def _judged(self, rows: list[Row | RawFrame], doctor: Doctor) -> list[Row | RawFrame]:
+        """The rows, and the findings of the rules about them; without the kinds that only the rules wanted."""
+        found = doctor.feed(rows)
+        wanted = self._options.records | {FindingRow.kind}
+        if not doctor.kinds <= wanted:
+            rows = [row for row in rows if isinstance(row, RawFrame) or row.kind in wanted]
+        return [*rows, *found]
 
 
 def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:

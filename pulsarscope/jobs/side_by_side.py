@@ -33,8 +33,8 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
     """
     alone = pipeline.run(inputs, options)
     jobs = min(jobs or cores(), len(alone.inputs.paths))
-    # A pipe can be read only once, and by no other process.
-    return alone if jobs < 2 or alone.inputs.sizes is None else SideBySide(alone.inputs, options, jobs, prepare)
+    # A pipe can be read only once, and by no other process; rules look across connections.
+    return alone if jobs < 2 or alone.inputs.sizes is None or options.rules else SideBySide(alone.inputs, options, jobs, prepare)
 
 
 class SideBySide(Run):

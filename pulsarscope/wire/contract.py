@@ -15,6 +15,7 @@ import msgspec
 from pulsarscope.findings import Code
 from pulsarscope.records import Checksum, ConnectionRow, FrameRow
 from pulsarscope.wire.exchange import Pairing
+from pulsarscope.wire.rules import Rules
 
 OK = "ok"
 MALFORMED = "malformed"
@@ -180,6 +181,10 @@ class Dissector(Protocol):
 
     def session(self, context: SessionContext) -> Session:
         """A new session."""
+
+    @property
+    def rules(self) -> Rules:
+        """What judges its connections."""
 
     @property
     def summary(self) -> Callable[[FrameRow], str]:

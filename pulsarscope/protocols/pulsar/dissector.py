@@ -16,6 +16,7 @@ from pulsarscope.protocols.pulsar.messages import Plans
 from pulsarscope.protocols.pulsar.session import PulsarSession
 from pulsarscope.records import FrameRow
 from pulsarscope.wire.contract import Candidate, SessionContext, Vocabulary
+from pulsarscope.wire.rules import Rules
 
 PLAIN_PORT, TLS_PORT = 6650, 6651
 
@@ -73,6 +74,13 @@ class PulsarDissector:
     def session(self, context: SessionContext) -> PulsarSession:
         """See the contract."""
         return PulsarSession(context, self._single_plan)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """See the contract; imported on first use."""
+        from pulsarscope.protocols.pulsar.rules import RULES  # noqa: PLC0415 - most runs judge nothing
+
+        return RULES
 
     @cached_property
     def summary(self) -> Callable[[FrameRow], str]:

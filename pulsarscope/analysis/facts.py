@@ -1,0 +1,61 @@
+"""Facts by rule and key, kept until their key falls silent, then judged in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pulsarscope.limits import FACT_KEYS_MAX, FACTS_PER_KEY_MAX
+from pulsarscope.wire.rules import Fact, KeyRule, Say
+
+
+class Facts:
+    """Bounded: the keys silent longest are judged early when there are too many, and a key keeps its first and its last facts."""
+
+    def __init__(self, rules: Mapping[str, KeyRule], say: Say) -> None:
+        self._rules = rules
+        self._say = say
+        self._kept: dict[str, dict[str, list[Fact]]] = {name: {} for name in rules}
+        """By rule, then by key, the one silent longest first."""
+
+    def add(self, rule: str, key: str, fact: Fact) -> None:
+        """One more fact."""
+        kept = self._kept[rule]
+        facts = kept.pop(key, None)
+        if facts is not None and fact.where.time - facts[-1].where.time > self._rules[rule].idle_ns:
+            self._judge(rule, key, facts)
+            facts = None
+        if facts is None:
+            facts = []
+            if len(kept) >= FACT_KEYS_MAX:
+                oldest = next(iter(kept))
+                self._judge(rule, oldest, kept.pop(oldest))
+        kept[key] = facts
+        if len(facts) >= FACTS_PER_KEY_MAX:
+            del facts[FACTS_PER_KEY_MAX // 2]
+        facts.append(fact)
+
+    def advance(self, time: int) -> None:
+        """The capture has come to this time: keys silent for too long are judged."""
+        for name, kept in self._kept.items():
+            since = time - self._rules[name].idle_ns
+            while kept:
+                key = next(iter(kept))
+                if kept[key][-1].where.time >= since:
+                    break
+                self._judge(name, key, kept.pop(key))
+
+    def finish(self) -> None:
+        """All that are left are judged."""
+        for name, kept in self._kept.items():
+            for key, facts in kept.items():
+                self._judge(name, key, facts)
+            kept.clear()
+
+    def _judge(self, rule: str, key: str, facts: list[Fact]) -> None:
+        facts.sort(key=_place)
+        self._rules[rule].judge(key, facts, self._say)
+
+
+def _place(fact: Fact) -> tuple[str, int, int, int]:
+    where = fact.where
+    return where.source or "", where.file, where.packet, where.sub

@@ -1,0 +1,98 @@
+"""Requests that were refused, not answered, or answered late: the same for every family that has no rule of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.records import ConnectionRow, ExchangeRow
+from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+
+CODES = table(
+    Code(
+        "request-failed",
+        ERROR,
+        "session",
+        "The broker refused a request.",
+        "The error and its message say why; the request's frame has what was asked for.",
+    ),
+    Code(
+        "auth-failed",
+        ERROR,
+        "session",
+        "The broker refused who the client is, or what it may do.",
+        "Check the token or certificate and its expiry, and the permissions of its role on the namespace.",
+    ),
+    Code(
+        "request-unanswered",
+        WARNING,
+        "session",
+        "A request got no answer while the connection went on.",
+        "Look at the broker's log at that time; a client gives up after its operation timeout.",
+    ),
+    Code(
+        "response-unrequested",
+        NOTE,
+        "session",
+        "An answer came to a request that is not in the capture.",
+        "The capture began after the request, or lost it.",
+    ),
+    Code(
+        "slow-exchange",
+        WARNING,
+        "session",
+        "A request was answered late.",
+        "Compare with the latencies of its family in the statistics, and with the broker's metrics at that time.",
+    ),
+)
+
+SLOW_NS = 5_000_000_000
+"""An answer later than this: operations time out after 30 s by default, and users notice long before."""
+
+ANSWER_NS = 1_000_000_000
+"""A request may still be answered within so long behind the end of the capture."""
+
+AUTHENTICATION_ERRORS = frozenset({"AuthenticationError", "AuthorizationError"})
+
+WAITING_MAX = 1_000
+"""Unanswered requests kept until the end of the connection."""
+
+
+class Requests:
+    """See `pulsarscope.wire.rules.ConnectionRule`."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._unanswered: list[tuple[Where, str]] = []
+        self.frames: Mapping[str, Handler] = {}
+        self.exchanges: Mapping[str, Handler] = {"*": self._exchange}
+        self.messages: Handler | None = None
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        where = where_of(row)
+        evidence: dict[str, Any]
+        asked = f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"
+        if row.status == "error":
+            code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
+            response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+            evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
+            self._voice.say(code, where, f"{asked} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
+        elif row.status == "unanswered":
+            if len(self._unanswered) < WAITING_MAX:
+                self._unanswered.append((where, asked))
+        elif row.status == "unrequested":
+            evidence = {"frames": [where.name], "response": row.response}
+            self._voice.say("response-unrequested", where, f"{row.response} answers a request that is not in the capture.", evidence)
+        if row.latency_ns is not None and row.latency_ns > SLOW_NS:
+            evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
+            self._voice.say("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """See `ConnectionRule`."""
+        for where, asked in self._unanswered:
+            waited = (row.end or last.time) - where.time
+            if waited > ANSWER_NS:
+                evidence = {"frames": [where.name], "waited_ns": waited}
+                text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s"
+                self._voice.say("request-unanswered", where, f"{text}{'; the capture lacks bytes' if self._voice.lost else ''}.", evidence)
