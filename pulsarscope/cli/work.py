@@ -236,7 +236,7 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None, encodi
         message_columns=_message_columns(request),
         rows_max=None if request.format is None else ROWS_MAX,  # a table's columns are as wide as the rows at once need
         raw=request.hex,
-        rules=FindingRow.kind in kinds or request.fail_on != NEVER,
+        rules="finding" in kinds or request.fail_on != NEVER,
         ports=frozenset(request.ports),
         decode_as=dict(_decode_as(text) for text in request.decode_as),
     )
