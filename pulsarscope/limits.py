@@ -128,6 +128,13 @@ FILTER_DEPTH_MAX = 100
 
 FILTER_PATTERN_MAX_CHARACTERS = 1_000
 """Longest regular expression of a filter."""
+
+EXTRACT_NAMED_FRAMES_MAX = 4_000_000
+"""Frames whose names packet comments can hold: 40 bytes each; of more, only where they are is kept, together where they are neighbours."""
+
+EXTRACT_FINDINGS_MAX = 65_536
+"""Findings kept for packet comments, about 500 bytes each."""
+
 FACT_KEYS_MAX = 50_000
 """Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 50 MiB at four facts each."""
 

@@ -74,14 +74,14 @@ def work(request: Request) -> int:
         CaptureError: no input is a capture.
         OutputError: the result could not be written.
     """
-    kinds = _kinds(request.records)
+    kinds = kinds_named(request.records)
     name = output_name(request, kinds)
     sink: Sink | None = None
     with Interrupts() as interrupts:
         try:
-            chosen = _filter(request, kinds)
+            chosen = filter_of(request, kinds)
             run = _run(request, kinds, chosen)
-            _refuse_own_input(request.out, run.inputs.paths)
+            refuse_own_input(request.out, run.inputs.paths)
             sink = open_sink(request.out, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
             made = output(name)(sink, _output_options(request, kinds, run, chosen))
             return _pour(request, kinds, run, chosen, made, sink, interrupts)
@@ -110,10 +110,10 @@ def _pour(
     told = text or request.quiet
     try:
         with Progress(run.inputs.paths, run.inputs.sizes, wanted=not request.quiet and _shows_progress(request)) as progress:
-            for batch, rows in _limited(run, kinds, chosen, request.limit):
+            for batch, rows in limited(run, kinds, chosen, request.limit):
                 with interrupts.deferred():
                     if not told:
-                        _tell_damage(batch.rows)
+                        tell_damage(batch.rows)
                     made.write(rows if text else _asked_for(rows, kinds))
                     if live:
                         sink.flush()
@@ -168,7 +168,7 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
     return "messages" if kinds == ("message",) else "table"
 
 
-def _kinds(records: str) -> tuple[str, ...]:
+def kinds_named(records: str) -> tuple[str, ...]:
     """The kinds that --records names, in the order of the record table."""
     names = _names(records)
     for name in names:
@@ -185,7 +185,8 @@ def _kinds(records: str) -> tuple[str, ...]:
     return tuple(kind for kind in ROWS if kind in names or "all" in names)
 
 
-def _filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+def filter_of(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+    """What -Y gives. Raises FilterError when it is no filter for rows of these kinds."""
     if request.filter is None:
         return None
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
@@ -212,7 +213,7 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None) -> Run
         raw=request.hex,
         rules=FindingRow.kind in kinds or request.fail_on != NEVER,
         ports=frozenset(request.ports),
-        decode_as=dict(_decode_as(text) for text in request.decode_as),
+        decode_as=dict(port_and_dissector(text) for text in request.decode_as),
     )
     return run(request.files, options)
 
@@ -233,7 +234,8 @@ def _names(listed: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
-def _decode_as(text: str) -> tuple[int, str]:
+def port_and_dissector(text: str) -> tuple[int, str]:
+    """What -d gives. Raises UsageError when it is not PORT=DISSECTOR."""
     port, _, dissector = text.partition("=")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and dissector):
         message = f"-d {text}: give a port and a dissector, as in -d 16650=pulsar"
@@ -263,7 +265,8 @@ def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: 
     )
 
 
-def _refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
+def refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
+    """Raise UsageError when the output would overwrite a capture that is read."""
     for path in paths:
         with suppress(OSError):
             if out is not None and out != "-" and Path(out).samefile(path):
@@ -276,7 +279,7 @@ def _shows_progress(request: Request) -> bool:
     return request.out not in (None, "-") or (request.format is not None and not is_terminal(sys.stdout))
 
 
-def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Iterator[tuple[Any, list[Any]]]:
+def limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Iterator[tuple[Any, list[Any]]]:
     """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit
     for batch in run:
@@ -296,7 +299,7 @@ def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int
             return
 
 
-def _tell_damage(rows: list[Any]) -> None:
+def tell_damage(rows: list[Any]) -> None:
     """Rows for a program: what says that an input is damaged goes to standard error, too."""
     for row in rows:
         if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture":

@@ -139,6 +139,8 @@ class Dissector(Protocol):
     """Bytes that `find_candidate` must see to know a position."""
     announcing: frozenset[str]
     """Commands that may announce a bound on frame sizes."""
+    opening: frozenset[str]
+    """Commands by which the two sides introduce themselves: what a reader needs to follow a connection."""
     min_frame_bytes: int
     """Smallest size a frame can have; a smaller one means that the framing is lost."""
 

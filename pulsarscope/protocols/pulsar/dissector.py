@@ -31,6 +31,7 @@ class PulsarDissector:
     min_frame_bytes = boundary.HEADER_BYTES
     lookahead = boundary.LOOKAHEAD_BYTES
     announcing = frozenset({"CONNECTED"})
+    opening = frozenset({"CONNECT", "CONNECTED"})
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._decoder = FrameDecoder(show_secrets)
