@@ -219,7 +219,10 @@ def extract(
     *,
     display_filter: FilterOption = None,
     out: OutOption = None,
-    records: Annotated[str, typer.Option("--records", metavar="KIND,...", help="What the filter is about; as decode takes it.")] = "frame",
+    records: Annotated[
+        str | None,
+        typer.Option("--records", metavar="KIND,...", help="What to look for: frame with -Y, else connection.", show_default=False),
+    ] = None,
     context: Annotated[bool, typer.Option("--context", help="With the packets that open and close the connections.")] = False,
     limit: LimitOption = None,
     quiet: QuietOption = False,
@@ -238,7 +241,7 @@ def extract(
         carry_out(
             Request(
                 files=tuple(files),
-                records=records,
+                records=records or ("connection" if display_filter is None else "frame"),
                 out=out,
                 filter=display_filter,
                 limit=limit,

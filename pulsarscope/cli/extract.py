@@ -6,7 +6,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import Options, PacketBatch, Run, packets, run
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.render.style import is_terminal
+from pulsarscope.render.view import count_text
 
 if TYPE_CHECKING:
     from pulsarscope.filter import Filter
@@ -50,12 +51,12 @@ NOWHERE = (None, "", 0, 0, 0)
 def extract(request: Request, *, context: bool = False) -> int:
     """Carry out a request and return the exit code. `context`: with the packets that open and close the connections.
 
-    Without a filter the records asked for do not matter: it is all packets of recognised connections.
+    Without a filter all records asked for match; of connections those whose protocol is recognised.
 
     Raises:
         UsageError: it cannot be carried out as asked. CaptureError: no input is a capture. OutputError: the packets could not be written.
     """
-    kinds = kinds_named(request.records) if request.filter is not None else (ConnectionRow.kind,)
+    kinds = kinds_named(request.records)
     if request.out in (None, "-") and is_terminal(sys.stdout):
         message = "a capture is not for a terminal: name a file with -o"
         raise UsageError(message)
@@ -94,8 +95,9 @@ def _options(request: Request, kinds: Sequence[str], chosen: Filter | None) -> O
 @contextmanager
 def _rereadable(files: Sequence[str]) -> Iterator[list[str]]:
     """The files, with copies of those that can be read only once: standard input and pipes."""
-    with TemporaryDirectory(prefix="pulsarscope-") as folder:
-        yield [_spooled(file, Path(folder) / f"input-{index}") if _reads_once(file) else file for index, file in enumerate(files)]
+    with ExitStack() as stack:
+        copies = {file: _copied(file, stack) for file in dict.fromkeys(files) if _reads_once(file)}
+        yield [copies.get(file, file) for file in files]
 
 
 def _reads_once(file: str) -> bool:
@@ -105,22 +107,20 @@ def _reads_once(file: str) -> bool:
         return False  # whoever reads it says what is wrong
 
 
-def _spooled(file: str, place: Path) -> str:
-    """A copy of a stream.
+def _copied(file: str, stack: ExitStack) -> str:
+    """Path of a copy that lives as long as the stack.
 
     Raises:
-        CaptureError: it cannot be read, or not be kept.
+        CaptureError: the file cannot be read, or not be kept.
     """
+    standard = file == _STANDARD_INPUT
     try:
-        with place.open("wb") as copy:
-            if file == _STANDARD_INPUT:
-                shutil.copyfileobj(sys.stdin.buffer, copy)
-            else:
-                with Path(file).open("rb") as stream:
-                    shutil.copyfileobj(stream, copy)
+        place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "input"
+        with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:
+            shutil.copyfileobj(stream, copy)
     except OSError as error:
-        name = "standard input" if file == _STANDARD_INPUT else file
-        message = f"{name} must be read twice, and no copy of it can be made in {place.parent}: {error.strerror or error}"
+        name = "standard input" if standard else file
+        message = f"{name} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}"
         raise CaptureError(message) from error
     return str(place)
 
@@ -146,7 +146,7 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
                 if isinstance(row, FindingRow):
                     wanted.tell(row)
             for row in rows:
-                if isinstance(row, Row) and row.kind in kinds and (chosen is not None or _is_recognised(row)):
+                if isinstance(row, Row) and row.kind in kinds and (chosen is not None or _is_known(row)):
                     wanted.take(row, first.endpoints)
             progress.advance(batch.file, batch.bytes_read)
     if wanted.needs_frames:
@@ -161,8 +161,9 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
     return wanted
 
 
-def _is_recognised(row: Row) -> bool:
-    return isinstance(row, ConnectionRow) and row.dissector is not None
+def _is_known(row: Row) -> bool:
+    """False for connections of other protocols."""
+    return not isinstance(row, ConnectionRow) or row.dissector is not None
 
 
 def _copy(request: Request, first: Run, wanted: Wanted, sink: Sink) -> None:
@@ -176,8 +177,7 @@ def _copy(request: Request, first: Run, wanted: Wanted, sink: Sink) -> None:
             progress.advance(batch.file, batch.bytes_read)
     if not request.quiet:
         nameless = f" ({wanted.nameless:,} of them not named in comments)" if wanted.nameless else ""
-        where = sink.name if request.out in (None, "-") else request.out
-        complain(f"{written:,} of {read:,} packets with {wanted.frames:,} frames{nameless} written to {where}")
+        complain(f"{written:,} of {count_text(read, 'packet')}, for {count_text(wanted.frames, 'frame')}{nameless}, written to {sink.name}")
 
 
 def _copy_block(batch: PacketBatch, wanted: Wanted, writer: PcapngWriter) -> int:

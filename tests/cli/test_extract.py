@@ -21,6 +21,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 
 import pulsarscope as ps
+from pulsarscope import cli
 from pulsarscope.cli.extract import extract
 from pulsarscope.cli.work import Request
 from pulsarscope.errors import CaptureError, OutputError, UsageError
@@ -57,6 +58,7 @@ def extracted(tmp_path: Path) -> Extract:
 
     def carry_out(*files: Path, context: bool = False, **values: Any) -> tuple[int, list[Packet], list[str]]:
         out = tmp_path / "out.pcapng"
+        values.setdefault("records", "frame" if "filter" in values else "connection")
         request = Request(files=tuple(map(str, files)), out=str(out), quiet=True, **values)
         code = extract(request, context=context)
         return code, packets_of(out), comments(out.read_bytes())
@@ -200,6 +202,13 @@ def test_a_filter_that_nothing_matches_gives_an_empty_capture(extracted: Extract
     assert extracted(path, filter="command == SEEK") == (0, [], [])
 
 
+def test_without_a_filter_all_records_of_a_kind_match(extracted: Extract, tmp_path: Path) -> None:
+    conversation = dialogue().client(PING).close()
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    assert numbers(extracted(path, records="exchange")[1], conversation.packets) == [4, 6, 8]
+    assert numbers(extracted(path, records="frame")[1], conversation.packets) == [4, 6, 8]
+
+
 def test_a_limit_counts_records(extracted: Extract, tmp_path: Path) -> None:
     conversation = dialogue().client(PING).client(PING).client(PING)
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
@@ -334,7 +343,9 @@ def test_a_broken_standard_input_is_one_line(extracted: Extract, monkeypatch: py
             raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Broken()))
-    with pytest.raises(CaptureError, match=r"standard input must be read twice, .*: Input/output error"):
+    with pytest.raises(
+        CaptureError, match=r"standard input must be read twice, and a temporary copy of it cannot be made: Input/output error"
+    ):
         extracted(Path("-"))
 
 
@@ -345,7 +356,7 @@ def test_the_capture_goes_to_standard_output_unless_that_is_a_terminal(
     assert extract(Request(files=(str(path),), out="-", filter="command == PING")) == 0
     captured = capsysbinary.readouterr()
     assert comments(captured.out) == ["0:8.1 PING"]
-    assert captured.err == b"pulsarscope: 1 of 9 packets with 1 frames written to standard output\n"
+    assert captured.err == b"pulsarscope: 1 of 9 packets, for 1 frame, written to standard output\n"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     with pytest.raises(UsageError, match="not for a terminal"):
         extract(Request(files=(str(path),)))
@@ -354,8 +365,31 @@ def test_the_capture_goes_to_standard_output_unless_that_is_a_terminal(
 def test_the_summary_says_how_much_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
     out = tmp_path / "out.pcapng"
-    assert extract(Request(files=(str(path),), out=str(out))) == 0
-    assert capsys.readouterr().err == f"pulsarscope: 7 of 7 packets with 2 frames written to {out}\n"
+    assert extract(Request(files=(str(path),), records="connection", out=str(out))) == 0
+    assert capsys.readouterr().err == f"pulsarscope: 7 of 7 packets, for 2 frames, written to {out}\n"
+
+
+def test_the_command_line_takes_it_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_pcap(tmp_path / "in.pcap", Conversation(server=("10.0.0.2", 9999)).handshake().client(PING).packets)
+    out = tmp_path / "out.pcapng"
+    options = ["--context", "--port", "9999", "-d", "9999=pulsar", "--records", "frame", "--limit", "1", "--fail-on", "error", "-q"]
+    monkeypatch.setattr(sys, "argv", ["pulsarscope", "extract", str(path), "-Y", "command == PING", "-o", str(out), *options])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    assert comments(out.read_bytes()) == ["", "", "", "0:4.1 PING"]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("raised", "code"), [(BrokenPipeError(), 0), (KeyboardInterrupt(), 5)])
+def test_who_stops_early_leaves_no_half_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int) -> None:
+    def packets(_: Any) -> Any:
+        raise raised
+
+    monkeypatch.setattr("pulsarscope.cli.extract.packets", packets)
+    path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
+    assert extract(Request(files=(str(path),), out=str(tmp_path / "out.pcapng"))) == code
+    assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]
 
 
 def test_the_section_names_this_tool(extracted: Extract, tmp_path: Path) -> None:
