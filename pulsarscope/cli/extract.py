@@ -28,13 +28,12 @@ from pulsarscope.cli.work import (
     limited,
     port_and_dissector,
     refuse_own_input,
-    tell_damage,
 )
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.export.pcapng import PcapngWriter
 from pulsarscope.export.sink import Sink, open_sink
 from pulsarscope.limits import ROWS_MAX
-from pulsarscope.pipeline import Options, PacketBatch, Run, packets, run
+from pulsarscope.pipeline import DAMAGE_CODES, Options, PacketBatch, Run, packets, run
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.render.style import is_terminal
 from pulsarscope.render.view import count_text
@@ -141,10 +140,11 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
     wanted = Wanted(opening if context else None)
     with _progress(request, first) as progress:
         for batch, rows in limited(first, kinds, chosen, request.limit):
-            tell_damage(batch.rows)
             for row in batch.rows:
                 if isinstance(row, FindingRow):
                     wanted.tell(row)
+                    if row.code in DAMAGE_CODES and not request.quiet:
+                        complain(f"{row.text} {row.hint or ''}".rstrip())
             for row in rows:
                 if isinstance(row, Row) and row.kind in kinds and (chosen is not None or _is_known(row)):
                     wanted.take(row, first.endpoints)

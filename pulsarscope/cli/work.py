@@ -113,7 +113,7 @@ def _pour(
             for batch, rows in limited(run, kinds, chosen, request.limit):
                 with interrupts.deferred():
                     if not told:
-                        tell_damage(batch.rows)
+                        _tell_damage(batch.rows)
                     made.write(rows if text else _asked_for(rows, kinds))
                     if live:
                         sink.flush()
@@ -299,7 +299,7 @@ def limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int 
             return
 
 
-def tell_damage(rows: list[Any]) -> None:
+def _tell_damage(rows: list[Any]) -> None:
     """Rows for a program: what says that an input is damaged goes to standard error, too."""
     for row in rows:
         if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture":

@@ -62,12 +62,16 @@ class Placement:
                     places[segment[0]] = Place(connection.name, source, segment[4], *_bytes_of(segment, stream))
         for key, connections in opened.items():
             self._connections[key] = connections[-1]
+        self.forget(events)
+        return places
+
+    def forget(self, events: Sequence[ConnectionEvents]) -> None:
+        """Connections that are finished among these have no more packets."""
         for event in events:
             if event.finished:
                 for stream in event.connection.streams:
                     if self._connections.get(stream.key) is event.connection:
                         del self._connections[stream.key]
-        return places
 
 
 def _bytes_of(segment: Segment, stream: Stream) -> tuple[int, int]:

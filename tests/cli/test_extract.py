@@ -59,7 +59,8 @@ def extracted(tmp_path: Path) -> Extract:
     def carry_out(*files: Path, context: bool = False, **values: Any) -> tuple[int, list[Packet], list[str]]:
         out = tmp_path / "out.pcapng"
         values.setdefault("records", "frame" if "filter" in values else "connection")
-        request = Request(files=tuple(map(str, files)), out=str(out), quiet=True, **values)
+        values.setdefault("quiet", True)
+        request = Request(files=tuple(map(str, files)), out=str(out), **values)
         code = extract(request, context=context)
         return code, packets_of(out), comments(out.read_bytes())
 
@@ -319,7 +320,7 @@ def test_what_can_be_read_of_a_damaged_capture_is_extracted(extracted: Extract, 
     path = tmp_path / "in.pcap"
     path.write_bytes(pcap(conversation.packets)[:-60])
     (tmp_path / "note.txt").write_text("no capture")
-    code, found, _ = extracted(path, tmp_path / "note.txt", filter="command == PING")
+    code, found, _ = extracted(path, tmp_path / "note.txt", filter="command == PING", quiet=False)
     assert code == 4
     assert numbers(found, conversation.packets) == [8, 10]
     assert "note.txt is text" in capsys.readouterr().err
