@@ -139,6 +139,12 @@ JOB_MEMORY_MAX_BYTES = 16 << 20
 JOB_DISK_MAX_BYTES = 1 << 30
 """What one process of several may have ready in its temporary file, which may be memory, too; then it waits for its turn."""
 
+EXTRACT_NAMED_FRAMES_MAX = 4_000_000
+"""Frames whose names packet comments can hold: 40 bytes each; of more, only where they are is kept, together where they are neighbours."""
+
+EXTRACT_FINDINGS_MAX = 65_536
+"""Findings kept for packet comments, about 500 bytes each."""
+
 FACT_KEYS_MAX = 50_000
 """Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 50 MiB at four facts each."""
 

@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from pulsarscope.analysis import Doctor
-from pulsarscope.capture import expand_inputs, read_blocks
+from pulsarscope.capture import Record, expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, finding_row, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
-from pulsarscope.tcp import Assembler, ConnectionEvents
+from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
 from pulsarscope.wire.contract import Dissector, Frame
 
 if TYPE_CHECKING:
@@ -336,6 +336,26 @@ class Run:
         return [*rows, *found]
 
 
+class PacketBatch(NamedTuple):
+    """The packets of one block of a capture."""
+
+    file: int
+    bytes_read: int
+    packets: list[tuple[Record, Place | None]]
+    """As they stand in the file; with their place in a TCP connection, if they have one."""
+
+
+def packets(inputs: Inputs) -> Iterator[PacketBatch]:
+    """The packets of a run's inputs, read once more for who copies them."""
+    assembler, placement = Assembler(), Placement()
+    for index, path in enumerate(inputs.paths):
+        if index:
+            placement.forget(assembler.end_file(index))
+        for block in read_blocks(path, index, records=True):
+            places = placement.feed(block, assembler.feed(block))
+            yield PacketBatch(index, block.bytes_read, [(record, places.get(record.number)) for record in block.records])
+
+
 def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:
     """Steps of several connections by moment: frames one by one, or those together between which no other connection has any."""
     single: list[tuple[int, str, Frame | None]] = []
@@ -386,4 +406,16 @@ def run(inputs: Sequence[str], options: Options) -> Run:
     return Run(expand_inputs(inputs), options)
 
 
-__all__ = ["ALL_RECORDS", "Batch", "CaptureError", "Ending", "Options", "Run", "finding_codes", "make_dissectors", "run"]
+__all__ = [
+    "ALL_RECORDS",
+    "Batch",
+    "CaptureError",
+    "Ending",
+    "Options",
+    "PacketBatch",
+    "Run",
+    "finding_codes",
+    "make_dissectors",
+    "packets",
+    "run",
+]

@@ -1,7 +1,7 @@
 """Files and streams to blocks of TCP segments."""
 
-from pulsarscope.capture.block import Block, Segment
+from pulsarscope.capture.block import Block, CaptureInterface, Record, Segment
 from pulsarscope.capture.inputs import Inputs, expand_inputs
 from pulsarscope.capture.reader import BlockReader, read_blocks
 
-__all__ = ["Block", "BlockReader", "Inputs", "Segment", "expand_inputs", "read_blocks"]
+__all__ = ["Block", "BlockReader", "CaptureInterface", "Inputs", "Record", "Segment", "expand_inputs", "read_blocks"]

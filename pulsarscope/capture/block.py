@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from pulsarscope.findings import Finding
@@ -16,6 +18,28 @@ beyond that.
 
 CONTROL_FLAGS = 0x07
 """SYN, FIN and RST: the segments that open or close a connection."""
+
+
+class CaptureInterface(NamedTuple):
+    """What the file says of where a packet was captured."""
+
+    link_type: int
+    snaplen: int
+    """As the file has it; 0 for none."""
+    name: str
+    """"" when the file gives none."""
+
+
+class Record(NamedTuple):
+    """A packet as it stands in its file, for who copies it."""
+
+    number: int
+    time: int
+    """Nanoseconds since the epoch."""
+    wire_bytes: int
+    """Its length before the capture cut it."""
+    interface: CaptureInterface
+    data: bytes
 
 
 class Block(msgspec.Struct):
@@ -35,3 +59,5 @@ class Block(msgspec.Struct):
     """Time of the last packet so far, nanoseconds since the epoch; 0 before the first."""
     bytes_read: int
     """Bytes of the input read so far, as stored: of a compressed file, compressed bytes."""
+    records: list[Record] = []
+    """All packets, of any kind, when the reader was told to keep them."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 
 from pulsarscope.capture import link
-from pulsarscope.capture.block import Block, Segment
+from pulsarscope.capture.block import Block, Record, Segment
 from pulsarscope.capture.ip import Reject
 from pulsarscope.capture.tally import Tally, capture_finding, plural
 from pulsarscope.findings import Finding
@@ -21,7 +21,8 @@ class NotACaptureError(Exception):
 class Decoder(ABC):
     """Decodes one capture file, fed in pieces of any size; the pieces' borders change nothing but the borders of the blocks."""
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, file: int, *, records: bool = False) -> None:
+        """`records`: keep each packet as it stands in the file; all of them then go the general way, not through the hot loops."""
         self.secrets: list[bytes] = []
         """TLS key logs in the file."""
         self.first_time: int | None = None
@@ -31,6 +32,7 @@ class Decoder(ABC):
         self.recognised = False
         """The file header is there and is one."""
         self._file = file
+        self._records: list[Record] | None = [] if records else None
         self._tally = Tally(file)
         self._packets = 0
         self._last_time = 0
@@ -100,7 +102,10 @@ class Decoder(ABC):
         bytes_read: int,
     ) -> Block:
         packets = self._packets - first_packet + 1
-        return Block(self._file, flows, control, findings, packets, first_packet, self._packets, self._last_time, bytes_read)
+        block = Block(self._file, flows, control, findings, packets, first_packet, self._packets, self._last_time, bytes_read)
+        if self._records:
+            block.records, self._records = self._records, []
+        return block
 
     def _cold_segment(self, packet: bytes, wire_bytes: int, link_type: int, number: int, time: int) -> tuple[bytes, Segment] | None:
         """The general way: any packet of any link type to its flow key and segment, or to a count of why there is none."""

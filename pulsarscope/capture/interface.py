@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
+from pulsarscope.capture.block import CaptureInterface
 from pulsarscope.capture.layout import NO_LAYOUT, layout_of
 from pulsarscope.limits import PACKET_MAX_BYTES
 
@@ -36,6 +37,7 @@ class Interface:
                 resolution = value[0]
             elif code == _IF_TSOFFSET and len(value) == 8:
                 self._offset = int.from_bytes(value, "little" if byte_order == "<" else "big", signed=True) * NANOSECONDS
+        self.described = CaptureInterface(self.link_type, self.snaplen, self.name)
         power = resolution & 0x7F
         self._ticks_per_second: int = (2 if resolution & 0x80 else 10) ** power
         whole, rest = divmod(NANOSECONDS, self._ticks_per_second)

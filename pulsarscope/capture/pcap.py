@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from struct import Struct
 
-from pulsarscope.capture.block import CONTROL_FLAGS, Segment
+from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, Record, Segment
 from pulsarscope.capture.decoder import NANOSECONDS, Decoder, NotACaptureError
 from pulsarscope.capture.layout import NO_LAYOUT, layout_of
 from pulsarscope.capture.tally import plural
@@ -37,14 +37,16 @@ class PcapDecoder(Decoder):
     Args:
         file: position in the run's list of files.
         magic: the first four bytes, one of MAGICS.
+        records: as `Decoder`.
     """
 
-    def __init__(self, file: int, magic: bytes) -> None:
-        super().__init__(file)
+    def __init__(self, file: int, magic: bytes, *, records: bool = False) -> None:
+        super().__init__(file, records=records)
         byte_order, self._unit, self._record_bytes = MAGICS[magic]
         self._header = Struct(byte_order + "HHiIII")
         self._unpack_record = Struct(byte_order + "IIII").unpack_from
         self._link_type = 0
+        self._interface = CaptureInterface(0, 0, "")
         self._snaplen = PACKET_MAX_BYTES
         self._second = -1
         self._last_fraction = 0
@@ -58,6 +60,7 @@ class PcapDecoder(Decoder):
         if 0 < snaplen < PACKET_MAX_BYTES:
             self._snaplen = snaplen
         self._link_type = link_field & 0xFFFF  # above it: length of the frame check sequence, and reserved bits
+        self._interface = CaptureInterface(self._link_type, snaplen, "")
         self.recognised = True
 
     def _walk(self, data: bytes, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
@@ -70,7 +73,7 @@ class PcapDecoder(Decoder):
 
         # The hot loop: attributes are local names, and what is plain is decided by one chain of tests.
         layout = layout_of(self._link_type)
-        bound = self._snaplen if layout else -1
+        bound = self._snaplen if layout and self._records is None else -1
         link_bytes, minimum, marker, unpack_packet, payload_starts = layout or NO_LAYOUT
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
         per_second, largest = NANOSECONDS // unit, PACKET_MAX_BYTES
@@ -105,7 +108,10 @@ class PcapDecoder(Decoder):
             time = base + fraction * unit
             if captured > self._snaplen:
                 self._tally.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
-            found = self._cold_segment(data[start:end], wire_bytes, self._link_type, number, time)
+            packet = data[start:end]
+            if self._records is not None:
+                self._records.append(Record(number, time, wire_bytes, self._interface, packet))
+            found = self._cold_segment(packet, wire_bytes, self._link_type, number, time)
             if found is not None:
                 key, segment = found
                 flows[key].append(segment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from pulsarscope.capture.block import CONTROL_FLAGS, Segment
+from pulsarscope.capture.block import CONTROL_FLAGS, Record, Segment
 from pulsarscope.capture.decoder import Decoder, NotACaptureError
 from pulsarscope.capture.interface import TIME_MAX, Interface
 from pulsarscope.capture.layout import NO_LAYOUT, Layout
@@ -28,8 +28,8 @@ _NEVER = TIME_MAX + 1  # stands for the time of the packet before the first, whi
 class PcapngDecoder(Decoder):
     """Decodes one pcapng file. Damage loses the rest of its section: reading goes on at the next section header."""
 
-    def __init__(self, file: int) -> None:
-        super().__init__(file)
+    def __init__(self, file: int, *, records: bool = False) -> None:
+        super().__init__(file, records=records)
         self._interfaces: list[Interface] = []
         self._drops: dict[str, int] = {}
         self._secrets_bytes = 0
@@ -102,7 +102,7 @@ class PcapngDecoder(Decoder):
 
     def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
         """What the hot loop needs for time stamps of this upper half: bound, unit, time of lower half 0, layout."""
-        if interface_id < len(self._interfaces):
+        if interface_id < len(self._interfaces) and self._records is None:
             interface = self._interfaces[interface_id]
             if interface.is_linear(high):
                 return interface.bound, interface.unit, interface.time(high << 32), interface.layout
@@ -258,6 +258,8 @@ class PcapngDecoder(Decoder):
             self._malformed_block("packet-beyond-block")
         if captured > (interface.snaplen or PACKET_MAX_BYTES):
             self._tally.add("packet-length-odd", self._packets, self._last_time, reason="captured-more-than-snaplen")
+        if self._records is not None:
+            self._records.append(Record(self._packets, self._last_time, wire_bytes, interface.described, packet))
         return self._cold_segment(packet, wire_bytes, interface.link_type, self._packets, self._last_time)
 
     def _keep_drops(self) -> None:

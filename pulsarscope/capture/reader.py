@@ -35,18 +35,20 @@ class BlockReader:
     Nothing seeks and every read may be short: a pipe gives its packets as they arrive.
     """
 
-    def __init__(self, source: str | ByteStream, file: int = 0, *, read_bytes: int | None = None) -> None:
+    def __init__(self, source: str | ByteStream, file: int = 0, *, read_bytes: int | None = None, records: bool = False) -> None:
         """Opens nothing yet.
 
         Args:
             source: a path, "-" for standard input, or a stream of bytes, which the caller closes.
             file: position in the run's list of files.
             read_bytes: bytes asked for in one read; None: as many as fit the size of the packets and the number of flows.
+            records: whether blocks hold the packets as they stand in the file, too.
         """
         self._source = source
         self._file = file
         self._read_bytes = read_bytes or READ_BLOCK_BYTES
         self._adapts = read_bytes is None
+        self._records = records
         self._progress = Progress()
         self._decoder: Decoder | None = None
         self._head = b""  # less than a magic number
@@ -142,9 +144,9 @@ class BlockReader:
     def _decoder_for(self, head: bytes) -> Decoder:
         magic = head[:_MAGIC_BYTES]
         if magic == pcapng.MAGIC:
-            return pcapng.PcapngDecoder(self._file)
+            return pcapng.PcapngDecoder(self._file, records=self._records)
         if magic in pcap.MAGICS:
-            return pcap.PcapDecoder(self._file, magic)
+            return pcap.PcapDecoder(self._file, magic, records=self._records)
         self._looks_like = looks_like(head)
         message = f"{self._looks_like}, not a capture"
         raise NotACaptureError(message)
@@ -172,6 +174,6 @@ class BlockReader:
         return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)
 
 
-def read_blocks(source: str | ByteStream, file_index: int = 0, *, read_bytes: int | None = None) -> BlockReader:
+def read_blocks(source: str | ByteStream, file_index: int = 0, *, read_bytes: int | None = None, records: bool = False) -> BlockReader:
     """The blocks of one input, in packet order; see `BlockReader`."""
-    return BlockReader(source, file_index, read_bytes=read_bytes)
+    return BlockReader(source, file_index, read_bytes=read_bytes, records=records)

@@ -221,6 +221,48 @@ def messages(
 
 
 @app.command()
+def extract(
+    files: Files,
+    *,
+    display_filter: FilterOption = None,
+    out: OutOption = None,
+    records: Annotated[
+        str | None,
+        typer.Option("--records", metavar="KIND,...", help="What to look for: frame with -Y, else connection.", show_default=False),
+    ] = None,
+    context: Annotated[bool, typer.Option("--context", help="With the packets that open and close the connections.")] = False,
+    limit: LimitOption = None,
+    quiet: QuietOption = False,
+    fail_on: FailOnOption = FailOn.never,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+) -> None:
+    """Copy the packets of what matches into a pcapng file.
+
+    All packets that carried bytes of the matching frames, with their names in packet comments; without a filter all of Pulsar.
+    """
+    from pulsarscope.cli.extract import extract as carry_out  # noqa: PLC0415 - as above
+    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+
+    raise typer.Exit(
+        carry_out(
+            Request(
+                files=tuple(files),
+                records=records or ("connection" if display_filter is None else "frame"),
+                out=out,
+                filter=display_filter,
+                limit=limit,
+                quiet=quiet,
+                fail_on=fail_on.value,
+                ports=tuple(port or ()),
+                decode_as=tuple(decode_as or ()),
+            ),
+            context=context,
+        )
+    )
+
+
+@app.command()
 def fields(
     prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only names that begin so.", show_default=False)] = None,
     *,

@@ -76,15 +76,15 @@ def work(request: Request) -> int:
         CaptureError: no input is a capture.
         OutputError: the result could not be written.
     """
-    kinds = _kinds(request.records)
+    kinds = kinds_named(request.records)
     name = output_name(request, kinds)
     sink: Sink | None = None
     with Interrupts() as interrupts:
         try:
-            chosen = _filter(request, kinds)
+            chosen = filter_of(request, kinds)
             encoding = _encoding(request, kinds, name)
             run = _run(request, kinds, chosen, encoding)
-            _refuse_own_input(request.out, run.inputs.paths)
+            refuse_own_input(request.out, run.inputs.paths)
             sink = open_sink(request.out, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
             made = output(name)(sink, _output_options(request, kinds, run, chosen))
             return _pour(request, kinds, run, chosen, made, encoding, sink, interrupts)
@@ -118,7 +118,7 @@ def _pour(
     live = encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout)
     progress = Progress(run.inputs.paths, run.inputs.sizes, wanted=not request.quiet and _shows_progress(request))
     try:
-        with progress, closing(_limited(run, kinds, chosen, request.limit)) as batches:
+        with progress, closing(limited(run, kinds, chosen, request.limit)) as batches:
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
@@ -181,7 +181,7 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
     return "messages" if kinds == ("message",) else "table"
 
 
-def _kinds(records: str) -> tuple[str, ...]:
+def kinds_named(records: str) -> tuple[str, ...]:
     """The kinds that --records names, in the order of the record table."""
     names = _names(records)
     for name in names:
@@ -198,7 +198,8 @@ def _kinds(records: str) -> tuple[str, ...]:
     return tuple(kind for kind in ROWS if kind in names or "all" in names)
 
 
-def _filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+def filter_of(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+    """What -Y gives. Raises FilterError when it is no filter for rows of these kinds."""
     if request.filter is None:
         return None
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
@@ -238,7 +239,7 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None, encodi
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
         ports=frozenset(request.ports),
-        decode_as=dict(_decode_as(text) for text in request.decode_as),
+        decode_as=dict(port_and_dissector(text) for text in request.decode_as),
     )
     if request.jobs == 1:
         return pipeline.run(request.files, options)
@@ -264,7 +265,8 @@ def _names(listed: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
-def _decode_as(text: str) -> tuple[int, str]:
+def port_and_dissector(text: str) -> tuple[int, str]:
+    """What -d gives. Raises UsageError when it is not PORT=DISSECTOR."""
     port, _, dissector = text.partition("=")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and dissector):
         message = f"-d {text}: give a port and a dissector, as in -d 16650=pulsar"
@@ -290,7 +292,8 @@ def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: 
     )
 
 
-def _refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
+def refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
+    """Raise UsageError when the output would overwrite a capture that is read."""
     for path in paths:
         with suppress(OSError):
             if out is not None and out != "-" and Path(out).samefile(path):
@@ -303,7 +306,7 @@ def _shows_progress(request: Request) -> bool:
     return request.out not in (None, "-") or (request.format is not None and not is_terminal(sys.stdout))
 
 
-def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Generator[tuple[Any, list[Any]], None, None]:
+def limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Generator[tuple[Any, list[Any]], None, None]:
     """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit
     with closing(iter(run)) as batches:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from pulsarscope.tcp.assembler import Assembler
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
 from pulsarscope.tcp.pieces import Gap, Item, Piece, Run
+from pulsarscope.tcp.placement import Place, Placement
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.stream import Stream
 
@@ -30,6 +31,8 @@ __all__ = [
     "Gap",
     "Item",
     "Piece",
+    "Place",
+    "Placement",
     "Run",
     "Stream",
     "sequence_difference",

@@ -148,6 +148,8 @@ class Dissector(Protocol):
     """Start and end, in a frame, of the bytes by which its layout is found."""
     announcing: frozenset[str]
     """Commands that may announce a bound on frame sizes."""
+    opening: frozenset[str]
+    """Commands by which the two sides introduce themselves: what a reader needs to follow a connection."""
     min_frame_bytes: int
     """Smallest size a frame can have; a smaller one means that the framing is lost."""
 

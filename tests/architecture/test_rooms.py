@@ -30,7 +30,7 @@ ALLOWED = {
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "pipeline"},
     "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
-    "cli": LEAVES | {"pulsarscope", "records", "filter", "outputs", "export", "render", "pipeline", "jobs", "live", "spark"},
+    "cli": LEAVES | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "pipeline", "jobs", "live", "spark"},
     "__main__": {"cli"},
 } | dict.fromkeys(LEAVES, LEAVES)
 """Room → the other rooms that it may import."""

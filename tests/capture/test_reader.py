@@ -156,3 +156,33 @@ def test_reading_can_be_given_up() -> None:
     next(reader)
     reader.close()
     assert list(reader) == []
+
+
+@pytest.mark.parametrize("read_bytes", [7, 1 << 20])
+def test_packets_can_be_kept_as_they_stand_in_the_file(read_bytes: int) -> None:
+    for data, times in ((PCAP, range(START, START + 6)), (PCAPNG, [START // 1000 * 1000] * 13)):
+        blocks = list(read_blocks(io.BytesIO(data), read_bytes=read_bytes, records=True))
+        records = [record for block in blocks for record in block.records]
+        assert [record.number for record in records] == list(range(1, len(times) + 1))
+        assert [record.data for record in records] == (FRAMES * 3)[: len(times)]
+        assert [record.wire_bytes for record in records] == [len(record.data) for record in records]
+        assert [record.time for record in records] == list(times)
+        assert {record.interface for record in records} == {(1, 0 if data is PCAPNG else 262_144, "")}
+        plain = blocks_of(data, read_bytes=read_bytes)
+        assert segments_of(blocks) == segments_of(plain), "whichever way they took"
+        assert [block.findings for block in blocks] == [block.findings for block in plain]
+        assert not any(block.records for block in plain)
+
+
+def test_kept_packets_tell_their_interface_and_what_was_cut() -> None:
+    build = Pcapng()
+    interfaces = build.interface(name="eth0", snaplen=60) + build.interface(name="lo", link_type=101)
+    data = (
+        build.section() + interfaces + build.packet(FRAMES[1][:60], wire_bytes=len(FRAMES[1])) + build.packet(FRAMES[0][14:], interface=1)
+    )
+    blocks = list(read_blocks(io.BytesIO(data), records=True))
+    records = [record for block in blocks for record in block.records]
+    assert [(record.interface, record.wire_bytes - len(record.data)) for record in records] == [
+        ((1, 60, "eth0"), len(FRAMES[1]) - 60),
+        ((101, 0, "lo"), 0),
+    ]

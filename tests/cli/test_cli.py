@@ -37,7 +37,7 @@ def test_no_arguments_show_the_help_on_standard_error(monkeypatch: pytest.Monkey
     assert "decode" in captured.err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["decode", "--help"], ["messages", "-h"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["decode", "--help"], ["messages", "-h"], ["extract", "-h"]])
 def test_help_is_on_standard_output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert run(monkeypatch, *arguments) == 0
     assert capsys.readouterr().out.startswith("Usage: pulsarscope")

@@ -33,6 +33,7 @@ class PulsarDissector:
     lookahead = boundary.LOOKAHEAD_BYTES
     announcing = frozenset({"CONNECTED"})
     layout_head = (HEAD_START, HEAD_END)
+    opening = frozenset({"CONNECT", "CONNECTED"})
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._decoder = FrameDecoder(show_secrets)

@@ -23,6 +23,7 @@ def test_it_is_a_dissector() -> None:
     assert dissector.name == "pulsar"
     assert dissector.ports == {6650, 6651}
     assert dissector.announcing == {"CONNECTED"}
+    assert dissector.opening == {"CONNECT", "CONNECTED"}
 
 
 def test_the_length_of_a_frame_is_told_by_its_first_four_bytes() -> None:

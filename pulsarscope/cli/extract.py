@@ -1,0 +1,203 @@
+"""The command `extract`: packets of what matches, as a capture. Rows choose, then the inputs are read once more and copied from."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope import __version__
+from pulsarscope.analysis.wanted import Wanted
+from pulsarscope.cli.interrupt import Interrupts
+from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.work import (
+    EXIT_DONE,
+    EXIT_INCOMPLETE,
+    Request,
+    complain,
+    exit_code,
+    filter_of,
+    kinds_named,
+    limited,
+    port_and_dissector,
+    refuse_own_input,
+)
+from pulsarscope.errors import CaptureError, UsageError
+from pulsarscope.export.pcapng import PcapngWriter
+from pulsarscope.export.sink import Sink, open_sink
+from pulsarscope.limits import ROWS_MAX
+from pulsarscope.pipeline import DAMAGE_CODES, Options, PacketBatch, Run, packets, run
+from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.render.style import is_terminal
+from pulsarscope.render.view import count_text
+
+if TYPE_CHECKING:
+    from pulsarscope.filter import Filter
+
+_STANDARD_INPUT = "-"
+
+NOWHERE = (None, "", 0, 0, 0)
+"""The place of a packet that is of no TCP connection."""
+
+
+def extract(request: Request, *, context: bool = False) -> int:
+    """Carry out a request and return the exit code. `context`: with the packets that open and close the connections.
+
+    Without a filter all records asked for match; of connections those whose protocol is recognised.
+
+    Raises:
+        UsageError: it cannot be carried out as asked. CaptureError: no input is a capture. OutputError: the packets could not be written.
+    """
+    kinds = kinds_named(request.records)
+    if request.out in (None, "-") and is_terminal(sys.stdout):
+        message = "a capture is not for a terminal: name a file with -o"
+        raise UsageError(message)
+    with Interrupts():
+        try:
+            chosen = filter_of(request, kinds)
+            with _rereadable(request.files) as files:
+                first = run(files, _options(request, kinds, chosen))
+                refuse_own_input(request.out, first.inputs.paths)
+                with _opened(request.out) as sink:
+                    wanted = _choose(request, kinds, chosen, first, context=context)
+                    _copy(request, first, wanted, sink)
+                    sink.finish()
+                return exit_code(request.fail_on, first)
+        except BrokenPipeError:
+            return EXIT_DONE  # whoever reads has seen enough
+        except KeyboardInterrupt:
+            complain("interrupted; the output is not complete")
+            return EXIT_INCOMPLETE
+
+
+def _options(request: Request, kinds: Sequence[str], chosen: Filter | None) -> Options:
+    """With all findings, whatever is asked for: comments tell them."""
+    return Options(
+        records=frozenset({*kinds, FindingRow.kind}),
+        show_secrets=request.show_secrets,
+        payloads=True,
+        payload=None if chosen is None else chosen.payload,
+        rows_max=ROWS_MAX,
+        rules=True,
+        ports=frozenset(request.ports),
+        decode_as=dict(port_and_dissector(text) for text in request.decode_as),
+    )
+
+
+@contextmanager
+def _rereadable(files: Sequence[str]) -> Iterator[list[str]]:
+    """The files, with copies of those that can be read only once: standard input and pipes."""
+    with ExitStack() as stack:
+        copies = {file: _copied(file, stack) for file in dict.fromkeys(files) if _reads_once(file)}
+        yield [copies.get(file, file) for file in files]
+
+
+def _reads_once(file: str) -> bool:
+    try:
+        return file == _STANDARD_INPUT or stat.S_ISFIFO(Path(file).stat().st_mode)
+    except (OSError, ValueError):
+        return False  # whoever reads it says what is wrong
+
+
+def _copied(file: str, stack: ExitStack) -> str:
+    """Path of a copy that lives as long as the stack.
+
+    Raises:
+        CaptureError: the file cannot be read, or not be kept.
+    """
+    standard = file == _STANDARD_INPUT
+    try:
+        place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "input"
+        with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:
+            shutil.copyfileobj(stream, copy)
+    except OSError as error:
+        name = "standard input" if standard else file
+        message = f"{name} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}"
+        raise CaptureError(message) from error
+    return str(place)
+
+
+@contextmanager
+def _opened(out: str | None) -> Iterator[Sink]:
+    sink = open_sink(out)
+    try:
+        yield sink
+    except BaseException:
+        sink.abandon()
+        raise
+
+
+def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, first: Run, *, context: bool) -> Wanted:
+    """Read the capture for what is wanted, and once more if rows only name the frames, or stand for many."""
+    opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
+    wanted = Wanted(opening if context else None)
+    with _progress(request, first) as progress:
+        for batch, rows in limited(first, kinds, chosen, request.limit):
+            for row in batch.rows:
+                if isinstance(row, FindingRow):
+                    wanted.tell(row)
+                    if row.code in DAMAGE_CODES and not request.quiet:
+                        complain(f"{row.text} {row.hint or ''}".rstrip())
+            for row in rows:
+                if isinstance(row, Row) and row.kind in kinds and (chosen is not None or _is_known(row)):
+                    wanted.take(row, first.endpoints)
+            progress.advance(batch.file, batch.bytes_read)
+    if wanted.needs_frames:
+        options = msgspec.structs.replace(_options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False)
+        second = Run(first.inputs, options)
+        with _progress(request, first) as progress:
+            for batch in second:
+                for row in batch.rows:
+                    if isinstance(row, FrameRow):
+                        wanted.resolve(row, second.endpoints)
+                progress.advance(batch.file, batch.bytes_read)
+    return wanted
+
+
+def _is_known(row: Row) -> bool:
+    """False for connections of other protocols."""
+    return not isinstance(row, ConnectionRow) or row.dissector is not None
+
+
+def _copy(request: Request, first: Run, wanted: Wanted, sink: Sink) -> None:
+    """Write the wanted packets, and say how many."""
+    writer = PcapngWriter(sink, f"pulsarscope {__version__}")
+    read = written = 0
+    with _progress(request, first) as progress:
+        for batch in packets(first.inputs):
+            read += len(batch.packets)
+            written += _copy_block(batch, wanted, writer)
+            progress.advance(batch.file, batch.bytes_read)
+    if not request.quiet:
+        nameless = f" ({wanted.nameless:,} of them not named in comments)" if wanted.nameless else ""
+        complain(f"{written:,} of {count_text(read, 'packet')}, for {count_text(wanted.frames, 'frame')}{nameless}, written to {sink.name}")
+
+
+def _copy_block(batch: PacketBatch, wanted: Wanted, writer: PcapngWriter) -> int:
+    """How many packets of a block were wanted."""
+    written = 0
+    for record, place in batch.packets:
+        lines = wanted.comments(batch.file, record.number, *(place or NOWHERE))
+        if lines is not None:
+            written += 1
+            writer.packet(
+                record.data,
+                time=record.time,
+                wire_bytes=record.wire_bytes,
+                link_type=record.interface.link_type,
+                snaplen=record.interface.snaplen,
+                interface=record.interface.name,
+                comment="\n".join(lines),
+            )
+    return written
+
+
+def _progress(request: Request, run: Run) -> Progress:
+    return Progress(run.inputs.paths, run.inputs.sizes, wanted=not request.quiet)

@@ -1,0 +1,409 @@
+"""What is extracted is exactly what was asked for, as it stood in the capture."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import struct
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+
+import pulsarscope as ps
+from pulsarscope import cli
+from pulsarscope.cli.extract import extract
+from pulsarscope.cli.work import Request
+from pulsarscope.errors import CaptureError, OutputError, UsageError
+from tests.capture.builders import Pcapng
+from tests.encoder.capturefile import Packet, pcap, write_pcap
+from tests.encoder.chance import randoms
+from tests.encoder.conversation import Conversation
+from tests.encoder.frames import command_frame, message_metadata, payload_frame
+from tests.encoder.recapture import Segment, doubled, packets_of, segments_of, shuffled
+from tests.encoder.streams import CONNECT, CONNECTED, PING, frames_of
+from tests.export.test_pcapng import blocks, comments
+
+CAPTURES = sorted((Path(__file__).resolve().parents[2] / "captures").glob("*.pcap*"))
+
+Extract = Callable[..., tuple[int, list[Packet], list[str]]]
+
+
+def send(number: int, size: int) -> bytes:
+    return payload_frame("SEND", message_metadata(sequence_id=number), bytes(size), producer_id=1, sequence_id=number)
+
+
+def receipt(number: int) -> bytes:
+    return command_frame("SEND_RECEIPT", producer_id=1, sequence_id=number, message_id={"ledgerId": 5, "entryId": number})
+
+
+def dialogue() -> Conversation:
+    """Packets 1-3 handshake, 4 CONNECT, 5 ACK, 6 CONNECTED, 7 ACK."""
+    return Conversation().handshake().client(CONNECT).server(CONNECTED)
+
+
+@pytest.fixture
+def extracted(tmp_path: Path) -> Extract:
+    """Extract into a file: the exit code, the packets in the file, and their comments."""
+
+    def carry_out(*files: Path, context: bool = False, **values: Any) -> tuple[int, list[Packet], list[str]]:
+        out = tmp_path / "out.pcapng"
+        values.setdefault("records", "frame" if "filter" in values else "connection")
+        values.setdefault("quiet", True)
+        request = Request(files=tuple(map(str, files)), out=str(out), **values)
+        code = extract(request, context=context)
+        return code, packets_of(out), comments(out.read_bytes())
+
+    return carry_out
+
+
+def numbers(found: list[Packet], packets: list[Packet]) -> list[int]:
+    """Which packets these are, by their numbers: the times of all differ."""
+    by_time = {packet.time_ns: number for number, packet in enumerate(packets, 1)}
+    for packet in found:
+        original = packets[by_time[packet.time_ns] - 1]
+        assert packet.data == original.data
+        assert packet.wire_bytes == (original.wire_bytes or len(original.data))
+    return [by_time[packet.time_ns] for packet in found]
+
+
+def content(path: Path) -> Counter[str]:
+    """All frames without the names that they have from their packets."""
+    found: Counter[str] = Counter()
+    for frame in ps.open(str(path)).frames():
+        row = msgspec.to_builtins(frame)
+        for name in ("file", "packet", "sub", "connection", "request"):
+            row.pop(name, None)
+        found[msgspec.json.encode(row, order="sorted").decode()] += 1
+    return found
+
+
+# ---- what is chosen
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_without_a_filter_all_frames_come_along(path: Path, extracted: Extract, tmp_path: Path) -> None:
+    code, packets, names = extracted(path)
+    assert code == 0
+    assert content(tmp_path / "out.pcapng") == content(path)
+    named = {line.partition(" ")[0] for lines in names for line in lines.splitlines()}
+    assert {f"0:{frame.packet}.{frame.sub}" for frame in ps.open(str(path)).frames()} <= named
+    if path.suffix == ".pcap" and path.name != "rw-bigendian.pcap":
+        assert not Counter(packets) - Counter(packets_of(path))
+
+
+def test_a_frame_brings_all_packets_that_carried_it(extracted: Extract, tmp_path: Path) -> None:
+    conversation = dialogue().client(send(0, 10)).client(send(1, 3000)).server(receipt(0), receipt(1)).close()
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    code, found, names = extracted(path, filter="command == SEND && payload_size == 3000")
+    assert code == 0
+    assert numbers(found, conversation.packets) == [10, 11, 12]
+    assert names == ["0:12.1 SEND"] * 3
+
+
+def test_a_packet_comes_for_one_of_its_frames_and_names_only_that(extracted: Extract, tmp_path: Path) -> None:
+    conversation = dialogue().client(PING, send(0, 10), PING).client(PING)
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    _, found, names = extracted(path, filter="command == SEND")
+    assert numbers(found, conversation.packets) == [8]
+    assert names == ["0:8.2 SEND"]
+
+
+def test_late_segments_and_copies_come_along_at_their_places(extracted: Extract, tmp_path: Path) -> None:
+    """The middle of the frame comes last and completes it; its head comes once more after that."""
+    packets = dialogue().client(send(0, 100), mss=50).client(PING).packets
+    count = sum(len(segment.payload) > 0 for segment in segments_of(packets[7:])) - 1
+    body = packets[7 : 7 + count]
+    assert count > 2
+    moved = [*packets[:7], body[0], *body[2:], body[1], *packets[7 + count :], body[0]]
+    packets = [Packet(1_000_000_000 + number, packet.data) for number, packet in enumerate(moved)]
+    path = write_pcap(tmp_path / "in.pcap", packets)
+    _, found, names = extracted(path, filter="command == SEND")
+    assert numbers(found, packets) == [*range(8, 8 + count), len(packets)]
+    assert names == [f"0:{7 + count}.1 SEND"] * (count + 1)
+
+
+def test_context_brings_what_opens_and_closes_the_connection(extracted: Extract, tmp_path: Path) -> None:
+    other = Conversation(("10.0.0.3", 40000), start_ns=1_800_000_000_000_000_000).handshake().client(CONNECT).server(CONNECTED).close()
+    conversation = dialogue().client(send(0, 10)).server(receipt(0)).close()
+    packets = [*conversation.packets, *other.packets]
+    path = write_pcap(tmp_path / "in.pcap", packets)
+    _, found, names = extracted(path, filter="command == SEND", context=True)
+    assert numbers(found, packets) == [1, 2, 3, 4, 6, 8, 12, 13]
+    assert names == ["", "", "", "0:4.1 CONNECT", "0:6.1 CONNECTED", "0:8.1 SEND", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("records", "text", "expected"),
+    [
+        ("message", 'producer_name == "p" || sequence_id == 1', [10]),
+        ("exchange", "request == SEND && latency < 300us", [10, 12]),
+        ("exchange", "response == CONNECTED", [4, 6]),
+        ("connection", "client.port == 40000", list(range(1, 17))),
+        ("frame,exchange", "command == PING || response == CONNECTED", [4, 6, 14]),
+    ],
+)
+def test_other_records_bring_the_packets_of_their_frames(
+    extracted: Extract, tmp_path: Path, records: str, text: str, expected: list[int]
+) -> None:
+    """8 SEND 0, 10 SEND 1, 12 both receipts, 14 PING, 16 an acknowledgment of nothing new."""
+    conversation = dialogue().client(send(0, 10)).client(send(1, 10)).server(receipt(0), receipt(1)).client(PING).reset()
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    _, found, _ = extracted(path, records=records, filter=text)
+    assert numbers(found, conversation.packets) == expected
+
+
+def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extract, tmp_path: Path) -> None:
+    damaged = bytearray(send(0, 100))
+    damaged[-1] ^= 1
+    conversation = dialogue().client(send(1, 10)).client(bytes(damaged), mss=60)
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    last = len(conversation.packets) - 1
+    _, found, names = extracted(path, records="finding", filter="code == checksum-mismatch")
+    assert numbers(found, conversation.packets) == list(range(10, last + 1))
+    assert names[0] == f"0:{last}.1 SEND"
+    first, second = names[-1].splitlines()
+    assert first == f"0:{last}.1 SEND"
+    assert second.startswith("checksum-mismatch: ")
+
+
+def test_a_finding_about_a_packet_brings_the_packet(extracted: Extract, tmp_path: Path) -> None:
+    conversation = dialogue().lose("client", 50).client(PING).client(PING)
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    _, found, names = extracted(path, records="finding", filter="code == stream-gap")
+    assert numbers(found, conversation.packets) == [8]
+    assert names[0].startswith("stream-gap: 50 bytes")
+
+
+def test_connections_of_other_protocols_stay_behind(extracted: Extract, tmp_path: Path) -> None:
+    other = (
+        Conversation(("10.0.0.3", 40000), ("10.0.0.2", 80), start_ns=1_800_000_000_000_000_000)
+        .handshake()
+        .client(b"GET / HTTP/1.1\r\n\r\n")
+    )
+    conversation = dialogue().client(PING)
+    path = write_pcap(tmp_path / "in.pcap", [*other.packets, *conversation.packets])
+    assert len(extracted(path)[1]) == len(conversation.packets)
+    everything = extracted(path, records="connection", filter="packets > 0")[1]
+    assert len(everything) == len(conversation.packets) + len(other.packets)
+
+
+def test_a_filter_that_nothing_matches_gives_an_empty_capture(extracted: Extract, tmp_path: Path) -> None:
+    path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
+    assert extracted(path, filter="command == SEEK") == (0, [], [])
+
+
+def test_without_a_filter_all_records_of_a_kind_match(extracted: Extract, tmp_path: Path) -> None:
+    conversation = dialogue().client(PING).close()
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    assert numbers(extracted(path, records="exchange")[1], conversation.packets) == [4, 6, 8]
+    assert numbers(extracted(path, records="frame")[1], conversation.packets) == [4, 6, 8]
+
+
+def test_a_limit_counts_records(extracted: Extract, tmp_path: Path) -> None:
+    conversation = dialogue().client(PING).client(PING).client(PING)
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    assert numbers(extracted(path, filter="command == PING", limit=2)[1], conversation.packets) == [8, 10]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(random=randoms)
+def test_any_frames_are_exactly_their_packets(extracted: Extract, tmp_path: Path, random: Random) -> None:
+    """Of connections with copies and disorder: the packets are those that an independent look at the segments gives; and frames that
+    stand alone in their packets are decoded from them again."""
+    alone = random.random() < 0.5
+    conversation = dialogue()
+    for _ in range(random.randint(1, 12)):
+        say = random.choice((conversation.client, conversation.server))
+        say(*frames_of(random, 1 if alone else random.randint(1, 5)), mss=random.choice((60, 300, 1448)))
+    segments = segments_of(conversation.close().packets)
+    if random.random() < 0.5:
+        segments = doubled(segments, random)
+    if random.random() < 0.5:
+        segments = shuffled(segments, random)
+    path = write_pcap(tmp_path / "in.pcap", [segment.packet() for segment in segments])
+    chosen = [frame for frame in ps.open(str(path)).frames() if frame.status == "ok" and random.random() < 0.3]
+    text = " || ".join(f"(direction == {frame.direction} && offset == {frame.offset})" for frame in chosen) or "command == SEEK"
+    _, found, _ = extracted(path, filter=text)
+    assert [packet.data for packet in found] == [segment.packet().data for segment in segments if carries(segment, chosen)]
+    extracted(path, filter=text, context=True)
+    again = {identity(frame) for frame in ps.open(str(tmp_path / "out.pcapng")).frames()}
+    assert not alone or {identity(frame) for frame in chosen} <= again
+
+
+def carries(segment: Segment, chosen: list[Any]) -> bool:
+    direction, first = ("client", 1001) if segment.source_port == 40000 else ("server", 5001)
+    start = segment.sequence - first
+    return any(
+        frame.direction == direction and start < frame.offset + frame.size and frame.offset < start + len(segment.payload)
+        for frame in chosen
+        if segment.payload
+    )
+
+
+def identity(frame: Any) -> tuple[Any, ...]:
+    return frame.direction, frame.offset, frame.size, frame.command, str(frame.fields), str(frame.metadata)
+
+
+# ---- what is read and written
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gz", "zst"])
+def test_compressed_captures_are_read(extracted: Extract, tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    conversation = dialogue().client(PING)
+    path = tmp_path / "in.pcap.compressed"
+    path.write_bytes(compress(pcap(conversation.packets)))
+    assert numbers(extracted(path, filter="command == PING")[1], conversation.packets) == [8]
+
+
+def test_the_interfaces_of_a_pcapng_file_stay_apart(extracted: Extract, tmp_path: Path) -> None:
+    build = Pcapng()
+    packets = dialogue().client(PING).packets
+    data = build.section() + build.interface(name="eth0") + build.interface(name="any", link_type=113, resolution=9)
+    for number, packet in enumerate(packets):
+        if number % 2:
+            cooked = bytes(14) + packet.data[12:]
+            data += build.packet(cooked, interface=1, ticks=packet.time_ns + number)
+        else:
+            data += build.packet(packet.data, ticks=packet.time_ns // 1000)
+    path = tmp_path / "in.pcapng"
+    path.write_bytes(data)
+    extracted(path)
+    written = blocks((tmp_path / "out.pcapng").read_bytes())
+    interfaces = [(struct.unpack_from("<H", block.body)[0], dict(block.options(8))[2]) for block in written if block.kind == 1]
+    assert interfaces == [(1, b"eth0"), (113, b"any")]
+    of_packets = [struct.unpack_from("<III", block.body) for block in written if block.kind == 6]
+    assert [number for number, _, _ in of_packets] == [number % 2 for number in range(len(packets))]
+    assert [high << 32 | low for _, high, low in of_packets] == [
+        packet.time_ns + number if number % 2 else packet.time_ns // 1000 * 1000 for number, packet in enumerate(packets)
+    ]
+
+
+def test_several_inputs_of_different_link_types_are_one_file(extracted: Extract, tmp_path: Path) -> None:
+    """And a connection that goes on in the next file is one."""
+    packets = dialogue().client(send(0, 3000)).packets
+    first = write_pcap(tmp_path / "a.pcap", packets[:8])
+    raw = [packet._replace(data=packet.data[14:]) for packet in packets[8:]]
+    second = write_pcap(tmp_path / "b.pcap", raw, link_type=101)
+    code, found, names = extracted(first, second, filter="command == SEND", context=True)
+    assert code == 0
+    assert [packet.data for packet in found] == [packet.data for packet in [*packets[:4], packets[5], packets[7], *raw[:2]]]
+    assert names[-3:] == ["1:2.1 SEND"] * 3
+    assert [struct.unpack_from("<H", block.body)[0] for block in blocks((tmp_path / "out.pcapng").read_bytes()) if block.kind == 1] == [
+        1,
+        101,
+    ]
+
+
+def test_packets_cut_by_the_snap_length_keep_their_length_on_the_wire(extracted: Extract, tmp_path: Path) -> None:
+    conversation = dialogue().client(send(0, 500))
+    packets = [packet._replace(data=packet.data[:120], wire_bytes=len(packet.data)) for packet in conversation.packets]
+    path = write_pcap(tmp_path / "in.pcap", packets)
+    _, found, _ = extracted(path, filter="status == truncated")
+    assert numbers(found, packets) == [8]
+    assert len(found[0].data) == 120
+    assert found[0].wire_bytes == len(conversation.packets[7].data)
+
+
+def test_what_can_be_read_of_a_damaged_capture_is_extracted(extracted: Extract, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conversation = dialogue().client(PING).client(PING)
+    path = tmp_path / "in.pcap"
+    path.write_bytes(pcap(conversation.packets)[:-60])
+    (tmp_path / "note.txt").write_text("no capture")
+    code, found, _ = extracted(path, tmp_path / "note.txt", filter="command == PING", quiet=False)
+    assert code == 4
+    assert numbers(found, conversation.packets) == [8, 10]
+    assert "note.txt is text" in capsys.readouterr().err
+
+
+def test_a_pipe_is_read_twice_by_way_of_a_copy(extracted: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation = dialogue().client(PING)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(pcap(conversation.packets))))
+    assert numbers(extracted(Path("-"), filter="command == PING")[1], conversation.packets) == [8]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_bytes, args=(pcap(conversation.packets),))
+    writer.start()
+    assert numbers(extracted(pipe, filter="command == PING")[1], conversation.packets) == [8]
+    writer.join()
+
+
+def test_a_broken_standard_input_is_one_line(extracted: Extract, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(io.RawIOBase):
+        def read(self, _: int = -1) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Broken()))
+    with pytest.raises(
+        CaptureError, match=r"standard input must be read twice, and a temporary copy of it cannot be made: Input/output error"
+    ):
+        extracted(Path("-"))
+
+
+def test_the_capture_goes_to_standard_output_unless_that_is_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = write_pcap(tmp_path / "in.pcap", dialogue().client(PING).packets)
+    assert extract(Request(files=(str(path),), out="-", filter="command == PING")) == 0
+    captured = capsysbinary.readouterr()
+    assert comments(captured.out) == ["0:8.1 PING"]
+    assert captured.err == b"pulsarscope: 1 of 9 packets, for 1 frame, written to standard output\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with pytest.raises(UsageError, match="not for a terminal"):
+        extract(Request(files=(str(path),)))
+
+
+def test_the_summary_says_how_much_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
+    out = tmp_path / "out.pcapng"
+    assert extract(Request(files=(str(path),), records="connection", out=str(out))) == 0
+    assert capsys.readouterr().err == f"pulsarscope: 7 of 7 packets, for 2 frames, written to {out}\n"
+
+
+def test_the_command_line_takes_it_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_pcap(tmp_path / "in.pcap", Conversation(server=("10.0.0.2", 9999)).handshake().client(PING).packets)
+    out = tmp_path / "out.pcapng"
+    options = ["--context", "--port", "9999", "-d", "9999=pulsar", "--records", "frame", "--limit", "1", "--fail-on", "error", "-q"]
+    monkeypatch.setattr(sys, "argv", ["pulsarscope", "extract", str(path), "-Y", "command == PING", "-o", str(out), *options])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    assert comments(out.read_bytes()) == ["", "", "", "0:4.1 PING"]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("raised", "code"), [(BrokenPipeError(), 0), (KeyboardInterrupt(), 5)])
+def test_who_stops_early_leaves_no_half_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int) -> None:
+    def packets(_: Any) -> Any:
+        raise raised
+
+    monkeypatch.setattr("pulsarscope.cli.extract.packets", packets)
+    path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
+    assert extract(Request(files=(str(path),), out=str(tmp_path / "out.pcapng"))) == code
+    assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]
+
+
+def test_the_section_names_this_tool(extracted: Extract, tmp_path: Path) -> None:
+    extracted(write_pcap(tmp_path / "in.pcap", dialogue().packets))
+    assert dict(blocks((tmp_path / "out.pcapng").read_bytes())[0].options(16)) == {4: f"pulsarscope {ps.__version__}".encode()}
+
+
+def test_nothing_is_left_of_an_output_that_failed(tmp_path: Path) -> None:
+    path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
+    with pytest.raises(OutputError):
+        extract(Request(files=(str(path),), out=str(tmp_path / "no" / "out.pcapng")))
+    with pytest.raises(UsageError, match="one of the captures"):
+        extract(Request(files=(str(path),), out=str(path)))
+    with pytest.raises(CaptureError):
+        extract(Request(files=(str(tmp_path / "none.pcap"),), out=str(tmp_path / "out.pcapng")))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]
