@@ -128,8 +128,28 @@ FILTER_DEPTH_MAX = 100
 
 FILTER_PATTERN_MAX_CHARACTERS = 1_000
 """Longest regular expression of a filter."""
+
 FACT_KEYS_MAX = 50_000
 """Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 50 MiB at four facts each."""
 
 FACTS_PER_KEY_MAX = 1_000
 """Facts kept of one key: a story is told by its beginning and its end."""
+
+STATISTICS_NAMES_MAX = 4_096
+"""Connections, topics, producers, subscriptions, commands or families counted one by one in statistics, each; those met later are counted
+together. More than anyone reads; one with a wide histogram takes 10 KiB, so each of these lists stays below 40 MiB."""
+
+STATISTICS_NAME_MAX_CHARACTERS = 1_024
+"""Longest name kept in statistics and comparisons; a hostile one is as long as a frame."""
+
+STATISTICS_INTERVALS_MAX = 1_000
+"""Points of a time series; when a capture needs more, two neighbours become one and the interval doubles: more would not fit a screen."""
+
+SLOWEST_MAX = 5
+"""Slowest exchanges named for each family: enough to see whether they have something in common."""
+
+DIAGNOSIS_SAMPLES_MAX = 10
+"""Findings of one code kept whole in a diagnosis, with their frames; the rest is counted: an example explains, a thousand hide."""
+
+DIAGNOSIS_NAMES_MAX = 1_000
+"""Different topics and connections remembered of each finding code; beyond it their number is said to be at least so many."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,28 +76,56 @@ def work(request: Request) -> int:
     """
     kinds = _kinds(request.records)
     name = output_name(request, kinds)
-    sink: Sink | None = None
+
+    def carry_out(delivery: Delivery) -> int:
+        chosen = make_filter(request, kinds)
+        run = _run(request, kinds, chosen)
+        sink = delivery.open(request.out, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
+        made = output(name)(sink, _output_options(request, kinds, run, chosen))
+        return _pour(request, kinds, run, chosen, made, sink, delivery.interrupts)
+
+    return deliver(carry_out)
+
+
+class Delivery:
+    """Where a command's result goes, once the command knows that there will be one."""
+
+    def __init__(self, interrupts: Interrupts) -> None:
+        self.interrupts = interrupts
+        self._sink: Sink | None = None
+
+    def open(self, out: str | None, paths: Sequence[str], *, folder: bool = False) -> Sink:
+        """The place that was asked for, which must not be one of the captures.
+
+        Raises:
+            UsageError: it is. OutputError: it cannot be written.
+        """
+        _refuse_own_input(out, paths)
+        self._sink = open_sink(out, folder=folder)
+        return self._sink
+
+    def abandon(self) -> None:
+        """Leave nothing half done."""
+        if self._sink is not None:
+            self._sink.abandon()
+
+
+def deliver(carry_out: Callable[[Delivery], int]) -> int:
+    """Carry out a command and return its exit code. Whatever ends it early leaves no half result behind."""
     with Interrupts() as interrupts:
+        delivery = Delivery(interrupts)
         try:
-            chosen = _filter(request, kinds)
-            run = _run(request, kinds, chosen)
-            _refuse_own_input(request.out, run.inputs.paths)
-            sink = open_sink(request.out, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
-            made = output(name)(sink, _output_options(request, kinds, run, chosen))
-            return _pour(request, kinds, run, chosen, made, sink, interrupts)
+            return carry_out(delivery)
         except BrokenPipeError:
             # Whoever reads has seen enough: a closed pipe ends quietly.
-            if sink is not None:
-                sink.abandon()
+            delivery.abandon()
             return EXIT_DONE
         except KeyboardInterrupt:
-            if sink is not None:
-                sink.abandon()
+            delivery.abandon()
             complain("interrupted; the output is not complete")
             return EXIT_INCOMPLETE
         except BaseException:
-            if sink is not None:
-                sink.abandon()
+            delivery.abandon()
             raise
 
 
@@ -113,7 +141,7 @@ def _pour(
             for batch, rows in _limited(run, kinds, chosen, request.limit):
                 with interrupts.deferred():
                     if not told:
-                        _tell_damage(batch.rows)
+                        tell_damage(batch.rows)
                     made.write(rows if text else _asked_for(rows, kinds))
                     if live:
                         sink.flush()
@@ -170,7 +198,7 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
 
 def _kinds(records: str) -> tuple[str, ...]:
     """The kinds that --records names, in the order of the record table."""
-    names = _names(records)
+    names = names_in(records)
     for name in names:
         if name not in ROWS and name != "all":
             from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
@@ -185,7 +213,8 @@ def _kinds(records: str) -> tuple[str, ...]:
     return tuple(kind for kind in ROWS if kind in names or "all" in names)
 
 
-def _filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+def make_filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+    """The filter for rows of these kinds, if there is one."""
     if request.filter is None:
         return None
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
@@ -212,7 +241,7 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None) -> Run
         raw=request.hex,
         rules=FindingRow.kind in kinds or request.fail_on != NEVER,
         ports=frozenset(request.ports),
-        decode_as=dict(_decode_as(text) for text in request.decode_as),
+        decode_as=decode_as(request),
     )
     return run(request.files, options)
 
@@ -225,12 +254,21 @@ def _message_columns(request: Request) -> tuple[str, ...] | None:
     if request.format is None or request.columns is None or request.filter is not None:
         return None
     known = column_names(MessageRow.kind)
-    return tuple(dict.fromkeys(name for name in _names(request.columns) if name in known)) or None
+    return tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known)) or None
 
 
-def _names(listed: str) -> tuple[str, ...]:
+def names_in(listed: str) -> tuple[str, ...]:
     """The names in a list separated by commas."""
     return tuple(name.strip() for name in listed.split(",") if name.strip())
+
+
+def decode_as(request: Request) -> dict[int, str]:
+    """Dissector names by port, as -d gives them.
+
+    Raises:
+        UsageError: one of them is no port and name.
+    """
+    return dict(map(_decode_as, request.decode_as))
 
 
 def _decode_as(text: str) -> tuple[int, str]:
@@ -244,7 +282,7 @@ def _decode_as(text: str) -> tuple[int, str]:
 def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | None) -> OutputOptions:
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
-    columns = None if request.columns is None else _names(request.columns)
+    columns = None if request.columns is None else names_in(request.columns)
     if columns == ():
         message = "--columns names no column"
         raise UsageError(message)
@@ -296,7 +334,7 @@ def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int
             return
 
 
-def _tell_damage(rows: list[Any]) -> None:
+def tell_damage(rows: Sequence[Any]) -> None:
     """Rows for a program: what says that an input is damaged goes to standard error, too."""
     for row in rows:
         if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture":

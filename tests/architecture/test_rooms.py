@@ -24,12 +24,12 @@ ALLOWED = {
     "pipeline": LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
-    "render": LEAVES | {"records", "outputs", "export"},
+    "render": LEAVES | {"records", "outputs", "export", "analysis"},
     "api": LEAVES | {"records", "export", "pipeline"},
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "pipeline"},
     "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
-    "cli": LEAVES | {"pulsarscope", "records", "filter", "outputs", "export", "render", "pipeline", "live", "spark"},
+    "cli": LEAVES | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "pipeline", "live", "spark"},
     "__main__": {"cli"},
 } | dict.fromkeys(LEAVES, LEAVES)
 """Room → the other rooms that it may import."""
