@@ -140,7 +140,10 @@ STATISTICS_NAMES_MAX = 4_096
 together. More than anyone reads; one with a wide histogram takes 10 KiB, so each of these lists stays below 40 MiB."""
 
 STATISTICS_NAME_MAX_CHARACTERS = 1_024
-"""Longest name kept in statistics and comparisons; a hostile one is as long as a frame."""
+"""Longest text kept in statistics, diagnoses and comparisons; a hostile one is as long as a frame."""
+
+STATISTICS_ITEMS_MAX = 100
+"""Items kept of each list in the evidence of a diagnosis; rules give few, a hostile peer could make them give many."""
 
 STATISTICS_INTERVALS_MAX = 1_000
 """Points of a time series; when a capture needs more, two neighbours become one and the interval doubles: more would not fit a screen."""
@@ -149,7 +152,7 @@ SLOWEST_MAX = 5
 """Slowest exchanges named for each family: enough to see whether they have something in common."""
 
 DIAGNOSIS_SAMPLES_MAX = 10
-"""Findings of one code kept whole in a diagnosis, with their frames; the rest is counted: an example explains, a thousand hide."""
+"""Findings of one code, with different texts, kept whole in a diagnosis; the rest is counted: an example explains, a thousand hide."""
 
 DIAGNOSIS_NAMES_MAX = 1_000
 """Different topics and connections remembered of each finding code; beyond it their number is said to be at least so many."""

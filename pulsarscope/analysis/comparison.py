@@ -137,7 +137,7 @@ def _family(name: str, before: Tally | None, after: Tally | None) -> Record:
 def _weight(record: Record) -> tuple[float, float]:
     """How much a family changed."""
     count = record["exchanges"]
-    if not count["before"] or not count["after"]:
+    if bool(count["before"]) != bool(count["after"]):
         return inf, max(count["before"], count["after"])
     judged = min(count["before"], count["after"]) >= NOTABLE_COUNT
     ratios = [_ratio(record[name]) for name in ("p50_ns", "p99_ns")]

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pulsarscope.analysis.doctor import LOSS_CODES
-from pulsarscope.analysis.tally import Record, cut
+from pulsarscope.analysis.tally import Record, cut, shorten
 from pulsarscope.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
 from pulsarscope.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
 from pulsarscope.records import ConnectionRow, FindingRow
 
-FRAMES_MAX = 20
-"""Names of frames kept of one finding."""
+PLACES_MAX = 20
+"""Names of frames kept of findings with one text."""
 
 
 class Symptom:
@@ -43,18 +43,19 @@ class Symptom:
         _remember(self.connections, row.connection)
         topic = evidence.get("topic")
         _remember(self.topics, cut(topic) if isinstance(topic, str) else None)
+        self._sample(row, shorten(evidence))
+
+    def _sample(self, row: FindingRow, evidence: Record) -> None:
+        """Keep one finding of each text, and the places of all that have it."""
+        text, places = cut(row.text), places_of(row)
+        for sample in self.samples:
+            if sample["text"] == text:
+                sample["count"] += 1
+                sample["places"] = list(dict.fromkeys([*sample["places"], *places]))[:PLACES_MAX]
+                return
         if len(self.samples) < DIAGNOSIS_SAMPLES_MAX:
-            self.samples.append(
-                {
-                    "time": row.time,
-                    "file": row.file,
-                    "packet": row.packet,
-                    "connection": row.connection,
-                    "frames": frames_of(row),
-                    "text": row.text,
-                    "evidence": evidence,
-                }
-            )
+            known = {"time": row.time, "connection": row.connection, "places": places, "text": text, "evidence": evidence}
+            self.samples.append({"count": 1, **known})
 
 
 def _remember(names: dict[str, None], name: str | None) -> None:
@@ -62,12 +63,14 @@ def _remember(names: dict[str, None], name: str | None) -> None:
         names[name] = None
 
 
-def frames_of(row: FindingRow) -> list[str]:
-    """Names of the frames that a finding is about: those of its evidence, else the one where it stands."""
+def places_of(row: FindingRow) -> list[str]:
+    """Names of the frames that a finding is about (0:30.2): those of its evidence, else the one where it stands, or its packet (0:30)."""
     named = (row.evidence or {}).get("frames")
     if isinstance(named, list) and named:
-        return [str(name) for name in named[:FRAMES_MAX]]
-    return [] if row.packet is None or row.sub is None else [f"{row.file or 0}:{row.packet}.{row.sub}"]
+        return [str(cut(str(name))) for name in named[:PLACES_MAX]]
+    if row.packet is None:
+        return []
+    return [f"{row.file or 0}:{row.packet}" if row.sub is None else f"{row.file or 0}:{row.packet}.{row.sub}"]
 
 
 class Diagnosis:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from pulsarscope.analysis.latency import Latencies
 from pulsarscope.flow import CLIENT, SERVER
-from pulsarscope.limits import STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX
+from pulsarscope.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX
 from pulsarscope.records import ExchangeRow
 
 SIDES = (CLIENT, SERVER)
@@ -139,3 +140,12 @@ def cut(name: str | None) -> str | None:
     if name is None or len(name) <= STATISTICS_NAME_MAX_CHARACTERS:
         return name
     return name[:STATISTICS_NAME_MAX_CHARACTERS]
+
+
+def shorten(value: Any) -> Any:
+    """A plain value with texts short enough to keep, and lists and objects of so many of them."""
+    if isinstance(value, str):
+        return cut(value)
+    if isinstance(value, dict):
+        return {cut(name): shorten(one) for name, one in islice(value.items(), STATISTICS_ITEMS_MAX)}
+    return [shorten(one) for one in value[:STATISTICS_ITEMS_MAX]] if isinstance(value, list) else value

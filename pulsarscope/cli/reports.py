@@ -76,6 +76,7 @@ def stats(request: Request, by: str | None, interval: str | None) -> int:
         _read(made, request, take)
         counted = statistics.sections(sections)
         if request.format is not None:
+            counted = {name: records[: request.limit] for name, records in counted.items()}
             sink.write(report_bytes(counted, request.format, single=frozenset({"total"})))
         else:
             from pulsarscope.render.statistics import statistics_text  # noqa: PLC0415 - programs need none of it

@@ -26,10 +26,14 @@ def verdict(comparison: Comparison, duration: Callable[[int | None], str]) -> st
     for word, findings in (("more findings", comparison.worse()), ("fewer findings", comparison.better())):
         if findings:
             parts.append(f"{word}: {_some([_count(record) for record in findings])}")
-    if not parts:
-        return "No notable change."
-    sentence = "; ".join(parts)
-    return f"{sentence[0].upper()}{sentence[1:]}."
+    sentence = "; ".join(parts or ["no notable change"])
+    lost = [
+        f"{side.diagnosis.missing_bytes:,} bytes are missing from the {which} capture"
+        for which, side in (("first", comparison.before), ("second", comparison.after))
+        if side.diagnosis.missing_bytes
+    ]
+    but = f"; but {' and '.join(lost)}" if lost else ""
+    return f"{sentence[0].upper()}{sentence[1:]}{but}."
 
 
 def _some(told: list[str]) -> str:
@@ -84,12 +88,12 @@ _TITLES = {
     "frames": "frames",
     "client_messages": "messages sent",
     "server_messages": "messages delivered",
-    "messages_per_second": "messages, both ways",
-    "bytes_per_second": "bytes, both ways",
+    "messages_per_second": "rate of messages",
+    "bytes_per_second": "rate of bytes",
     "exchanges": "exchanges",
     "errors": "refused",
     "unanswered": "unanswered",
-    "exchanges_per_second": "exchanges by time",
+    "exchanges_per_second": "rate of exchanges",
     "retransmitted": "segments retransmitted",
     "out_of_order": "segments out of order",
     "missing_bytes": "bytes missing",
@@ -108,6 +112,7 @@ def _number(report: Report, what: str, value: float | None) -> str:
 
 
 def _exchanges(report: Report, records: list[Record]) -> None:
+    records = [record for record in records if record["exchanges"]["before"] or record["exchanges"]["after"]]
     shown = records[: report.options.limit]
     report.heading("Exchanges", "what changed most comes first; latencies to within 1 %")
     columns = [Column("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]
@@ -123,9 +128,10 @@ def _pair(report: Report, title: str, changes: list[Record], text: Callable[[int
     arrow = report.symbols.to_server
     sides = [[text(one[side]) if one[side] is not None else "-" for one in changes] for side in ("before", "after")]
     width = max((len(cell) for cell in sides[1]), default=0)
-    cells = [f"{before} {arrow} {after:>{width}}" for before, after in zip(*sides, strict=True)]
-    if all(not one["before"] and not one["after"] for one in changes):
-        return []
+    cells = [
+        f"{before} {arrow} {after:>{width}}" if one["before"] or one["after"] else ""
+        for before, after, one in zip(*sides, changes, strict=True)
+    ]
     return [Column(title, cells), *([Column("", [change_text(one["change_percent"]) for one in changes])] if change else [])]
 
 

@@ -16,7 +16,7 @@ from pulsarscope.topics import short_topic
 SHOWN_SAMPLES = 3
 """Findings of a group that are told one by one: a code's findings mostly differ in their numbers only."""
 
-SHOWN_FRAMES = 4
+SHOWN_PLACES = 4
 SHOWN_NAMES = 3
 
 
@@ -87,26 +87,31 @@ def _symptom(report: Report, diagnosis: Diagnosis, symptom: Symptom, start: int 
         if len(names) > 1 or (names and what == "topic"):
             report.paragraph(_listed(what, names), 4, hang=2)
     for sample in symptom.samples[:SHOWN_SAMPLES]:
-        frames = [report.reference(name) for name in sample["frames"]]
-        shown = ", ".join(frames[:SHOWN_FRAMES]) + (f" and {len(frames) - SHOWN_FRAMES} more" if len(frames) > SHOWN_FRAMES else "")
-        where = f"at {shown}: " if shown else "" if sample["packet"] is None else f"at packet {_packet(report, sample)}: "
-        report.paragraph(f"{report.symbols.dot} {where}{escape(sample['text'] or '')}", 4, hang=2)
-    hidden = symptom.count - min(len(symptom.samples), SHOWN_SAMPLES)
+        places = _places(report, sample["places"])
+        again = f" ({sample['count']:,} times)" if sample["count"] > 1 else ""
+        report.paragraph(f"{report.symbols.dot} {places}{escape(sample['text'] or '')}{again}", 4, hang=2)
+    hidden = symptom.count - sum(sample["count"] for sample in symptom.samples[:SHOWN_SAMPLES])
     if hidden:
         report.paragraph(f"{report.symbols.dot} and {hidden:,} more", 4, look.dim)
     if symptom.hint:
         report.paragraph(f"Try: {escape(symptom.hint)}", 2, look.heading if symptom.severity == ERROR else "", hang=5)
 
 
-def _packet(report: Report, sample: dict[str, int]) -> str:
-    return f"{sample['file'] or 0}:{sample['packet']}" if report.options.several_files else str(sample["packet"])
+def _places(report: Report, names: list[str]) -> str:
+    """Where it shows: frames, or packets of which no frame came."""
+    if not names:
+        return ""
+    shown = ", ".join(report.reference(name) for name in names[:SHOWN_PLACES])
+    more = f" and {len(names) - SHOWN_PLACES} more" if len(names) > SHOWN_PLACES else ""
+    return f"at {'' if '.' in names[0] else 'packet '}{shown}{more}: "
 
 
 def _when(symptom: Symptom, start: int | None) -> str:
     if symptom.first is None or symptom.last is None:
         return ""
     first, last = (_moment(time, start) for time in (symptom.first, symptom.last))
-    return f"  at {first}" if symptom.first == symptom.last else f"  from {first} to {last}"
+    unit = "" if start is None else " s"
+    return f"  at {first}{unit}" if symptom.first == symptom.last else f"  from {first} to {last}{unit}"
 
 
 def _moment(time: int, start: int | None) -> str:

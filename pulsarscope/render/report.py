@@ -17,6 +17,9 @@ from pulsarscope.render.view import count_text
 WIDTH = 100
 """Cells of a line where there is no terminal to say."""
 
+NAME_WIDTH = 18
+"""Cells of a column of names for which spare columns give way."""
+
 NAME_WIDTH_MIN = 10
 """A column of names is narrowed no further; below, the last columns are cut."""
 
@@ -45,6 +48,10 @@ class Column(msgspec.Struct):
     cells: list[str]
     right: bool = True
     name: bool = False
+    spare: bool = False
+    """Left out when the table does not fit otherwise."""
+    color: str = ""
+    """What goes before each cell."""
 
 
 class Report:
@@ -79,16 +86,21 @@ class Report:
             self.lines.append(f"{space}{color}{line}{end}")
 
     def table(self, columns: Sequence[Column], more: int = 0, noun: str = "") -> None:
-        """Columns side by side, under their headings, names narrowed to fit; columns without any value are left out."""
+        """Columns side by side, under their headings, made to fit; columns without any value are left out."""
         shown = [column for column in columns if column.name or any(cell not in ("", "0") for cell in column.cells)]
-        widths = [max(map(cell_width, (column.heading, *column.cells))) for column in shown]
-        over = sum(widths) + 2 * len(widths) - self.width  # two cells before each column
-        while over > 0:
-            at = max((at for at, column in enumerate(shown) if column.name), key=widths.__getitem__, default=None)
-            if at is None or widths[at] <= NAME_WIDTH_MIN:
+        while True:
+            widths = [max(map(cell_width, (column.heading, *column.cells))) for column in shown]
+            least = [min(width, NAME_WIDTH) if column.name else width for column, width in zip(shown, widths, strict=True)]
+            spare = [column for column in shown if column.spare]
+            if self._taken(least) <= self.width or not spare:
+                break
+            shown.remove(spare[-1])
+        names = [at for at, column in enumerate(shown) if column.name]
+        while names and self._taken(widths) > self.width:
+            at = max(names, key=widths.__getitem__)
+            if widths[at] <= NAME_WIDTH_MIN:
                 break
             widths[at] -= 1
-            over -= 1
         look = self.palette
         if not self.options.quiet:
             self.lines.append(f"{look.dim}{self._row(shown, widths, [column.heading for column in shown])}{look.reset}")
@@ -97,13 +109,19 @@ class Report:
         if more > 0:
             self.lines.append(f"{look.dim}  and {count_text(more, noun)} more (--limit shows more){look.reset}")
 
+    def _taken(self, widths: Sequence[int]) -> int:
+        """Cells of a line; two stand before each column."""
+        return sum(widths) + 2 * len(widths)
+
     def _row(self, columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
-        parts = []
+        plain, colored = [], []
         for column, width, cell in zip(columns, widths, cells, strict=True):
             fitting = clip(cell, width, self.symbols.ellipsis)
             space = " " * (width - cell_width(fitting))
-            parts.append(f"  {space}{fitting}" if column.right else f"  {fitting}{space}")
-        return clip("".join(parts).rstrip(), self.width, self.symbols.ellipsis)
+            plain.append(f"  {space}{fitting}" if column.right else f"  {fitting}{space}")
+            colored.append(f"{column.color}{plain[-1]}{self.palette.reset}" if column.color else plain[-1])
+        line = "".join(plain).rstrip()
+        return "".join(colored).rstrip() if cell_width(line) <= self.width else clip(line, self.width, self.symbols.ellipsis)
 
     def bar(self, share: float, width: int) -> str:
         """A bar of this share of `width` cells; more than nothing is at least the thinnest bar."""
@@ -149,12 +167,12 @@ def rate_text(rate: float | None) -> str:
 
 
 def change_text(percent: float | None) -> str:
-    """+12 %, -3 %; ×5.2 when it is more than threefold."""
-    if percent is None:
+    """+12 %, -3 %; x5.2 when it is more than threefold; nothing when nothing changed."""
+    if not percent:
         return ""
     if percent > 200:
         return f"x{percent / 100 + 1:,.1f}"
-    return f"{percent:+.0f} %"
+    return f"{percent:+.1f} %" if -100 < percent < -99 else f"{percent:+.0f} %"
 
 
 def _carries(encoding: str, text: str) -> bool:

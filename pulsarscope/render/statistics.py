@@ -16,7 +16,7 @@ Record = dict[str, Any]
 HISTOGRAMS_MAX = 3
 """Families whose latencies are drawn: those with the most exchanges."""
 
-HISTOGRAM_COUNT_MIN = 10
+HISTOGRAM_COUNT_MIN = 20
 """Exchanges of a family that make a drawing worth its lines."""
 
 BAR_WIDTH_MAX = 40
@@ -64,10 +64,13 @@ def _total(report: Report, records: list[Record]) -> None:
     asked += [report.severity("error", f"{total['errors']:,} refused")] if total["errors"] else []
     asked += [report.severity("warning", f"{total['unanswered']:,} unanswered")] if total["unanswered"] else []
     asked += [count_text(total["unrequested"], "answer") + " without request"] if total["unrequested"] else []
+    percentiles = ""
     if total["p50_ns"] is not None:
         percentiles = "  ".join(f"p{part} {report.duration(total[f'p{part}_ns'])}" for part in (50, 90, 99))
-        asked.append(f"of messages: {percentiles}  max {report.duration(total['max_ns'])}")
+        percentiles += f"  max {report.duration(total['max_ns'])}"
     report.lines.append("  " + dot.join(asked))
+    if percentiles:
+        report.lines.append(f"  latency of sending: {percentiles}")
     tcp = [
         f"{total[name]:,} {word}"
         for name, word in (
@@ -92,15 +95,15 @@ def _connections(report: Report, records: list[Record]) -> None:
             Column("packet", [report.reference(record["connection"]) for record in shown]),
             Column("client", _names(shown, "client", "connection"), right=False, name=True),
             Column("server", _names(shown, "server", "server"), right=False, name=True),
-            Column("lasted", [_lasted(report, record) for record in shown]),
+            Column("lasted", [_lasted(report, record) for record in shown], spare=True),
             *_amounts(shown),
-            *_latencies(report, shown, ("p99_ns",)),
+            Column("p99", [report.duration(record["p99_ns"]) for record in shown], spare=True),
             *(
-                Column(heading, [f"{record[name]:,}" for record in shown])
+                Column(heading, [f"{record[name]:,}" for record in shown], spare=heading in ("resent", "disorder"))
                 for heading, name in (
                     ("refused", "errors"),
                     ("open", "unanswered"),
-                    ("retrans", "retransmitted"),
+                    ("resent", "retransmitted"),
                     ("disorder", "out_of_order"),
                     ("zero win", "zero_windows"),
                     ("missing", "missing_bytes"),
@@ -117,14 +120,14 @@ def _lasted(report: Report, record: Record) -> str:
 
 
 def _topics(report: Report, records: list[Record]) -> None:
-    shown = _head(report, "Topics", records, "sent = by clients; latency of what they sent")
+    shown = _head(report, "Topics", records, "rate of both together; latencies of sending")
     columns = [Column("topic", _names(shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
-    columns.append(Column("rate", [rate_text(record["messages_per_second"]) for record in shown]))
+    columns.append(Column("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
     report.table([*columns, *_latencies(report, shown), *_failures(shown)], len(records) - len(shown), "topic")
 
 
 def _producers(report: Report, records: list[Record]) -> None:
-    shown = _head(report, "Producers", records, "delivered = of theirs, to any consumer")
+    shown = _head(report, "Producers", records, "delivered: of theirs, to any consumer")
     columns = [
         Column("producer", _names(shown, "producer_name", "producer_name"), right=False, name=True),
         Column("topic", _names(shown, "topic", "producer_name", others=""), right=False, name=True),
@@ -141,7 +144,7 @@ def _subscriptions(report: Report, records: list[Record]) -> None:
         Column("subscription", _names(shown, "subscription", "subscription"), right=False, name=True),
         Column("topic", _names(shown, "topic", "subscription", others=""), right=False, name=True),
         *_amounts(shown),
-        Column("rate", [rate_text(record["messages_per_second"]) for record in shown]),
+        Column("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True),
         *_failures(shown),
     ]
     report.table(columns, len(records) - len(shown), "subscription")
@@ -169,7 +172,7 @@ def _exchanges(report: Report, records: list[Record]) -> None:
             Column(heading, [f"{record[name]:,}" for record in shown])
             for heading, name in (("count", "count"), ("refused", "errors"), ("open", "unanswered"), ("unasked", "unrequested"))
         ),
-        Column("rate", [rate_text(record["per_second"]) for record in shown]),
+        Column("rate", [rate_text(record["per_second"]) for record in shown], spare=True),
         *_latencies(report, shown, ("p50_ns", "p90_ns", "p99_ns", "max_ns")),
     ]
     report.table(columns, len(records) - len(shown), "family")
@@ -242,7 +245,9 @@ def _intervals(report: Report, records: list[Record]) -> None:
         Column(f"{report.symbols.to_client} bytes", [size_text(record["server_bytes"]) for record in records]),
         Column("refused", [f"{record['errors']:,}" for record in records]),
         *_latencies(report, records, ("p99_ns",)),
-        Column("", [report.bar(sum(_both(record, "bytes")) / most, 12) for record in records], right=False),
+        Column(
+            "", [report.bar(sum(_both(record, "bytes")) / most, 12) for record in records], right=False, color=report.palette.connection(1)
+        ),
     ]
     report.table(columns)
 
@@ -286,7 +291,10 @@ def _amounts(records: list[Record]) -> list[Column]:
 
 
 def _latencies(report: Report, records: list[Record], names: Sequence[str] = ("p50_ns", "p99_ns", "max_ns")) -> list[Column]:
-    return [Column(name.removesuffix("_ns"), [report.duration(record[name]) for record in records]) for name in names]
+    return [
+        Column(name.removesuffix("_ns"), [report.duration(record[name]) for record in records], spare=name not in ("p50_ns", "p99_ns"))
+        for name in names
+    ]
 
 
 def _failures(records: list[Record]) -> list[Column]:
