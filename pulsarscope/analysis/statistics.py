@@ -52,6 +52,7 @@ class Statistics:
         self._filtered = filtered
         self._ended: dict[str, ConnectionRow] = {}
         self._tcp = Counter[str]()
+        self._tcp_of_others = Counter[str]()
         self._zero_windows = Counter[str]()
         """By connection: they may be told before and after its row."""
         self._carriers: set[str] = set()
@@ -169,9 +170,12 @@ class Statistics:
         if self._filtered and name not in self.connections.named:
             return
         self.connections.of(name)
+        facts = _tcp(row)
         if name in self.connections.named:
             self._ended[name] = row
-        self._tcp.update(_tcp(row))
+        else:
+            self._tcp_of_others.update(facts)
+        self._tcp.update(facts)
         self._tcp["connections"] += 1
         self._tcp["midstream"] += row.opened == "midstream"
 
@@ -223,7 +227,8 @@ class Statistics:
     def _connections(self) -> list[Record]:
         records = []
         for name, tally in self.connections.busiest():
-            row = ConnectionRow() if name is None else self._ended.get(name, ConnectionRow())
+            row = self._ended.get(name or "", ConnectionRow())
+            facts = _tcp(row) if name is not None else {what: self._tcp_of_others[what] for what in _tcp(row)}
             records.append(
                 {
                     "connection": name,
@@ -238,11 +243,16 @@ class Statistics:
                     **self._numbers(tally),
                     **spread(tally.latencies),
                     "packets": row.packets,
-                    **_tcp(row),
-                    "zero_windows": self._zero_windows.get(name or "", 0),
+                    **facts,
+                    "zero_windows": self._zero_windows_of(name),
                 }
             )
         return records
+
+    def _zero_windows_of(self, name: str | None) -> int:
+        if name is not None:
+            return self._zero_windows.get(name, 0)
+        return 0 if self._filtered else sum(count for one, count in self._zero_windows.items() if one not in self.connections.named)
 
     def _pairs(self, what: str, tallies: Tallies[tuple[str | None, str]], *, timed: bool) -> list[Record]:
         records = []

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from pulsarscope.analysis.comparison import Comparison, Examined
@@ -196,7 +197,7 @@ def _report_options(request: Request, *runs: Run) -> ReportOptions:
         encoding=(getattr(stream, "encoding", None) or "utf-8") if standard else "utf-8",
         limit=request.limit or DEFAULT_LIMIT,
         quiet=request.quiet,
-        several_files=any(len(made.inputs.paths) > 1 for made in runs),
+        files=tuple(Path(path).name for made in runs for path in made.inputs.paths),
     )
 
 

@@ -120,7 +120,7 @@ def _exchanges(report: Report, records: list[Record]) -> None:
     columns += _pair(report, "refused", [record["errors"] for record in shown], lambda count: f"{count:,}", change=False)
     columns += _pair(report, "p50", [record["p50_ns"] for record in shown], report.duration)
     columns += _pair(report, "p99", [record["p99_ns"] for record in shown], report.duration)
-    report.table(columns, len(records) - len(shown), "family")
+    report.table(columns, len(records) - len(shown), "kind")
 
 
 def _pair(report: Report, title: str, changes: list[Record], text: Callable[[int], str], *, change: bool = True) -> list[Column]:

@@ -63,13 +63,14 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, s
     report.paragraph(escape(verdict(diagnosis, packets)), color=color)
     if options.quiet:
         return report.text()
+    report.file_names()
     symptoms = diagnosis.symptoms()
     for symptom in symptoms[: options.limit]:
         _symptom(report, diagnosis, symptom, start)
     hidden = len(symptoms) - options.limit
     if hidden > 0:
         report.lines.append("")
-        report.lines.append(f"{look.dim}and {count_text(hidden, 'kind')} of findings more (--limit shows more){look.reset}")
+        report.lines.append(f"{look.dim}and findings of {count_text(hidden, 'more kind')} (--limit shows them){look.reset}")
     return report.text()
 
 

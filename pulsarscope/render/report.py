@@ -23,6 +23,9 @@ NAME_WIDTH = 18
 NAME_WIDTH_MIN = 10
 """A column of names is narrowed no further; below, the last columns are cut."""
 
+FILES_MAX = 10
+"""Files told by name."""
+
 BLOCKS = " ▏▎▍▌▋▊▉█"
 """A cell filled from the left by eighths."""
 
@@ -37,8 +40,8 @@ class ReportOptions(msgspec.Struct, frozen=True):
     """Lines of a list."""
     quiet: bool = False
     """Leave out what is not the report itself: headings and advice."""
-    several_files: bool = False
-    """Frames are named with their file."""
+    files: tuple[str, ...] = ()
+    """Names of the captures; when there are several, frames are named with the position of theirs."""
 
 
 class Column(msgspec.Struct):
@@ -76,6 +79,15 @@ class Report:
             self.lines.append("")
         note = clip(note, max(self.width - len(text) - 2, 0), self.symbols.ellipsis)
         self.lines.append(f"{look.heading}{text}{look.reset}" + (f"  {look.dim}{note}{look.reset}" if note else ""))
+
+    def file_names(self) -> None:
+        """Which files are meant by the positions in names of frames, when there are several."""
+        files = self.options.files
+        if len(files) < 2 or self.options.quiet:
+            return
+        shown = ", ".join(f"{at} {escape(name)}" for at, name in enumerate(files[:FILES_MAX]))
+        more = f" and {len(files) - FILES_MAX:,} more" if len(files) > FILES_MAX else ""
+        self.paragraph(f"files: {shown}{more}", 2, self.palette.dim, hang=2)
 
     def paragraph(self, text: str, indent: int = 0, color: str = "", hang: int = 0) -> None:
         """Escaped text, wrapped; lines after the first are indented `hang` more."""
@@ -115,13 +127,16 @@ class Report:
 
     def _row(self, columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
         plain, colored = [], []
-        for column, width, cell in zip(columns, widths, cells, strict=True):
+        last = len(columns) - 1
+        for at, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
             fitting = clip(cell, width, self.symbols.ellipsis)
             space = " " * (width - cell_width(fitting))
-            plain.append(f"  {space}{fitting}" if column.right else f"  {fitting}{space}")
-            colored.append(f"{column.color}{plain[-1]}{self.palette.reset}" if column.color else plain[-1])
-        line = "".join(plain).rstrip()
-        return "".join(colored).rstrip() if cell_width(line) <= self.width else clip(line, self.width, self.symbols.ellipsis)
+            text = f"  {space}{fitting}" if column.right else f"  {fitting}{space if at < last else ''}"
+            plain.append(text)
+            colored.append(f"{column.color}{text}{self.palette.reset}" if column.color and fitting else text)
+        line = "".join(plain)
+        fits = cell_width(line.rstrip()) <= self.width
+        return "".join(colored).rstrip() if fits else clip(line.rstrip(), self.width, self.symbols.ellipsis)
 
     def bar(self, share: float, width: int) -> str:
         """A bar of this share of `width` cells; more than nothing is at least the thinnest bar."""
@@ -137,7 +152,7 @@ class Report:
     def reference(self, name: str | None) -> str:
         """A frame name as the timeline has it: without the file when there is but one."""
         text = escape(name or "")
-        return text if self.options.several_files else text.rpartition(":")[2]
+        return text if len(self.options.files) > 1 else text.rpartition(":")[2]
 
     def severity(self, severity: str, text: str) -> str:
         """Text in the colour of a severity."""

@@ -48,6 +48,7 @@ def _total(report: Report, records: list[Record]) -> None:
     if total["start"] is not None:
         words.append(f"{report.duration(total['duration_ns'])} from {instant_text(total['start'])}")
     report.paragraph(dot.join(words), color=look.bold)
+    report.file_names()
     span = (total["duration_ns"] or 0) / 1e9
     columns: list[list[str]] = [[], [], [], [], []]
     for side, label in (("client", f"clients {marks.to_server}"), ("server", f"servers {marks.to_server}")):
@@ -175,7 +176,7 @@ def _exchanges(report: Report, records: list[Record]) -> None:
         Column("rate", [rate_text(record["per_second"]) for record in shown], spare=True),
         *_latencies(report, shown, ("p50_ns", "p90_ns", "p99_ns", "max_ns")),
     ]
-    report.table(columns, len(records) - len(shown), "family")
+    report.table(columns, len(records) - len(shown), "kind")
     often = sorted((record for record in records if record["request"]), key=lambda record: record["count"], reverse=True)
     for record in often[:HISTOGRAMS_MAX]:
         if record["count"] >= HISTOGRAM_COUNT_MIN:
@@ -265,9 +266,10 @@ def _both(record: Record, what: str) -> tuple[int, int]:
 
 
 def _head(report: Report, title: str, records: list[Record], note: str = "") -> list[Record]:
-    """The heading, and the records to show below it."""
+    """The heading, and the records to show below it: so many, and the one that stands for all that were not counted one by one."""
     report.heading(title, note if records else "none")
-    return records[: report.options.limit]
+    hidden = records[report.options.limit :]
+    return records[: report.options.limit] + [record for record in hidden if record.get("others")]
 
 
 def _names(records: list[Record], column: str, key: str, others: str = OTHERS) -> list[str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from math import ceil
 
 import pytest
@@ -41,7 +42,7 @@ def test_octaves_hold_every_value_once(values: list[int]) -> None:
     assert sum(octave.count for octave in octaves) == len(values)
     for octave in octaves:
         assert octave.count == sum(octave.from_ns <= value < octave.to_ns for value in values)
-    assert all(before.to_ns == after.from_ns for before, after in zip(octaves, octaves[1:], strict=False))
+    assert all(before.to_ns == after.from_ns for before, after in pairwise(octaves))
 
 
 def test_values_below_128_and_the_largest_are_exact() -> None:
