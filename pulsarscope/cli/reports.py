@@ -21,11 +21,11 @@ from pulsarscope.cli.work import (
     NEVER,
     Delivery,
     Request,
-    decode_as,
     deliver,
     exit_code,
-    make_filter,
+    filter_of,
     names_in,
+    port_and_dissector,
     tell_damage,
 )
 from pulsarscope.errors import UsageError
@@ -61,7 +61,7 @@ def stats(request: Request, by: str | None, interval: str | None) -> int:
         report_bytes(dict.fromkeys(sections, ()), "csv")  # says what is wrong before anything is read
 
     def carry_out(delivery: Delivery) -> int:
-        chosen = make_filter(request, COUNTED)
+        chosen = filter_of(request, COUNTED)
         judged = request.fail_on != NEVER
         made = run(request.files, _options(request, frozenset(COUNTED) | EXPLAINED, judged=judged))
         sink = delivery.open(request.out, made.inputs.paths)
@@ -152,7 +152,7 @@ def compare(request: Request) -> int:
 
 
 def _examine(made: Run, request: Request) -> Examined:
-    chosen = make_filter(request, COUNTED)
+    chosen = filter_of(request, COUNTED)
     examined = Examined(Statistics(filtered=chosen is not None), Diagnosis(_codes(made)))
 
     def take(rows: Sequence[Any]) -> None:
@@ -174,7 +174,7 @@ def _options(request: Request, kinds: frozenset[str], *, judged: bool) -> Option
         rows_max=ROWS_MAX,
         rules=judged,
         ports=frozenset(request.ports),
-        decode_as=decode_as(request),
+        decode_as=dict(port_and_dissector(text) for text in request.decode_as),
     )
 
 

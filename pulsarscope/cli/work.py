@@ -78,7 +78,7 @@ def work(request: Request) -> int:
     name = output_name(request, kinds)
 
     def carry_out(delivery: Delivery) -> int:
-        chosen = make_filter(request, kinds)
+        chosen = filter_of(request, kinds)
         run = _run(request, kinds, chosen)
         sink = delivery.open(request.out, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
         made = output(name)(sink, _output_options(request, kinds, run, chosen))
@@ -100,7 +100,7 @@ class Delivery:
         Raises:
             UsageError: it is. OutputError: it cannot be written.
         """
-        _refuse_own_input(out, paths)
+        refuse_own_input(out, paths)
         self._sink = open_sink(out, folder=folder)
         return self._sink
 
@@ -213,8 +213,8 @@ def _kinds(records: str) -> tuple[str, ...]:
     return tuple(kind for kind in ROWS if kind in names or "all" in names)
 
 
-def make_filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
-    """The filter for rows of these kinds, if there is one."""
+def filter_of(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+    """What -Y gives. Raises FilterError when it is no filter for rows of these kinds."""
     if request.filter is None:
         return None
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
@@ -241,7 +241,7 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None) -> Run
         raw=request.hex,
         rules=FindingRow.kind in kinds or request.fail_on != NEVER,
         ports=frozenset(request.ports),
-        decode_as=decode_as(request),
+        decode_as=dict(port_and_dissector(text) for text in request.decode_as),
     )
     return run(request.files, options)
 
@@ -262,16 +262,8 @@ def names_in(listed: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
-def decode_as(request: Request) -> dict[int, str]:
-    """Dissector names by port, as -d gives them.
-
-    Raises:
-        UsageError: one of them is no port and name.
-    """
-    return dict(map(_decode_as, request.decode_as))
-
-
-def _decode_as(text: str) -> tuple[int, str]:
+def port_and_dissector(text: str) -> tuple[int, str]:
+    """What -d gives. Raises UsageError when it is not PORT=DISSECTOR."""
     port, _, dissector = text.partition("=")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and dissector):
         message = f"-d {text}: give a port and a dissector, as in -d 16650=pulsar"
@@ -301,7 +293,8 @@ def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: 
     )
 
 
-def _refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
+def refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
+    """Raise UsageError when the output would overwrite a capture that is read."""
     for path in paths:
         with suppress(OSError):
             if out is not None and out != "-" and Path(out).samefile(path):
