@@ -178,53 +178,6 @@ def decode(
 
 
 @app.command()
-def messages(
-    files: Files,
-    *,
-    output_format: FormatOption = None,
-    out: OutOption = None,
-    columns: ColumnsOption = None,
-    time: TimeOption = TimeMode.relative,
-    payload: PayloadOption = None,
-    show_secrets: SecretsOption = False,
-    no_color: NoColorOption = False,
-    display_filter: FilterOption = None,
-    limit: LimitOption = None,
-    quiet: QuietOption = False,
-    fail_on: FailOnOption = FailOn.never,
-    port: PortOption = None,
-    decode_as: DecodeAsOption = None,
-) -> None:
-    """Show the messages of the applications.
-
-    Batches are opened, chunks are joined, produced messages have the ids of their receipts.
-    """
-    from pulsarscope.cli.work import Request, work  # noqa: PLC0415 - as above
-
-    raise typer.Exit(
-        work(
-            Request(
-                files=tuple(files),
-                records="message",
-                format=output_format and output_format.value,
-                out=out,
-                columns=columns,
-                time=time.value,
-                payload=payload and payload.value,
-                show_secrets=show_secrets,
-                no_color=no_color,
-                filter=display_filter,
-                limit=limit,
-                quiet=quiet,
-                fail_on=fail_on.value,
-                ports=tuple(port or ()),
-                decode_as=tuple(decode_as or ()),
-            )
-        )
-    )
-
-
-@app.command()
 def stats(
     files: Files,
     *,
@@ -342,6 +295,53 @@ def compare(
         decode_as=tuple(decode_as or ()),
     )
     raise typer.Exit(hold_side_by_side(request))
+
+
+@app.command()
+def messages(
+    files: Files,
+    *,
+    output_format: FormatOption = None,
+    out: OutOption = None,
+    columns: ColumnsOption = None,
+    time: TimeOption = TimeMode.relative,
+    payload: PayloadOption = None,
+    show_secrets: SecretsOption = False,
+    no_color: NoColorOption = False,
+    display_filter: FilterOption = None,
+    limit: LimitOption = None,
+    quiet: QuietOption = False,
+    fail_on: FailOnOption = FailOn.never,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+) -> None:
+    """Show the messages of the applications.
+
+    Batches are opened, chunks are joined, produced messages have the ids of their receipts.
+    """
+    from pulsarscope.cli.work import Request, work  # noqa: PLC0415 - as above
+
+    raise typer.Exit(
+        work(
+            Request(
+                files=tuple(files),
+                records="message",
+                format=output_format and output_format.value,
+                out=out,
+                columns=columns,
+                time=time.value,
+                payload=payload and payload.value,
+                show_secrets=show_secrets,
+                no_color=no_color,
+                filter=display_filter,
+                limit=limit,
+                quiet=quiet,
+                fail_on=fail_on.value,
+                ports=tuple(port or ()),
+                decode_as=tuple(decode_as or ()),
+            )
+        )
+    )
 
 
 @app.command()
