@@ -150,7 +150,6 @@ FILTER_DEPTH_MAX = 100
 
 FILTER_PATTERN_MAX_CHARACTERS = 1_000
 """Longest regular expression of a filter."""
-
 FACT_KEYS_MAX = 50_000
 """Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 50 MiB at four facts each."""
 

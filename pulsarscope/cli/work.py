@@ -327,7 +327,7 @@ def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int
             return
 
 
-def tell_damage(rows: Sequence[Any]) -> None:
+def tell_damage(rows: list[Any]) -> None:
     """Rows for a program: what says that an input is damaged goes to standard error, too."""
     for row in rows:
         if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture":
