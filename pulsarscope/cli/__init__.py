@@ -32,11 +32,18 @@ class Format(str, Enum):
 
 
 class ListFormat(str, Enum):
-    """What --format of `fields` takes."""
+    """What --format of `fields` and `stats` takes."""
 
     json = "json"
     ndjson = "ndjson"
     csv = "csv"
+
+
+class ReportFormat(str, Enum):
+    """What --format of `diagnose` and `compare` takes."""
+
+    json = "json"
+    ndjson = "ndjson"
 
 
 class TimeMode(str, Enum):
@@ -94,6 +101,10 @@ JobsOption = Annotated[
 RecordsOption = Annotated[
     str, typer.Option("--records", metavar="KIND,...", help="Of frame, message, exchange, connection, finding; or all.")
 ]
+StatisticsFormat = Annotated[ListFormat | None, typer.Option("--format", "-f", help="The same numbers for programs.")]
+ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="The report for programs.")]
+LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N of each list; 10 by default.")]
+QuietReportOption = Annotated[bool, typer.Option("-q", "--quiet", help="Less: no headings, progress or warnings.")]
 
 
 def _show_version(value: bool) -> None:
@@ -169,6 +180,126 @@ def decode(
             )
         )
     )
+
+
+@app.command()
+def stats(
+    files: Files,
+    *,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="SECTION,...",
+            help="Of total, connections, topics, producers, subscriptions, commands, exchanges, slowest; all by default.",
+        ),
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option("--interval", metavar="TIME", help="What happened in each interval of this length, as in 1s or 500ms.")
+    ] = None,
+    output_format: StatisticsFormat = None,
+    out: OutOption = None,
+    no_color: NoColorOption = False,
+    display_filter: FilterOption = None,
+    limit: LinesOption = None,
+    quiet: QuietReportOption = False,
+    fail_on: FailOnOption = FailOn.never,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+) -> None:
+    """Count who talks, what about, how much and how fast.
+
+    Messages, bytes and latencies by connection, topic, producer, subscription, command and request.
+    """
+    from pulsarscope.cli.reports import stats as count  # noqa: PLC0415 - as above
+    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+
+    request = Request(
+        files=tuple(files),
+        format=output_format and output_format.value,
+        out=out,
+        no_color=no_color,
+        filter=display_filter,
+        limit=limit,
+        quiet=quiet,
+        fail_on=fail_on.value,
+        ports=tuple(port or ()),
+        decode_as=tuple(decode_as or ()),
+    )
+    raise typer.Exit(count(request, by, interval))
+
+
+@app.command()
+def diagnose(
+    files: Files,
+    *,
+    output_format: ReportFormatOption = None,
+    out: OutOption = None,
+    show_secrets: SecretsOption = False,
+    no_color: NoColorOption = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N kinds of findings; 10 by default.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the verdict.")] = False,
+    fail_on: FailOnOption = FailOn.error,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+) -> None:
+    """Say what is wrong, what shows it, and what to try.
+
+    A verdict, then the findings by kind, the worst first.
+    """
+    from pulsarscope.cli.reports import diagnose as judge  # noqa: PLC0415 - as above
+    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+
+    request = Request(
+        files=tuple(files),
+        format=output_format and output_format.value,
+        out=out,
+        show_secrets=show_secrets,
+        no_color=no_color,
+        limit=limit,
+        quiet=quiet,
+        fail_on=fail_on.value,
+        ports=tuple(port or ()),
+        decode_as=tuple(decode_as or ()),
+    )
+    raise typer.Exit(judge(request))
+
+
+@app.command()
+def compare(
+    before: Annotated[str, typer.Argument(metavar="A", help="A capture, folder or pattern: how it was.", show_default=False)],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another one: how it is.", show_default=False)],
+    *,
+    output_format: ReportFormatOption = None,
+    out: OutOption = None,
+    no_color: NoColorOption = False,
+    display_filter: FilterOption = None,
+    limit: LinesOption = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the verdict.")] = False,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+) -> None:
+    """Compare two captures, before and after.
+
+    Latencies, rates, errors and findings, who came and who went; what changed most comes first.
+    """
+    from pulsarscope.cli.reports import compare as hold_side_by_side  # noqa: PLC0415 - as above
+    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+
+    request = Request(
+        files=(before, after),
+        format=output_format and output_format.value,
+        out=out,
+        no_color=no_color,
+        filter=display_filter,
+        limit=limit,
+        quiet=quiet,
+        ports=tuple(port or ()),
+        decode_as=tuple(decode_as or ()),
+    )
+    raise typer.Exit(hold_side_by_side(request))
 
 
 @app.command()

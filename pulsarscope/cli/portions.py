@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -35,12 +36,14 @@ class Encoding:
     def __call__(self, rows: list[Any], chosen: list[Any] | None = None) -> Encoded:
         """All rows, and those of them that a filter chose: what is damaged is told whatever it chose. The rows are handed over."""
         found = [row for row in rows if type(row) is FindingRow]
-        complaints = [] if self._quiet else [_damage(row) for row in found if row.severity == ERROR and row.layer == "capture"]
+        complaints = [] if self._quiet else damage(found)
         wanted = rows if chosen is None else chosen
         if found and "finding" not in self._kinds:
             wanted = [row for row in wanted if type(row) is not FindingRow]
         return Encoded(self._encoder.encode(wanted), complaints)
 
 
-def _damage(row: FindingRow) -> str:
-    return f"{row.text}{f' {row.hint}' if row.hint else ''}"
+def damage(rows: Iterable[Any]) -> list[str]:
+    """What says among these rows that an input is damaged, a line each: standard error is told, whatever else is shown."""
+    found = [row for row in rows if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture"]
+    return [f"{row.text}{f' {row.hint}' if row.hint else ''}" for row in found]

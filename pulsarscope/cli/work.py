@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -78,29 +78,57 @@ def work(request: Request) -> int:
     """
     kinds = kinds_named(request.records)
     name = output_name(request, kinds)
-    sink: Sink | None = None
+
+    def carry_out(delivery: Delivery) -> int:
+        chosen = filter_of(request, kinds)
+        encoding = _encoding(request, kinds, name)
+        run = _run(request, kinds, chosen, encoding)
+        sink = delivery.open(request.out, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
+        made = output(name)(sink, _output_options(request, kinds, run, chosen))
+        return _pour(request, kinds, run, chosen, made, encoding, sink, delivery.interrupts)
+
+    return deliver(carry_out)
+
+
+class Delivery:
+    """Where a command's result goes, once the command knows that there will be one."""
+
+    def __init__(self, interrupts: Interrupts) -> None:
+        self.interrupts = interrupts
+        self._sink: Sink | None = None
+
+    def open(self, out: str | None, paths: Sequence[str], *, folder: bool = False) -> Sink:
+        """The place that was asked for, which must not be one of the captures.
+
+        Raises:
+            UsageError: it is. OutputError: it cannot be written.
+        """
+        refuse_own_input(out, paths)
+        self._sink = open_sink(out, folder=folder)
+        return self._sink
+
+    def abandon(self) -> None:
+        """Leave nothing half done."""
+        if self._sink is not None:
+            self._sink.abandon()
+
+
+def deliver(carry_out: Callable[[Delivery], int]) -> int:
+    """Carry out a command and return its exit code. Whatever ends it early leaves no half result behind."""
     with Interrupts() as interrupts:
+        delivery = Delivery(interrupts)
         try:
-            chosen = filter_of(request, kinds)
-            encoding = _encoding(request, kinds, name)
-            run = _run(request, kinds, chosen, encoding)
-            refuse_own_input(request.out, run.inputs.paths)
-            sink = open_sink(request.out, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
-            made = output(name)(sink, _output_options(request, kinds, run, chosen))
-            return _pour(request, kinds, run, chosen, made, encoding, sink, interrupts)
+            return carry_out(delivery)
         except BrokenPipeError:
             # Whoever reads has seen enough: a closed pipe ends quietly.
-            if sink is not None:
-                sink.abandon()
+            delivery.abandon()
             return EXIT_DONE
         except KeyboardInterrupt:
-            if sink is not None:
-                sink.abandon()
+            delivery.abandon()
             complain("interrupted; the output is not complete")
             return EXIT_INCOMPLETE
         except BaseException:
-            if sink is not None:
-                sink.abandon()
+            delivery.abandon()
             raise
 
 
@@ -183,7 +211,7 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
 
 def kinds_named(records: str) -> tuple[str, ...]:
     """The kinds that --records names, in the order of the record table."""
-    names = _names(records)
+    names = names_in(records)
     for name in names:
         if name not in ROWS and name != "all":
             from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
@@ -214,7 +242,7 @@ def _encoding(request: Request, kinds: tuple[str, ...], name: str) -> Encoding |
 
 
 def _columns(request: Request) -> tuple[str, ...] | None:
-    columns = None if request.columns is None else _names(request.columns)
+    columns = None if request.columns is None else names_in(request.columns)
     if columns == ():
         message = "--columns names no column"
         raise UsageError(message)
@@ -257,10 +285,10 @@ def _message_columns(request: Request) -> tuple[str, ...] | None:
     if request.format is None or request.columns is None or request.filter is not None:
         return None
     known = column_names(MessageRow.kind)
-    return tuple(dict.fromkeys(name for name in _names(request.columns) if name in known)) or None
+    return tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known)) or None
 
 
-def _names(listed: str) -> tuple[str, ...]:
+def names_in(listed: str) -> tuple[str, ...]:
     """The names in a list separated by commas."""
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 

@@ -116,11 +116,12 @@ def _safe(texts: list[str]) -> list[str]:
     joined = " " + " ".join(different)
     if joined.isprintable() and not any(mark in joined for mark in _TELLING):
         return texts
-    cell_of = {text: _quote(_safe_text(text)) for text in different}
+    cell_of = {text: _quote(safe_text(text)) for text in different}
     return [cell_of[text] for text in texts]
 
 
-def _safe_text(text: str) -> str:
+def safe_text(text: str) -> str:
+    """The text, such that it neither runs as a formula nor acts on a terminal; not yet quoted."""
     if not text.isprintable():
         text = show_controls(text)
     return f"'{text}" if text[:1] in FORMULA_STARTS else text

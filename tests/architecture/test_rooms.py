@@ -24,7 +24,7 @@ ALLOWED = {
     "pipeline": LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
-    "render": LEAVES | {"records", "outputs", "export"},
+    "render": LEAVES | {"records", "outputs", "export", "analysis"},
     "jobs": LEAVES | {"records", "capture", "pipeline"},
     "api": LEAVES | {"records", "export", "pipeline", "jobs"},
     "pulsarscope": LEAVES | {"api", "wire"},

@@ -1,0 +1,162 @@
+"""Two runs side by side: what became faster or slower, what is wrong now that was not, who came and who went."""
+
+from __future__ import annotations
+
+from math import inf, log
+from typing import NamedTuple
+
+from pulsarscope.analysis.diagnosis import Diagnosis
+from pulsarscope.analysis.statistics import Statistics
+from pulsarscope.analysis.tally import Record, Tally, per_second
+from pulsarscope.findings import NOTE, SEVERITIES
+from pulsarscope.limits import STATISTICS_NAMES_MAX
+
+NOTABLE_PERCENT = 25
+"""A latency that changed by less is within what two runs of the same system differ by."""
+
+NOTABLE_COUNT = 20
+"""Exchanges of a family on both sides before its percentiles are judged: of fewer, one outlier decides."""
+
+TAIL_COUNT = 100
+"""And before the 99th is: of fewer, it is the slowest one."""
+
+
+class Examined(NamedTuple):
+    """One side."""
+
+    statistics: Statistics
+    diagnosis: Diagnosis
+
+
+def change_percent(before: float | None, after: float | None) -> float | None:
+    """By how much a number changed, in % of what it was, with one decimal; None when there is nothing to compare with."""
+    if before is None or after is None or before == 0:
+        return None
+    return round((after - before) * 100 / before, 1)
+
+
+class Comparison:
+    """What changed from one run to another."""
+
+    def __init__(self, before: Examined, after: Examined) -> None:
+        self.before = before
+        self.after = after
+
+    def records(self) -> dict[str, list[Record]]:
+        """Everything, for programs."""
+        return {
+            "verdict": [{"slower": self.slower(), "faster": self.faster(), "worse": self.worse(), "better": self.better()}],
+            "totals": self.totals(),
+            "exchanges": self.exchanges(),
+            "findings": self.findings(),
+            "names": self.names(),
+        }
+
+    def totals(self) -> list[Record]:
+        """Numbers of the whole runs."""
+        sides = []
+        for statistics, _ in (self.before, self.after):
+            summary = statistics.summary()
+            numbers = {
+                "duration_ns": summary["duration_ns"],
+                "connections": summary["connections"],
+                "frames": summary["client_frames"] + summary["server_frames"],
+            }
+            numbers |= {name: summary[name] for name in ("client_messages", "server_messages", "messages_per_second", "bytes_per_second")}
+            numbers |= {name: summary[name] for name in ("exchanges", "errors", "unanswered")}
+            numbers["exchanges_per_second"] = per_second(summary["exchanges"], statistics.span)
+            numbers |= {name: summary[name] for name in ("retransmitted", "out_of_order", "missing_bytes", "zero_windows")}
+            sides.append(numbers)
+        before, after = sides
+        return [{"what": name, **_change(before[name], after[name])} for name in before]
+
+    def exchanges(self) -> list[Record]:
+        """Families of exchanges, what changed most first: those of only one side, then by their latencies, then by how often."""
+        before, after = self.before.statistics.families.named, self.after.statistics.families.named
+        records = [_family(name, before.get(name), after.get(name)) for name in {**before, **after}]
+        return sorted(records, key=_weight, reverse=True)
+
+    def findings(self) -> list[Record]:
+        """Finding codes: the worst first, of equal severity what changed most."""
+        before, after = ({symptom.code: symptom for symptom in side.diagnosis.symptoms()} for side in (self.before, self.after))
+        records = []
+        for code in {**before, **after}:
+            known = after.get(code) or before[code]
+            counts = [side[code].count if code in side else 0 for side in (before, after)]
+            records.append({"code": code, "severity": known.severity, "meaning": self.after.diagnosis.meaning(code), **_change(*counts)})
+        return sorted(records, key=lambda record: (SEVERITIES.index(record["severity"]), -abs(record["after"] - record["before"])))
+
+    def names(self) -> list[Record]:
+        """Topics and producers that only one side has; a list that is full may lack some."""
+        records = []
+        for kind in ("topics", "producers"):
+            before, after = (getattr(side.statistics, kind).named for side in (self.before, self.after))
+            for change, has, lacks in (("appeared", after, before), ("vanished", before, after)):
+                for name in has:
+                    if name not in lacks and len(lacks) < STATISTICS_NAMES_MAX:
+                        topic, producer = (name, None) if kind == "topics" else name
+                        records.append({"change": change, "kind": kind[:-1], "topic": topic, "producer_name": producer})
+        return records
+
+    # ---- the verdict
+
+    def _judged(self, sign: int) -> list[Record]:
+        return [record for record in self.exchanges() if _notable(record) * sign > 0]
+
+    def slower(self) -> list[Record]:
+        """Families that are notably slower."""
+        return self._judged(1)
+
+    def faster(self) -> list[Record]:
+        """Families that are notably faster."""
+        return self._judged(-1)
+
+    def worse(self) -> list[Record]:
+        """Errors and warnings that are more now."""
+        return [record for record in self.findings() if record["severity"] != NOTE and record["after"] > record["before"]]
+
+    def better(self) -> list[Record]:
+        """Errors and warnings that are fewer now."""
+        return [record for record in self.findings() if record["severity"] != NOTE and record["after"] < record["before"]]
+
+
+def _change(before: float | None, after: float | None) -> Record:
+    return {"before": before, "after": after, "change_percent": change_percent(before, after)}
+
+
+def _family(name: str, before: Tally | None, after: Tally | None) -> Record:
+    record: Record = {"request": name or None}
+    sides = (before or Tally(), after or Tally())
+    for what in ("exchanges", "errors", "unanswered", "unrequested"):
+        record[what] = _change(*(getattr(side, what) for side in sides))
+    for percent in (50, 99):
+        record[f"p{percent}_ns"] = _change(*(side.latencies.percentile(percent) for side in sides))
+    return record
+
+
+def _weight(record: Record) -> tuple[float, float]:
+    """How much a family changed."""
+    count = record["exchanges"]
+    if bool(count["before"]) != bool(count["after"]):
+        return inf, max(count["before"], count["after"])
+    judged = min(count["before"], count["after"]) >= NOTABLE_COUNT
+    ratios = [_ratio(record[name]) for name in ("p50_ns", "p99_ns")]
+    return (max(ratios) if judged else 0.0), max(*ratios, _ratio(count))
+
+
+def _ratio(change: Record) -> float:
+    before, after = change["before"], change["after"]
+    return abs(log(after / before)) if before and after else 0.0
+
+
+def _notable(record: Record) -> int:
+    """1: notably slower, -1: faster, 0: neither, or too few to say. The 99th percentile decides before the median."""
+    count = record["exchanges"]
+    if min(count["before"], count["after"]) < NOTABLE_COUNT:
+        return 0
+    tells_tail = min(count["before"], count["after"]) >= TAIL_COUNT
+    for name in ("p99_ns", "p50_ns") if tells_tail else ("p50_ns",):
+        change = record[name]["change_percent"]
+        if change is not None and abs(change) >= NOTABLE_PERCENT:
+            return 1 if change > 0 else -1
+    return 0

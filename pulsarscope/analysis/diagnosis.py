@@ -1,0 +1,155 @@
+"""What is wrong with a run: findings grouped by code, the worst first, and how far the capture can be trusted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pulsarscope.analysis.doctor import LOSS_CODES
+from pulsarscope.analysis.tally import Record, cut, shorten
+from pulsarscope.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
+from pulsarscope.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
+from pulsarscope.records import ConnectionRow, FindingRow
+
+PLACES_MAX = 20
+"""Names of frames kept of findings with one text."""
+
+
+class Symptom:
+    """All findings of one code."""
+
+    def __init__(self, row: FindingRow) -> None:
+        self.code = row.code or ""
+        self.severity = row.severity or WARNING
+        self.layer = row.layer or ""
+        self.hint = row.hint
+        self.count = 0
+        self.first: int | None = None
+        """Time of the first finding; nanoseconds since the epoch, None when none has a time."""
+        self.last: int | None = None
+        self.connections: dict[str, None] = {}
+        """Names, in the order met."""
+        self.topics: dict[str, None] = {}
+        self.samples: list[Record] = []
+
+    def add(self, row: FindingRow) -> None:
+        """One more."""
+        self.count += 1
+        if row.time is not None:
+            self.first = row.time if self.first is None else min(self.first, row.time)
+            self.last = row.time if self.last is None else max(self.last, row.time)
+        evidence = row.evidence or {}
+        _remember(self.connections, row.connection)
+        topic = evidence.get("topic")
+        _remember(self.topics, cut(topic) if isinstance(topic, str) else None)
+        self._sample(row, shorten(evidence))
+
+    def _sample(self, row: FindingRow, evidence: Record) -> None:
+        """Keep one finding of each text, and the places of all that have it."""
+        text, places = cut(row.text), places_of(row)
+        for sample in self.samples:
+            if sample["text"] == text:
+                sample["count"] += 1
+                sample["places"] = list(dict.fromkeys([*sample["places"], *places]))[:PLACES_MAX]
+                return
+        if len(self.samples) < DIAGNOSIS_SAMPLES_MAX:
+            known = {"time": row.time, "connection": row.connection, "places": places, "text": text, "evidence": evidence}
+            self.samples.append({"count": 1, **known})
+
+
+def _remember(names: dict[str, None], name: str | None) -> None:
+    if name is not None and (name in names or len(names) < DIAGNOSIS_NAMES_MAX):
+        names[name] = None
+
+
+def places_of(row: FindingRow) -> list[str]:
+    """Names of the frames that a finding is about (0:30.2): those of its evidence, else the one where it stands, or its packet (0:30)."""
+    named = (row.evidence or {}).get("frames")
+    if isinstance(named, list) and named:
+        return [str(cut(str(name))) for name in named[:PLACES_MAX]]
+    if row.packet is None:
+        return []
+    return [f"{row.file or 0}:{row.packet}" if row.sub is None else f"{row.file or 0}:{row.packet}.{row.sub}"]
+
+
+class Diagnosis:
+    """Feed it finding and connection rows of a run."""
+
+    def __init__(self, codes: Mapping[str, Code]) -> None:
+        """`codes` say what findings mean."""
+        self._codes = codes
+        self._symptoms: dict[str, Symptom] = {}  # as many as there are codes
+        self.connections = 0
+        """Those of a known protocol."""
+        self.unknown_connections = 0
+        self.midstream = 0
+        """Connections that began before the capture."""
+        self.missing_bytes = 0
+
+    def feed(self, rows: Iterable[Any]) -> None:
+        """Take note of these rows."""
+        for row in rows:
+            if isinstance(row, FindingRow):
+                symptom = self._symptoms.get(row.code or "")
+                if symptom is None:
+                    symptom = self._symptoms[row.code or ""] = Symptom(row)
+                symptom.add(row)
+            elif isinstance(row, ConnectionRow):
+                if row.dissector is None:
+                    self.unknown_connections += 1
+                    continue
+                self.connections += 1
+                self.midstream += row.opened == "midstream"
+                self.missing_bytes += (row.client_missing or 0) + (row.server_missing or 0)
+
+    @property
+    def severities(self) -> dict[str, int]:
+        """Findings by severity, the worst first."""
+        counts = Counter[str]()
+        for symptom in self._symptoms.values():
+            counts[symptom.severity] += symptom.count
+        return {severity: counts[severity] for severity in SEVERITIES}
+
+    @property
+    def troubled(self) -> int:
+        """Connections with an error or a warning; at least so many when there are very many."""
+        return len({name for symptom in self._symptoms.values() if symptom.severity in (ERROR, WARNING) for name in symptom.connections})
+
+    @property
+    def lossy(self) -> bool:
+        """Whether something is missing: what was not seen may have been said."""
+        return bool(self.missing_bytes or self.midstream or not LOSS_CODES.isdisjoint(self._symptoms))
+
+    def symptoms(self) -> list[Symptom]:
+        """The worst first: by severity, then how often, then the layer nearest to the wire."""
+        return sorted(self._symptoms.values(), key=_rank)
+
+    def meaning(self, code: str) -> str:
+        """Why findings of a code matter."""
+        known = self._codes.get(code)
+        return "" if known is None else known.meaning
+
+    def records(self) -> list[Record]:
+        """The groups, for programs."""
+        return [
+            {
+                "code": symptom.code,
+                "severity": symptom.severity,
+                "layer": symptom.layer,
+                "count": symptom.count,
+                "first": symptom.first,
+                "last": symptom.last,
+                "meaning": self.meaning(symptom.code),
+                "hint": symptom.hint,
+                "connections": list(symptom.connections),
+                "topics": list(symptom.topics),
+                "samples": symptom.samples,
+            }
+            for symptom in self.symptoms()
+        ]
+
+
+def _rank(symptom: Symptom) -> tuple[int, int, int, str]:
+    layer = LAYERS.index(symptom.layer) if symptom.layer in LAYERS else len(LAYERS)
+    return SEVERITIES.index(symptom.severity), -symptom.count, layer, symptom.code

@@ -1,0 +1,59 @@
+"""A time series of bounded length: what happened in each interval of a capture."""
+
+from __future__ import annotations
+
+from pulsarscope.analysis.tally import Record, Tally, spread
+from pulsarscope.limits import STATISTICS_INTERVALS_MAX
+from pulsarscope.records import ExchangeRow, FrameRow
+
+
+class Series:
+    """Counts by interval, from the first row on. An exchange belongs to the interval of its request."""
+
+    def __init__(self, interval: int) -> None:
+        """`interval` in nanoseconds, more than none."""
+        self.asked = interval
+        self.interval = interval
+        """That which is used: it has doubled each time that there would have been too many."""
+        self._start: int | None = None
+        self._tallies: dict[int, Tally] = {}
+
+    def frame(self, row: FrameRow) -> None:
+        """A frame."""
+        if row.time is not None:
+            self._at(row.time).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size or 0)
+
+    def exchange(self, row: ExchangeRow) -> None:
+        """An exchange."""
+        if row.time is not None:
+            self._at(row.time).add_exchange(row)
+
+    def records(self) -> list[Record]:
+        """The intervals in which something happened, in order."""
+        return [
+            {"start": (self._start or 0) + index * self.interval, "interval_ns": self.interval, **tally.counts(), **spread(tally.latencies)}
+            for index, tally in sorted(self._tallies.items())
+        ]
+
+    def _at(self, time: int) -> Tally:
+        if self._start is None:
+            self._start = time
+        index = (time - self._start) // self.interval
+        tally = self._tallies.get(index)
+        if tally is None:
+            while len(self._tallies) >= STATISTICS_INTERVALS_MAX and index not in self._tallies:
+                self._double()
+                index //= 2
+            tally = self._tallies.setdefault(index, Tally())
+        return tally
+
+    def _double(self) -> None:
+        """Two neighbours become one. Intervals far apart stay as many, so this may have to happen again."""
+        self.interval *= 2
+        halves, self._tallies = self._tallies, {}
+        for index, half in halves.items():
+            joined = self._tallies.get(index // 2)
+            if joined is None:
+                self._tallies[index // 2] = half
+            else:
+                joined.merge(half)

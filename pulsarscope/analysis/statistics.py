@@ -1,0 +1,325 @@
+"""Statistics of a run: who talks, what about, how much and how fast. Reads only columns that rows of every protocol have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from heapq import heappush, heapreplace
+from typing import Any
+
+import msgspec
+
+from pulsarscope.analysis.series import Series
+from pulsarscope.analysis.tally import Record, Tallies, Tally, cut, per_second, spread
+from pulsarscope.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+
+SECTIONS = ("total", "connections", "topics", "producers", "subscriptions", "commands", "exchanges", "slowest", "intervals")
+"""What there is to say, in this order; `intervals` only when an interval was asked for."""
+
+ZERO_WINDOW = "zero-window"
+"""The finding that a receiver closed its window; its evidence has a count."""
+
+NOT_WHOLE = frozenset({"skipped", "truncated"})
+"""Statuses of rows that are no whole frames: connections count their bytes as skipped, unfinished or missing."""
+
+_Cell = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
+_Slow = tuple[int, int, Record]
+"""Latency, number of the exchange, and what there is to say of it: ordered without looking into the record."""
+
+
+class Statistics:
+    """Feed it frame, exchange, connection and finding rows of a run; connections are told with what was counted of them."""
+
+    def __init__(self, *, interval: int | None = None, filtered: bool = False) -> None:
+        """`interval` of the time series, nanoseconds. `filtered`: not all rows come, so only connections that had some are counted."""
+        self.total = Tally()
+        self.start: int | None = None
+        """Time of the first row counted."""
+        self.end: int | None = None
+        self.connections = Tallies[str]()
+        self.topics = Tallies[str]()
+        self.producers = Tallies[tuple[str | None, str]]()
+        """By topic and name."""
+        self.subscriptions = Tallies[tuple[str | None, str]]()
+        self.commands = Tallies[tuple[str, str]]()
+        """By name and direction."""
+        self.families = Tallies[str]()
+        """Exchanges by request; those without a request have the name ""."""
+        self.series = None if interval is None else Series(interval)
+        self.unknown_connections = 0
+        """Those of which no protocol was recognised."""
+        self._filtered = filtered
+        self._ended: dict[str, ConnectionRow] = {}
+        self._tcp = Counter[str]()
+        self._tcp_of_others = Counter[str]()
+        self._zero_windows = Counter[str]()
+        """By connection: they may be told before and after its row."""
+        self._carriers: set[str] = set()
+        """Commands seen to carry messages."""
+        self._slowest: dict[str, list[_Slow]] = {}
+
+    @property
+    def span(self) -> int:
+        """Nanoseconds from the first to the last row counted."""
+        return 0 if self.start is None or self.end is None else self.end - self.start
+
+    def feed(self, rows: Iterable[Any]) -> None:
+        """Count these rows."""
+        cells: dict[_Cell, list[int]] = {}
+        exchanges: list[ExchangeRow] = []
+        ended: list[ConnectionRow] = []
+        series = self.series
+        for row in rows:
+            if isinstance(row, FrameRow):
+                if row.status in NOT_WHOLE:
+                    continue
+                key = (row.connection, row.direction, row.command, row.topic, row.producer_name, row.subscription)
+                cell = cells.get(key)
+                if cell is None:
+                    cell = cells[key] = [0, 0, 0]
+                cell[0] += 1
+                if row.num_messages is not None:
+                    cell[1] += max(row.num_messages, 0)
+                cell[2] += row.size or 0
+                self._pass(row.time)
+                if series is not None:
+                    series.frame(row)
+            elif isinstance(row, ExchangeRow):
+                exchanges.append(row)
+            elif isinstance(row, ConnectionRow):
+                ended.append(row)
+            elif isinstance(row, FindingRow) and row.code == ZERO_WINDOW and row.connection is not None:
+                self._closed_window(row.connection, row.evidence or {})
+        self._fold(cells)
+        for row in exchanges:  # now that it is known which commands carry messages
+            self._exchange(row)
+        for row in ended:
+            self._connection(row)
+
+    def _pass(self, time: int | None) -> None:
+        if time is None:
+            return
+        if self.start is None or self.end is None:
+            self.start = self.end = time
+        elif time > self.end:
+            self.end = time
+        elif time < self.start:
+            self.start = time
+
+    def _fold(self, cells: dict[_Cell, list[int]]) -> None:
+        """Bring equal frames, counted together, to all the names that they stand under."""
+        for (connection, direction, command, topic, producer, subscription), counted in cells.items():
+            frames, messages, size = counted
+            topic = cut(topic)  # noqa: PLW2901 - what the wire calls it is not looked at again
+            tallies = [self.total, self.commands.of((cut(command) or "", direction or ""))]
+            if connection is not None:
+                tallies.append(self.connections.of(connection))
+            if topic is not None:
+                tallies.append(self.topics.of(topic))
+            if producer is not None:
+                tallies.append(self.producers.of((topic, cut(producer) or "")))
+            if subscription is not None:
+                tallies.append(self.subscriptions.of((topic, cut(subscription) or "")))
+            for tally in tallies:
+                tally.add_frames(direction, frames, messages, size)
+            if messages and command is not None and len(self._carriers) < STATISTICS_NAMES_MAX:
+                self._carriers.add(command)
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        """Latencies of a connection, topic or producer are those of messages: with those of rare, slow requests they would say nothing."""
+        self._pass(row.time)
+        request = cut(row.request) or ""
+        carries = request in self._carriers
+        self.total.add_exchange(row, timed=carries)
+        self.families.of(request).add_exchange(row)
+        topic = cut(row.topic)
+        if row.connection is not None:
+            self.connections.of(row.connection).add_exchange(row, timed=carries)
+        if topic is not None:
+            self.topics.of(topic).add_exchange(row, timed=carries)
+        if row.producer_name is not None:
+            self.producers.of((topic, cut(row.producer_name) or "")).add_exchange(row, timed=carries)
+        if row.subscription is not None:
+            self.subscriptions.of((topic, cut(row.subscription) or "")).add_exchange(row, timed=carries)
+        if row.latency_ns is not None:
+            self._rank(request, row.latency_ns, row)
+        if self.series is not None:
+            self.series.exchange(row)
+
+    def _rank(self, request: str, latency: int, row: ExchangeRow) -> None:
+        """Keep the exchange if it is among the slowest of its family; of equal ones the first."""
+        slowest = self._slowest.get(request)
+        if slowest is None:
+            if len(self._slowest) >= STATISTICS_NAMES_MAX:
+                return
+            slowest = self._slowest[request] = []
+        if len(slowest) >= SLOWEST_MAX and latency <= slowest[0][0]:
+            return
+        entry = (latency, -self.total.exchanges, _slow(request, row))
+        if len(slowest) < SLOWEST_MAX:
+            heappush(slowest, entry)
+        else:
+            heapreplace(slowest, entry)
+
+    def _connection(self, row: ConnectionRow) -> None:
+        name = row.connection or ""
+        if row.dissector is None and name not in self.connections.named:
+            self.unknown_connections += 1
+            return
+        if self._filtered and name not in self.connections.named:
+            return
+        self.connections.of(name)
+        facts = _tcp(row)
+        if name in self.connections.named:
+            self._ended[name] = row
+        else:
+            self._tcp_of_others.update(facts)
+        self._tcp.update(facts)
+        self._tcp["connections"] += 1
+        self._tcp["midstream"] += row.opened == "midstream"
+
+    def _closed_window(self, connection: str, evidence: dict[str, Any]) -> None:
+        if connection in self._zero_windows or len(self._zero_windows) < STATISTICS_NAMES_MAX:
+            self._zero_windows[connection] += evidence.get("count", 1)
+
+    # ---- what was counted
+
+    def sections(self, names: Iterable[str]) -> dict[str, list[Record]]:
+        """The records of the sections named (of `SECTIONS`); where an object's name is None and `others` true, it is many together."""
+        makers: dict[str, Callable[[], list[Record]]] = {
+            "total": lambda: [self.summary()],
+            "connections": self._connections,
+            "topics": lambda: [
+                {"topic": name, **_others(name), **self._numbers(tally), **spread(tally.latencies)} for name, tally in self.topics.busiest()
+            ],
+            "producers": lambda: self._pairs("producer_name", self.producers, timed=True),
+            "subscriptions": lambda: self._pairs("subscription", self.subscriptions, timed=False),
+            "commands": self._commands,
+            "exchanges": self._exchanges,
+            "slowest": self._slowest_records,
+            "intervals": lambda: [] if self.series is None else self.series.records(),
+        }
+        return {name: makers[name]() for name in SECTIONS if name in names and (name != "intervals" or self.series is not None)}
+
+    def summary(self) -> Record:
+        """The run as a whole."""
+        zero_windows = sum(count for name, count in self._zero_windows.items() if not self._filtered or name in self.connections.named)
+        return {
+            "start": self.start,
+            "end": self.end,
+            "duration_ns": self.span,
+            "connections": self._tcp["connections"],
+            "unknown_connections": self.unknown_connections,
+            "midstream_connections": self._tcp["midstream"],
+            **self._numbers(self.total),
+            "unrequested": self.total.unrequested,
+            **spread(self.total.latencies),
+            "retransmitted": self._tcp["retransmitted"],
+            "out_of_order": self._tcp["out_of_order"],
+            "missing_bytes": self._tcp["missing_bytes"],
+            "zero_windows": zero_windows,
+        }
+
+    def _numbers(self, tally: Tally) -> Record:
+        return {**tally.counts(), **tally.rates(self.span)}
+
+    def _connections(self) -> list[Record]:
+        records = []
+        for name, tally in self.connections.busiest():
+            row = self._ended.get(name or "", ConnectionRow())
+            facts = _tcp(row) if name is not None else {what: self._tcp_of_others[what] for what in _tcp(row)}
+            records.append(
+                {
+                    "connection": name,
+                    **_others(name),
+                    "client": row.client,
+                    "server": row.server,
+                    "dissector": row.dissector,
+                    "start": row.start,
+                    "end": row.end,
+                    "opened": row.opened,
+                    "closed": row.closed,
+                    **self._numbers(tally),
+                    **spread(tally.latencies),
+                    "packets": row.packets,
+                    **facts,
+                    "zero_windows": self._zero_windows_of(name),
+                }
+            )
+        return records
+
+    def _zero_windows_of(self, name: str | None) -> int:
+        if name is not None:
+            return self._zero_windows.get(name, 0)
+        return 0 if self._filtered else sum(count for one, count in self._zero_windows.items() if one not in self.connections.named)
+
+    def _pairs(self, what: str, tallies: Tallies[tuple[str | None, str]], *, timed: bool) -> list[Record]:
+        records = []
+        for names, tally in tallies.busiest():
+            topic, name = names or (None, None)
+            times = spread(tally.latencies) if timed else {}
+            records.append({what: name, "topic": topic, **_others(names), **self._numbers(tally), **times})
+        return records
+
+    def _commands(self) -> list[Record]:
+        records = []
+        for names, tally in self.commands.busiest():
+            command, direction = names or (None, None)
+            numbers = {"frames": sum(tally.frames), "messages": sum(tally.messages), "bytes": sum(tally.sizes)}
+            rates = {"frames_per_second": per_second(numbers["frames"], self.span), **tally.rates(self.span)}
+            records.append({"command": command or None, "direction": direction or None, **_others(names), **numbers, **rates})
+        return records
+
+    def _exchanges(self) -> list[Record]:
+        return [
+            {
+                "request": request or None,
+                **_others(request),
+                "count": tally.exchanges,
+                "errors": tally.errors,
+                "unanswered": tally.unanswered,
+                "unrequested": tally.unrequested,
+                "per_second": per_second(tally.exchanges, self.span),
+                "min_ns": tally.latencies.smallest,
+                **spread(tally.latencies),
+                "histogram": [msgspec.structs.asdict(octave) for octave in tally.latencies.octaves()],
+            }
+            for request, tally in sorted(self.families.busiest(), key=lambda item: (item[0] is not None, item[1].exchanges), reverse=True)
+        ]
+
+    def _slowest_records(self) -> list[Record]:
+        families = sorted(self._slowest.items(), key=lambda item: max(item[1])[:2], reverse=True)
+        return [record for _, slowest in families for _, _, record in sorted(slowest, reverse=True, key=lambda slow: slow[:2])]
+
+
+def _others(name: object) -> Record:
+    return {"others": True} if name is None else {}
+
+
+def _tcp(row: ConnectionRow) -> dict[str, int]:
+    return {
+        "retransmitted": row.retransmitted or 0,
+        "out_of_order": row.out_of_order or 0,
+        "missing_bytes": (row.client_missing or 0) + (row.server_missing or 0),
+    }
+
+
+def _slow(request: str, row: ExchangeRow) -> Record:
+    """What there is to say of a slow exchange: it is found by the names of its frames."""
+    return {
+        "request": request or None,
+        "latency_ns": row.latency_ns,
+        "frame": f"{row.file}:{row.packet}.{row.sub}",
+        "response": row.response,
+        "response_frame": None if row.response_packet is None else f"{row.response_file}:{row.response_packet}.{row.response_sub}",
+        "time": row.time,
+        "connection": row.connection,
+        "topic": cut(row.topic),
+        "producer_name": cut(row.producer_name),
+        "subscription": cut(row.subscription),
+        "status": row.status,
+    }
+
+
+__all__ = ["SECTIONS", "Statistics"]

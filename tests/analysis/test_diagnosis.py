@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.analysis.diagnosis import Diagnosis
+from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
+from tests.render import rows
+
+CODES = table(
+    Code("refused", ERROR, "session", "It was refused.", "Ask again."),
+    Code("lost", ERROR, "tcp", "It was lost.", "Look for it."),
+    Code("slow", WARNING, "session", "It was slow.", "Wait."),
+    Code("odd", NOTE, "frame", "It was odd.", "Look."),
+)
+
+
+def found(code: str, **values: Any) -> Any:
+    known = CODES[code]
+    given: dict[str, Any] = {"code": code, "severity": known.severity, "layer": known.layer, "hint": known.hint, "text": f"{code}."}
+    return rows.finding(**given | values)
+
+
+def diagnosed(*some: Any) -> Diagnosis:
+    diagnosis = Diagnosis(CODES)
+    diagnosis.feed(some)
+    return diagnosis
+
+
+def test_the_worst_come_first_then_the_most_then_those_nearest_to_the_wire() -> None:
+    some = [found("odd")] * 9 + [found("slow")] * 5 + [found("refused"), found("lost")]
+    assert [symptom.code for symptom in diagnosed(*some).symptoms()] == ["lost", "refused", "slow", "odd"]
+    assert [symptom.code for symptom in diagnosed(*some, found("refused")).symptoms()] == ["refused", "lost", "slow", "odd"]
+    assert diagnosed(*some).severities == {"error": 2, "warning": 5, "note": 9}
+
+
+def test_a_group_has_its_count_times_topics_connections_and_meaning() -> None:
+    some = [found("refused", time=30 - number, connection=f"0:{number}", evidence={"topic": f"t{number % 2}"}) for number in range(1, 4)]
+    (record,) = diagnosed(*some).records()
+    assert (record["count"], record["first"], record["last"]) == (3, 27, 29)
+    assert (record["topics"], record["connections"]) == (["t1", "t0"], ["0:1", "0:2", "0:3"])
+    assert (record["meaning"], record["hint"]) == ("It was refused.", "Ask again.")
+
+
+def test_findings_with_one_text_are_one_sample_with_all_their_places() -> None:
+    some = [found("refused", packet=packet, evidence={"frames": [f"0:{packet}.1", "0:9.1"]}) for packet in (3, 4)]
+    (sample,) = diagnosed(*some).records()[0]["samples"]
+    assert (sample["count"], sample["places"]) == (2, ["0:3.1", "0:9.1", "0:4.1"])
+
+
+def test_a_place_is_the_frame_or_packet_where_a_finding_stands_when_it_names_none() -> None:
+    some = [found("odd", packet=3, sub=2, text="a"), found("odd", packet=4, sub=None, text="b"), found("odd", packet=None, text="c")]
+    assert [sample["places"] for sample in diagnosed(*some).records()[0]["samples"]] == [["0:3.2"], ["0:4"], []]
+
+
+def test_what_is_kept_of_a_group_is_bounded() -> None:
+    hostile = [
+        found(
+            "refused", text=f"{number}" + "x" * 5000, connection=f"0:{number}", evidence={"topic": f"{number}" * 2000, "frames": ["f"] * 99}
+        )
+        for number in range(3000)
+    ]
+    (record,) = diagnosed(*hostile).records()
+    assert record["count"] == 3000
+    assert len(record["samples"]) == 10
+    assert len(record["connections"]) == len(record["topics"]) == 1000
+    assert max(len(sample["text"]) for sample in record["samples"]) == max(map(len, record["topics"])) == 1024
+    assert record["samples"][0]["places"] == ["f"] * 20
+
+
+def test_connections_in_trouble_are_those_with_errors_or_warnings() -> None:
+    some = [
+        found("odd", connection="0:1"),
+        found("slow", connection="0:2"),
+        found("refused", connection="0:2"),
+        found("lost", connection="0:3"),
+    ]
+    assert diagnosed(*some).troubled == 2
+
+
+def test_it_is_lossy_when_something_is_missing() -> None:
+    assert not diagnosed(rows.connection(server_missing=0)).lossy
+    assert diagnosed(rows.connection(server_missing=12)).missing_bytes == 12
+    assert diagnosed(rows.connection(server_missing=0, opened="midstream")).lossy
+    assert diagnosed(rows.finding(code="packets-dropped")).lossy
+    unknown = diagnosed(rows.connection(dissector=None, server_missing=12))
+    assert (unknown.connections, unknown.unknown_connections, unknown.missing_bytes) == (0, 1, 0)
