@@ -69,7 +69,8 @@ class BatchIndexes(ConsumerRule[Consumer]):
         if partly:
             where = partly[0][1].where
             missing = sum(acked.left.bit_count() for _, acked in partly)
-            text = f"{consumer.title} left {count(missing, 'message')} of batches that it acknowledged in part ({len(partly)})."
+            batches = "1 batch" if len(partly) == 1 else f"{len(partly):,} batches"
+            text = f"{consumer.title} acknowledged {batches} in part: {count(missing, 'message')} left."
             evidence = {
                 "frames": frames(acked.where.name for _, acked in partly),
                 **consumer.evidence,

@@ -30,8 +30,12 @@ CODES = table(
     ),
 )
 
-STARVED_NS = 5_000_000_000
-"""Without permits for so long: a client grants anew when half of its queue is taken, which no healthy application delays for long."""
+CLOSED_STARVED_NS = 5_000_000_000
+"""A consumer that ends like that was not served to its end."""
+
+STARVED_NS = 30_000_000_000
+"""Without permits, and without an ACK, for so long while it lives. With a backlog a client whose queue is full has no permits until its
+application has taken half of it; as long as that acknowledges, or gives messages back, it works at its own pace."""
 
 
 class Ledger(Consumer):
@@ -47,6 +51,8 @@ class Ledger(Consumer):
     lowest_at: Where | None = None
     dry: Where | None = None
     """The delivery that used up the permits."""
+    worked_at: int = 0
+    """Time of its latest ACK, or request to have messages again."""
     heard: Where | None = None
     """The latest delivery, or the FLOW behind it that gave permits again."""
     last: Position | None = None
@@ -67,6 +73,8 @@ class Permits(ConsumerRule[Ledger]):
         frames = {
             "FLOW": self._flow,
             "MESSAGE": self._message,
+            "ACK": self._work,
+            "REDELIVER_UNACKNOWLEDGED_MESSAGES": self._work,
             "ACTIVE_CONSUMER_CHANGE": self._active,
             "GET_LAST_MESSAGE_ID": self._ask_last,
             "GET_LAST_MESSAGE_ID_RESPONSE": self._last,
@@ -76,7 +84,7 @@ class Permits(ConsumerRule[Ledger]):
 
     def review(self, consumer: Ledger, now: int, *, ending: bool) -> None:
         """See `ConsumerRule`."""
-        self._starved(consumer, now)
+        self._starved(consumer, now, CLOSED_STARVED_NS if ending else STARVED_NS)
         self._wait(consumer, now, ending=ending)
         if consumer.last_at is not None and consumer.last_at.time > consumer.told_at:
             self._tell_delivered(consumer)
@@ -90,7 +98,7 @@ class Permits(ConsumerRule[Ledger]):
         consumer = self.find(row)
         if consumer is None:
             return
-        self._starved(consumer, row.time or 0)
+        self._starved(consumer, row.time or 0, STARVED_NS)
         more = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + more:
             consumer.dry, consumer.heard = None, where_of(row)
@@ -123,16 +131,21 @@ class Permits(ConsumerRule[Ledger]):
         if where.time - consumer.told_at >= TELL_NS:
             self._tell_delivered(consumer)
 
+    def _work(self, row: FrameRow) -> None:
+        consumer = self.find(row)
+        if consumer is not None:
+            consumer.worked_at = row.time or 0
+
     def _active(self, row: FrameRow) -> None:
         consumer = self.find(row)
         if consumer is not None:
             consumer.active = (row.fields or {}).get("is_active", False)
             consumer.heard = where_of(row)
 
-    def _starved(self, consumer: Ledger, now: int) -> None:
-        """Say so when it has had no permits for long."""
+    def _starved(self, consumer: Ledger, now: int, limit: int) -> None:
+        """Say so when it has had no permits for so long, and its application does nothing."""
         since = consumer.dry or consumer.ready
-        if consumer.permits > 0 or consumer.said or since is None or now - since.time < STARVED_NS:
+        if consumer.permits > 0 or consumer.said or since is None or now - max(since.time, consumer.worked_at) < limit:
             return
         consumer.said = True
         if consumer.granted == 0:

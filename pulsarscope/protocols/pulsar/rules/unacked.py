@@ -27,11 +27,11 @@ CODES = table(
     ),
 )
 
-NOT_ACKING_NS = 5_000_000_000
-"""A consumer that acknowledged nothing for so long since its first delivery; clients group acknowledgements for 0.1 s."""
+CLOSED_NS = 5_000_000_000
+"""A consumer that ends, so long after its first delivery, without an acknowledgement; clients group them for 0.1 s."""
 
 STALLED_NS = 60_000_000_000
-"""One that did acknowledge, and then nothing for so long: longer than applications take for a message."""
+"""One that lives and acknowledges nothing for so long: longer than applications take for a message."""
 
 NOT_ACKING_MIN = 5
 """Messages given to it: an application may well take long for a few."""
@@ -92,7 +92,8 @@ class Unacked(ConsumerRule[Holding]):
             return
         position, oldest = next(iter(consumer.given.items()))
         age = now - oldest.where.time
-        silent = min(age, now - consumer.acknowledged_at) >= STALLED_NS if consumer.acknowledged_at else age >= NOT_ACKING_NS
+        limit = CLOSED_NS if ending and not consumer.acknowledged_at else STALLED_NS
+        silent = min(age, now - consumer.acknowledged_at) >= limit
         if silent and consumer.messages >= NOT_ACKING_MIN:
             self._say_not_acking(consumer, position, oldest, now)
         elif age >= HOLE_NS and consumer.kind in SHARING and not consumer.hole_said:

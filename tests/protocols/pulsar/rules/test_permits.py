@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.encoder import command_frame
-from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, closing, connected, delivery, diagnose, flow, subscribed
+from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
 from tests.encoder.streams import PING
 
 CAPTURES = Path(__file__).resolve().parents[4] / "captures"
@@ -41,9 +41,18 @@ def test_a_starving_consumer_is_seen_while_the_connection_lives(tmp_path: Path) 
     assert evidence["starved_ns"] // SECOND == 30
 
 
-@pytest.mark.parametrize("pause", [1, 4])
+def test_a_consumer_whose_queue_is_full_works_at_its_own_pace(tmp_path: Path) -> None:
+    """It takes two minutes for half of its queue; all the time there are no permits."""
+    talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)])
+    for entry in range(10):
+        talk.wait(12 * SECOND).client(ack(entry), PING)
+    assert "consumer-starved" not in diagnose(tmp_path, talk.client(flow(10)).server(delivery(20)).close()).codes
+
+
+@pytest.mark.parametrize("pause", [1, 20])
 def test_a_short_pause_is_none(tmp_path: Path, pause: int) -> None:
-    talk = subscribed(connected()).wait(pause * SECOND).client(flow(1)).server(delivery(1)).wait(pause * SECOND).client(flow(1)).close()
+    talk = subscribed(connected()).wait(pause * SECOND).client(flow(1)).server(delivery(1))
+    talk.wait(pause * SECOND).client(flow(1)).wait(SECOND).close()
     assert "consumer-starved" not in diagnose(tmp_path, talk).codes
 
 

@@ -36,6 +36,11 @@ def test_one_that_stops_acknowledging_is_seen_later(tmp_path: Path) -> None:
     assert (evidence["unacknowledged"], evidence["oldest"]) == (18, [7, 2])
 
 
+def test_an_application_that_takes_long_for_its_first_message_is_none(tmp_path: Path) -> None:
+    talk = given(20).wait(30 * SECOND).client(PING).wait(20 * SECOND).client(ack(0), PING).close()
+    assert "consumer-not-acking" not in diagnose(tmp_path, talk).codes
+
+
 @pytest.mark.parametrize("pause", [1, 30])
 def test_one_that_acknowledges_slowly_is_none(tmp_path: Path, pause: int) -> None:
     talk = given(20)
