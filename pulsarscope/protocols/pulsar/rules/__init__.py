@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from pulsarscope.findings import join_codes
-from pulsarscope.protocols.pulsar.rules import acks, backlog, batch_index, key_shared, permits, redelivery, requests, unacked
+from pulsarscope.protocols.pulsar.rules import (
+    acks,
+    backlog,
+    batch_index,
+    key_shared,
+    permits,
+    redelivery,
+    requests,
+    subscription_limit,
+    unacked,
+)
 from pulsarscope.wire.rules import Rules
 
 _THEMES = (requests, permits, backlog, unacked, batch_index, acks, redelivery, key_shared)
@@ -20,6 +30,6 @@ RULES = Rules(
         redelivery.Redelivery,
         key_shared.KeyShared,
     ),
-    keys=(*backlog.KEYS, *key_shared.KEYS),
+    keys=(*backlog.KEYS, *subscription_limit.KEYS, *key_shared.KEYS),
     messages=False,
 )

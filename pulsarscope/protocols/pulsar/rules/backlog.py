@@ -122,7 +122,7 @@ def _say_silent(topic: str, waiting: Fact, due: Fact, say: Say) -> None:
     text += f", but the broker sent nothing for {seconds(silence)}"
     if values["whole"] <= 0:
         text += f"; counted by whole entries, as old brokers do, {values['whole']} permits are left"
-    text += "; the capture lacks bytes of this connection." if values["lost"] else ": the broker must act."
+    text += "; the capture lacks bytes of this connection." if values["lost"] else ": the broker has to act."
     evidence = {
         "frames": [where.name, due.where.name],
         "consumer_id": values["consumer_id"],

@@ -149,10 +149,10 @@ class Permits(ConsumerRule[Ledger]):
             return
         consumer.said = True
         if consumer.granted == 0:
-            text = f"{consumer.title} gave no permits for {seconds(now - since.time)} after it subscribed: its client must send FLOW"
+            text = f"{consumer.title} gave no permits for {seconds(now - since.time)} after it subscribed: its client has to send FLOW"
         else:
             used = f"used up its {count(consumer.granted, 'permit')} with {count(consumer.delivered, 'message')}"
-            text = f"{consumer.title} {used} and sent no FLOW that gives more for {seconds(now - since.time)}: its client must"
+            text = f"{consumer.title} {used} and sent no FLOW that gives more for {seconds(now - since.time)}: its client has to act"
         evidence = {
             "frames": [since.name],
             **consumer.evidence,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from pulsarscope.findings import WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.consumers import SHARING, Consumer, ConsumerRule, Position, bitmap, indexes_of, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, seconds
-from pulsarscope.records import FrameRow
+from pulsarscope.protocols.pulsar.rules.subscription_limit import HELD, TELL_STEP
+from pulsarscope.records import ConnectionRow, FrameRow
 from pulsarscope.wire.rules import Voice, Where, where_of
 
 CODES = table(
@@ -73,6 +76,8 @@ class Holding(Consumer):
     """Time of its latest ACK; 0: there was none."""
     out_of_sight: int = 0
     """Entries that are not held and were not acknowledged either: given back, or not kept."""
+    told: int = 0
+    """Messages that it was told across connections to hold."""
     said: bool = False
     hole_said: bool = False
 
@@ -101,6 +106,17 @@ class Unacked(ConsumerRule[Holding]):
             if later >= HOLE_LATER_MIN:
                 self._say_hole(consumer, position, oldest, age, later)
 
+    def closed(self, consumer: Holding, row: FrameRow) -> None:
+        """See `ConsumerRule`."""
+        self._tell(consumer, where_of(row), 0)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """See `ConnectionRule`."""
+        super().end(row, last)
+        if row.closed != "open":
+            for consumer in self.consumers.values():
+                self._tell(consumer, last, 0)
+
     def _message(self, row: FrameRow) -> None:
         consumer = self.find(row)
         if consumer is None:
@@ -109,7 +125,8 @@ class Unacked(ConsumerRule[Holding]):
         left = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
         messages = max(row.num_messages or 1, 1) if left is None else left.bit_count()
         position = position_of(fields.get("message_id") or {})
-        self._take(consumer, position)
+        if self._take(consumer, position) is not None:
+            consumer.out_of_sight += 1
         consumer.deliveries += 1
         if self._kept < KEPT_MAX:
             self._kept += 1
@@ -120,6 +137,7 @@ class Unacked(ConsumerRule[Holding]):
         if consumer.messages >= CONSUMER_LIMIT and consumer.kind in SHARING and not consumer.said:
             position, oldest = next(iter(consumer.given.items()))
             self._say_not_acking(consumer, position, oldest, row.time or 0)
+        self._tell(consumer, where_of(row), consumer.messages)
 
     def _ack(self, row: FrameRow) -> None:
         consumer = self.find(row)
@@ -133,6 +151,7 @@ class Unacked(ConsumerRule[Holding]):
                     self._take(consumer, first)
             self._acknowledge(consumer, position, one.get("ack_set"))
         consumer.acknowledged_at = row.time or 0
+        self._tell(consumer, where_of(row), consumer.messages)
 
     def _redeliver(self, row: FrameRow) -> None:
         """The client gives these back; they are held again when they are delivered again."""
@@ -142,6 +161,14 @@ class Unacked(ConsumerRule[Holding]):
         for position in [position_of(one) for one in (row.fields or {}).get("message_ids") or ()] or list(consumer.given):
             if self._take(consumer, position) is not None:
                 consumer.out_of_sight += 1
+
+    def _tell(self, consumer: Holding, where: Where, messages: int) -> None:
+        """Tell across connections how much it holds, when that has changed much."""
+        changed = abs(messages - consumer.told) >= TELL_STEP or messages == 0 < consumer.told
+        if changed and consumer.kind in SHARING and consumer.topic is not None:
+            consumer.told = messages
+            values = {**consumer.evidence, "messages": messages}
+            self.voice.tell(HELD, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
 
     def _take(self, consumer: Holding, position: Position) -> Given | None:
         given = consumer.given.pop(position, None)
