@@ -24,10 +24,11 @@ ENCRYPTED = {"encrypted.pcap"}
 """Payloads cannot be compared without a key."""
 
 EXPECTED_FINDINGS = {
-    "raw-checksum.pcap": {"checksum-mismatch"},
+    "raw-checksum.pcap": {"checksum-mismatch", "consumer-corrupt", "request-failed"},
     "raw-not-pulsar.pcap": {"http-on-plain-port", "tls-on-plain-port"},
     "raw-strange.pcap": {"frame-malformed", "frame-too-large", "required-field-missing", "unknown-command"},
     "rw-capture-loss.pcap.zst": {"frame-truncated", "stream-gap"},
+    "stuck-consumer.pcap": {"consumer-not-acking", "consumer-starved"},
     "snaplen200.pcap": {"frame-truncated", "snaplen-truncated", "stream-gap"},
 }
 """Codes of the errors and warnings of captures in which something did go wrong. All others have only notes."""

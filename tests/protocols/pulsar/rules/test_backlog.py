@@ -1,0 +1,101 @@
+"""Why does my consumer get nothing: the broker is silent, though there are permits and a backlog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.encoder import Conversation, command_frame
+from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, subscribed
+from tests.encoder.dialogue import receipt, send
+from tests.encoder.streams import PING
+
+CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+
+
+def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None) -> Conversation:
+    """A producer of its own for one message."""
+    talk.client(command_frame("PRODUCER", topic=topic, producer_id=1, request_id=7))
+    talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name="p"))
+    return talk.client(send(metadata=metadata)).server(receipt(entry=entry))
+
+
+def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path: Path) -> None:
+    waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
+    diagnosis = diagnose(tmp_path, waiting, producing(connected(1, after=2 * SECOND), entry=2).close())
+    row, evidence = diagnosis.only("broker-silent")
+    assert row.severity == "warning"
+    assert diagnosis.commands(row) == ["MESSAGE", "SEND_RECEIPT"]
+    assert (evidence["permits"], evidence["backlog"], evidence["last_delivered"], evidence["act"]) == (9, [7, 2], (7, 1), "broker")
+    assert 57 <= evidence["silent_ns"] / SECOND <= 59
+    assert "7:2" in (row.text or "")
+    assert diagnosis.frames[evidence["frames"][0]].time == row.time
+
+
+def test_the_last_message_id_says_so_on_one_connection(tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(10)).server(delivery(1))
+    talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=8))
+    talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=8, last_message_id={"ledgerId": 7, "entryId": 5}))
+    diagnosis = diagnose(tmp_path, talk.wait(20 * SECOND).client(PING).close())
+    row, evidence = diagnosis.only("broker-silent")
+    assert evidence["backlog"] == [7, 5]
+    assert diagnosis.commands(row) == ["MESSAGE", "GET_LAST_MESSAGE_ID_RESPONSE"]
+
+
+def test_old_brokers_count_entries_whole(tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(10)).server(delivery(1, batch=10, ack_set=[1]))
+    diagnosis = diagnose(tmp_path, talk.wait(20 * SECOND).client(PING).close(), producing(connected(1, after=SECOND), entry=2).close())
+    row, evidence = diagnosis.only("broker-silent")
+    assert (evidence["permits"], evidence["permits_by_whole_entries"]) == (9, 0)
+    assert "counted by whole entries" in (row.text or "")
+
+
+def served(number: int, kind: str, entry: int, topic: str = TOPIC) -> Conversation:
+    """Another consumer, that gets the message."""
+    talk = subscribed(connected(number), kind=kind, topic=topic).client(flow(10)).wait(3 * SECOND)
+    return talk.server(delivery(entry)).wait(30 * SECOND).close()
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Failover", "Key_Shared"])
+def test_what_another_consumer_of_the_subscription_got_is_no_backlog(tmp_path: Path, kind: str) -> None:
+    waiting = subscribed(connected(), kind=kind).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
+    published = producing(connected(2, after=2 * SECOND), entry=2).close()
+    assert "broker-silent" not in diagnose(tmp_path, waiting, served(3, kind, entry=2), published).codes
+
+
+def test_an_inactive_failover_consumer_waits_rightly(tmp_path: Path) -> None:
+    waiting = subscribed(connected(), kind="Failover").client(flow(10))
+    waiting.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=False)).wait(60 * SECOND).client(PING).close()
+    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(1, after=2 * SECOND), entry=2).close()).codes
+
+
+@pytest.mark.parametrize(
+    ("topic", "metadata"),
+    [
+        (f"{TOPIC}-partition-1", {}),
+        (TOPIC, {"deliver_at_time": 1}),
+        (f"non-{TOPIC}", {}),
+    ],
+    ids=["another partition", "delayed", "not persistent"],
+)
+def test_what_is_not_due_is_no_backlog(tmp_path: Path, topic: str, metadata: dict[str, Any]) -> None:
+    own = topic if topic.startswith("non-") else TOPIC
+    waiting = subscribed(connected(), topic=own).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
+    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(1, after=SECOND), 2, topic, metadata).close()).codes
+
+
+def test_what_was_published_before_the_subscription_may_not_be_due(tmp_path: Path) -> None:
+    published = producing(connected(1), entry=2).close()
+    waiting = subscribed(connected(2, after=3 * SECOND)).client(flow(10)).wait(60 * SECOND).client(PING).close()
+    assert "broker-silent" not in diagnose(tmp_path, waiting, published).codes
+
+
+def test_a_message_that_comes_soon_is_no_silence(tmp_path: Path) -> None:
+    waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(30 * SECOND).server(delivery(2)).wait(SECOND).close()
+    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(1, after=29 * SECOND), entry=2).close()).codes
+
+
+def test_the_stuck_consumer_is_not_the_broker_s_fault() -> None:
+    assert "broker-silent" not in Diagnosis(CAPTURES / "stuck-consumer.pcap").codes

@@ -1,0 +1,106 @@
+"""Key_Shared: is each key with one consumer at a time, and in order?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsarscope.protocols.pulsar.rules import key_shared
+from tests.encoder import Conversation
+from tests.encoder.consultation import SECOND, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
+
+
+def keyed(number: int, *, after: int = 0, kind: str = "Key_Shared", **meta: Any) -> Conversation:
+    """A consumer of its own connection."""
+    fields: dict[str, Any] = {"keySharedMeta": {"keySharedMode": "AUTO_SPLIT", **meta}} if kind == "Key_Shared" else {}
+    return subscribed(connected(number, after=after), number, kind=kind, **fields).client(flow(1000, number))
+
+
+def given(talk: Conversation, number: int, *entries: int, key: str = "k", **fields: Any) -> Conversation:
+    return talk.server(*[delivery(entry, number, partition_key=key, **fields) for entry in entries])
+
+
+def test_a_key_that_goes_to_two_consumers_at_once_is_named(tmp_path: Path) -> None:
+    one = given(keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
+    two = given(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()
+    diagnosis = diagnose(tmp_path, one, two)
+    row, evidence = diagnosis.only("key-on-two-consumers")
+    assert (row.severity, evidence["key"], evidence["subscription"]) == ("warning", "k", "s")
+    assert [one["consumer_name"] for one in evidence["consumers"]] == ["c1", "c2"]
+    assert evidence["message_ids"] == [[7, 1], [7, 4]]
+    assert diagnosis.commands(row) == ["MESSAGE", "MESSAGE"]
+    assert 5 <= evidence["overlap_ns"] / SECOND <= 7
+    assert diagnosis.frames[evidence["frames"][1]].time == row.time
+
+
+def test_two_consumers_of_one_connection_too(tmp_path: Path) -> None:
+    talk = subscribed(subscribed(connected(), 1, "Key_Shared"), 2, "Key_Shared").client(flow(10, 1), flow(10, 2))
+    given(given(talk, 1, 1), 2, 2).client(ack(1, number=1), ack(2, number=2)).close()
+    assert "key-on-two-consumers" in diagnose(tmp_path, talk).codes
+
+
+@pytest.mark.parametrize("how", ["acknowledged", "given back", "all given back", "closed", "connection lost"])
+def test_a_key_may_move_when_nothing_of_it_is_held(tmp_path: Path, how: str) -> None:
+    one = given(keyed(1), 1, 1, 2).wait(SECOND)
+    last = {
+        "acknowledged": [ack(1, 2, number=1)],
+        "given back": [redeliver(1, 2, number=1)],
+        "all given back": [redeliver(number=1)],
+        "closed": [closing(1)],
+        "connection lost": [],
+    }[how]
+    one = one.client(*last).wait(20 * SECOND).close() if last else one.reset()
+    two = given(keyed(2, after=4 * SECOND), 2, 1, 2, again=1).client(ack(1, 2, number=2)).close()
+    assert not {"key-on-two-consumers", "key-out-of-order"} & set(diagnose(tmp_path, one, two).codes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "meta"),
+    [
+        ({}, {"key": "other"}, {}),
+        ({}, {}, {"allowOutOfOrderDelivery": True}),
+        ({"ordering_key": b"a"}, {"ordering_key": b"b"}, {}),
+    ],
+    ids=["other keys", "order is not asked for", "ordering keys come first"],
+)
+def test_that_is_as_it_should_be(tmp_path: Path, first: dict[str, Any], second: dict[str, Any], meta: dict[str, Any]) -> None:
+    one = given(keyed(1, **meta), 1, 1, **first).wait(10 * SECOND).client(ack(1, number=1)).close()
+    two = given(keyed(2, after=2 * SECOND, **meta), 2, 2, **second).client(ack(2, number=2)).close()
+    assert "key-on-two-consumers" not in diagnose(tmp_path, one, two).codes
+
+
+def test_shared_subscriptions_promise_nothing(tmp_path: Path) -> None:
+    one = given(keyed(1, kind="Shared"), 1, 1).wait(10 * SECOND).close()
+    two = given(keyed(2, after=2 * SECOND, kind="Shared"), 2, 2, 1).close()
+    assert not {"key-on-two-consumers", "key-out-of-order"} & set(diagnose(tmp_path, one, two).codes)
+
+
+def test_entries_of_a_key_out_of_order_are_named(tmp_path: Path) -> None:
+    talk = given(given(keyed(1), 1, 1, 5), 1, 3).client(ack(1, 3, 5, number=1)).close()
+    diagnosis = diagnose(tmp_path, talk)
+    row, evidence = diagnosis.only("key-out-of-order")
+    assert (row.severity, evidence["message_id"], evidence["after"], evidence["key"]) == ("warning", [7, 3], [7, 5], "k")
+    assert diagnosis.commands(row) == ["MESSAGE", "MESSAGE"]
+
+
+def test_a_redelivery_may_come_behind_later_ones(tmp_path: Path) -> None:
+    talk = given(keyed(1), 1, 1, 5).client(redeliver(1, number=1))
+    assert "key-out-of-order" not in diagnose(tmp_path, given(talk, 1, 1, again=1).close()).codes
+
+
+def test_nor_do_keys_have_an_order_between_them(tmp_path: Path) -> None:
+    talk = given(given(keyed(1), 1, 5), 1, 3, key="other").close()
+    assert "key-out-of-order" not in diagnose(tmp_path, talk).codes
+
+
+def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_shared, "ENTRIES_MAX", 5)
+    monkeypatch.setattr(key_shared, "LATEST_MAX", 5)
+    talk = keyed(1)
+    for entry in range(20):
+        given(talk, 1, entry, key=f"k{entry}")
+    given(talk, 1, 0, key="k0" * 200).client(ack(*range(20), number=1)).client(closing(1)).close()
+    two = given(keyed(2, after=SECOND), 2, 30, key="k1").close()
+    assert "key-on-two-consumers" not in diagnose(tmp_path, talk, two).codes

@@ -1,0 +1,137 @@
+"""Who causes the redelivery storm; requests for everything; dead letters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsarscope.protocols.pulsar.rules.redelivery import period_of
+from tests.encoder import Conversation, command_frame
+from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, redeliver, subscribed
+from tests.encoder.dialogue import receipt, send
+
+CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+
+
+def repeated(times: int, pause: int = 30) -> Conversation:
+    """A consumer that has one message again and again, as an ack timeout does."""
+    talk = subscribed(connected()).client(flow(1000)).server(delivery(1), delivery(2))
+    for again in range(1, times + 1):
+        talk.wait(pause * SECOND).client(redeliver(2)).server(delivery(2, again=again))
+    return talk.close()
+
+
+def test_a_message_that_comes_again_without_end_is_a_storm(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, repeated(25))
+    row, evidence = diagnosis.only("redelivery-storm")
+    assert row.severity == "warning"
+    assert (evidence["message_id"], evidence["redelivery_count"], evidence["requests"]) == ([7, 2], 25, 25)
+    assert (evidence["deliveries"], evidence["redelivered"]) == (27, 25)
+    assert evidence["period_ns"] // SECOND == 30
+    assert diagnosis.commands(row)[:2] == ["MESSAGE", "REDELIVER_UNACKNOWLEDGED_MESSAGES"]
+    assert "7:2 as often as 25 times" in (row.text or "")
+
+
+def test_one_that_comes_again_a_few_times_is_none(tmp_path: Path) -> None:
+    assert "redelivery-storm" not in diagnose(tmp_path, repeated(16)).codes
+
+
+def test_many_in_a_short_time_are_a_storm(tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(10_000)).server(*[delivery(entry) for entry in range(40)])
+    for again in range(1, 5):
+        talk.wait(SECOND).client(redeliver(*range(40))).server(*[delivery(entry, again=again) for entry in range(40)])
+    _, evidence = diagnose(tmp_path, talk.close()).only("redelivery-storm")
+    assert (evidence["most_in_10_s"], evidence["ids_asked"], evidence["redelivery_count"]) == (160, 160, 4)
+
+
+def test_a_failover_that_brings_many_once_is_none(tmp_path: Path) -> None:
+    talk = subscribed(connected(), kind="Failover").client(flow(10_000)).server(*[delivery(entry) for entry in range(300)])
+    talk.client(redeliver()).server(*[delivery(entry, again=1) for entry in range(300)]).close()
+    diagnosis = diagnose(tmp_path, talk)
+    assert "redelivery-storm" not in diagnosis.codes
+    assert "redeliver-all" in diagnosis.codes
+
+
+def test_a_consumer_that_did_not_ask_is_not_blamed(tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(1000)).server(*[delivery(2, again=again) for again in range(25)]).close()
+    row, evidence = diagnose(tmp_path, talk).only("redelivery-storm")
+    assert evidence["requests"] == 0
+    assert "did not ask" in (row.text or "")
+
+
+def test_without_its_subscribe_a_consumer_has_its_number(tmp_path: Path) -> None:
+    talk = connected().server(*[delivery(2, 9, again=again) for again in range(25)]).close()
+    row, _ = diagnose(tmp_path, talk).only("redelivery-storm")
+    assert (row.text or "").startswith("Consumer 9 got 24 of its 25 entries again")
+
+
+@pytest.mark.parametrize("name", ["shared-nack-dlq.pcap", "old-java-2.4.2.pcap", "lo-java-txn.pcap", "raw-stats.pcap"])
+def test_captures_with_negative_acks_have_no_storm(name: str) -> None:
+    assert "redelivery-storm" not in Diagnosis(CAPTURES / name).codes
+
+
+def test_the_request_for_everything_is_a_note() -> None:
+    diagnosis = Diagnosis(CAPTURES / "shared-nack-dlq.pcap")
+    row, evidence = diagnosis.only("redeliver-all")
+    assert (row.severity, evidence["consumer_name"], evidence["count"]) == ("note", "cons-a", 1)
+    (name,) = evidence["frames"]
+    assert diagnosis.frames[name].command == "REDELIVER_UNACKNOWLEDGED_MESSAGES"
+    assert not (diagnosis.frames[name].fields or {}).get("message_ids")
+
+
+def test_many_of_them_are_one_note_and_a_storm(tmp_path: Path) -> None:
+    talk = subscribed(connected(), kind="Exclusive").client(flow(10), *[redeliver()] * 12).close()
+    diagnosis = diagnose(tmp_path, talk)
+    _, evidence = diagnosis.only("redeliver-all")
+    assert (evidence["count"], len(evidence["frames"])) == (12, 10)
+    _, storm = diagnosis.only("redelivery-storm")
+    assert storm["asked_for_all"] == 12
+
+
+def test_messages_moved_to_a_dead_letter_topic_are_counted() -> None:
+    diagnosis = Diagnosis(CAPTURES / "shared-nack-dlq.pcap")
+    found = diagnosis.of("dead-lettered")
+    assert [(row.severity, (row.evidence or {})["count"]) for row in found] == [("note", 1), ("note", 1)]
+    assert {(row.evidence or {})["topic"] for row in found} == {"persistent://public/default/shared-t-10-dlt"}
+    assert {(row.evidence or {})["origin"] for row in found} == {"persistent://public/default/shared-t-10"}
+    assert [diagnosis.commands(row) for row in found] == [["SEND"], ["SEND"]]
+
+
+def produced(topic: str, metadata: dict[str, Any]) -> Conversation:
+    talk = connected().client(command_frame("PRODUCER", topic=topic, producer_id=1, request_id=7))
+    return talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name="p")).client(send(metadata=metadata)).server(receipt())
+
+
+MOVED = [{"key": "REAL_TOPIC", "value": TOPIC}, {"key": "ORIGIN_MESSAGE_ID", "value": "1:2:-1"}]
+
+
+@pytest.mark.parametrize(
+    ("topic", "metadata", "dead"),
+    [
+        (f"{TOPIC}-s-DLQ", {}, True),
+        (f"{TOPIC}-graveyard", {"properties": MOVED}, True),
+        (f"{TOPIC}-s-RETRY", {"properties": MOVED, "deliver_at_time": 5}, False),
+        (TOPIC, {"properties": [{"key": "REAL_TOPIC", "value": "x"}]}, False),
+        (TOPIC, {}, False),
+    ],
+    ids=["by its name", "by its properties", "to be retried", "a property of the application", "any"],
+)
+def test_a_dead_letter_is_told_from_what_is_to_be_retried(tmp_path: Path, topic: str, metadata: dict[str, Any], dead: bool) -> None:
+    assert ("dead-lettered" in diagnose(tmp_path, produced(topic, metadata).close()).codes) == dead
+
+
+@pytest.mark.parametrize(
+    ("times", "period"),
+    [
+        ([0, 30, 60, 91, 120, 150], 30),
+        ([0, 30, 60], None),
+        ([0, 1, 60, 61, 200, 300, 301], None),
+        ([5, 5, 5, 5, 5, 5, 5], None),
+        ([0, 30, 60, 90, 92, 120, 150, 180, 210, 240, 270], 30),
+    ],
+    ids=["regular", "too few", "irregular", "at once", "nearly regular"],
+)
+def test_a_period_is_seen_when_most_intervals_are_equal(times: list[int], period: int | None) -> None:
+    assert period_of(times) == period

@@ -1,0 +1,104 @@
+"""Is it blocked on unacknowledged messages, and which one is the hole?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.protocols.pulsar.rules import unacked
+from tests.encoder import Conversation
+from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
+from tests.encoder.streams import PING
+
+CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+
+
+def given(count: int, kind: str = "Shared") -> Conversation:
+    """A consumer that got so many entries, from 0."""
+    return subscribed(connected(), kind=kind).client(flow(1000)).server(*[delivery(entry) for entry in range(count)])
+
+
+def test_the_stuck_consumer_acknowledged_none() -> None:
+    diagnosis = Diagnosis(CAPTURES / "stuck-consumer.pcap")
+    row, evidence = diagnosis.only("consumer-not-acking")
+    assert row.severity == "warning"
+    assert (evidence["consumer_name"], evidence["unacknowledged"], evidence["oldest"]) == ("cons-stuck", 8, [96, 0])
+    assert evidence["oldest_age_ns"] > 5 * SECOND
+    assert diagnosis.commands(row) == ["MESSAGE"]
+    assert diagnosis.frames[evidence["frames"][0]].fields["message_id"]["entryId"] == 0  # type: ignore[index]
+    assert "acknowledged none" in (row.text or "")
+
+
+def test_one_that_stops_acknowledging_is_seen_later(tmp_path: Path) -> None:
+    talk = given(20).client(ack(0, 1)).wait(70 * SECOND).client(PING)
+    _, evidence = diagnose(tmp_path, talk).only("consumer-not-acking")
+    assert (evidence["unacknowledged"], evidence["oldest"]) == (18, [7, 2])
+
+
+def test_an_application_that_takes_long_for_its_first_message_is_none(tmp_path: Path) -> None:
+    talk = given(20).wait(30 * SECOND).client(PING).wait(20 * SECOND).client(ack(0), PING).close()
+    assert "consumer-not-acking" not in diagnose(tmp_path, talk).codes
+
+
+@pytest.mark.parametrize("pause", [1, 30])
+def test_one_that_acknowledges_slowly_is_none(tmp_path: Path, pause: int) -> None:
+    talk = given(20)
+    for entry in range(5):
+        talk.wait(pause * SECOND if entry else 0).client(ack(entry))
+    assert not {"consumer-not-acking", "ack-hole"} & set(diagnose(tmp_path, talk.client(closing()).close()).codes)
+
+
+def test_a_reader_has_nothing_to_acknowledge(tmp_path: Path) -> None:
+    talk = subscribed(connected(), kind="Exclusive", durable=False).client(flow(1000)).server(*[delivery(entry) for entry in range(20)])
+    assert "consumer-not-acking" not in diagnose(tmp_path, talk.wait(90 * SECOND).close()).codes
+
+
+def test_messages_of_batches_count_and_the_limit_is_named(tmp_path: Path) -> None:
+    talk = (
+        subscribed(connected()).client(flow(100_000)).server(*[delivery(entry, batch=10_000) for entry in range(6)]).client(ack(0)).close()
+    )
+    row, evidence = diagnose(tmp_path, talk).only("consumer-not-acking")
+    assert (evidence["unacknowledged"], evidence["limit"]) == (50_000, 50_000)
+    assert "limit of 50,000 is reached" in (row.text or "")
+
+
+def test_a_forgotten_message_among_acknowledged_ones_is_a_hole(tmp_path: Path) -> None:
+    talk = given(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND).server(delivery(30)).client(ack(30), PING).close()
+    diagnosis = diagnose(tmp_path, talk)
+    row, evidence = diagnosis.only("ack-hole")
+    assert (row.severity, evidence["message_id"], evidence["later_acknowledged"], evidence["unacknowledged"]) == ("warning", [7, 3], 27, 1)
+    assert diagnosis.frames[evidence["frames"][0]].fields["message_id"]["entryId"] == 3  # type: ignore[index]
+
+
+def test_so_is_one_message_of_a_batch(tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(1000)).server(*[delivery(entry, batch=4) for entry in range(20)])
+    talk.client(ack(0, ack_set=[0b1100]), ack(0, ack_set=[0b0110]), ack(*range(1, 20))).wait(100 * SECOND).client(PING)
+    _, evidence = diagnose(tmp_path, talk).only("ack-hole")
+    assert (evidence["message_id"], evidence["batch_indexes"], evidence["unacknowledged"]) == ([7, 0], [2], 1)
+
+
+def test_messages_in_flight_are_no_hole(tmp_path: Path) -> None:
+    """Acknowledged in order, one every few seconds: each waited long, none was passed over."""
+    talk = given(60)
+    for entry in range(50):
+        talk.wait(5 * SECOND).client(ack(entry), PING)
+    assert "ack-hole" not in diagnose(tmp_path, talk.close()).codes
+
+
+def test_what_the_client_gave_back_is_no_hole(tmp_path: Path) -> None:
+    talk = given(30).client(ack(0, 1)).client(redeliver(*range(3, 29))).wait(100 * SECOND).client(ack(29), PING).close()
+    assert "ack-hole" not in diagnose(tmp_path, talk).codes
+
+
+def test_a_cumulative_ack_covers_all_before_it(tmp_path: Path) -> None:
+    talk = given(30, "Exclusive").client(ack(29, kind="Cumulative")).wait(100 * SECOND).client(PING).close()
+    assert "consumer-not-acking" not in diagnose(tmp_path, talk).codes
+
+
+def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unacked, "KEPT_MAX", 10)
+    talk = given(30).wait(10 * SECOND).client(closing())
+    subscribed(talk, 2).client(flow(100, 2)).server(*[delivery(entry, 2) for entry in range(30)]).wait(10 * SECOND).close()
+    found = diagnose(tmp_path, talk).of("consumer-not-acking")
+    assert [(row.evidence or {})["unacknowledged"] for row in found] == [10, 10]
