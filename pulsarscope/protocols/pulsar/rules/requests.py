@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.protocols.pulsar.rules import lookups, producers, schemas, transactions, unload
 from pulsarscope.records import ConnectionRow, ExchangeRow
 from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
@@ -55,6 +56,9 @@ ANSWER_NS = 1_000_000_000
 
 AUTHENTICATION_ERRORS = frozenset({"AuthenticationError", "AuthorizationError"})
 
+SPECIALISED_ERRORS = producers.ERRORS | lookups.ERRORS | schemas.ERRORS | unload.ERRORS
+"""Refusals of which another rule tells more."""
+
 WAITING_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
@@ -73,7 +77,7 @@ class Requests:
         where = where_of(row)
         evidence: dict[str, Any]
         asked = f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"
-        if row.status == "error":
+        if row.status == "error" and row.error not in SPECIALISED_ERRORS and not transactions.told_here(row):
             code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
             response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
             evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
