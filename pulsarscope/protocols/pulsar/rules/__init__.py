@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from pulsarscope.findings import join_codes
-from pulsarscope.protocols.pulsar.rules import closing, deduplication, lookups, producers, requests, schemas, sizes, transactions, unload
+from pulsarscope.protocols.pulsar.rules import (
+    closing,
+    deduplication,
+    departures,
+    holders,
+    lookups,
+    producers,
+    reconnects,
+    requests,
+    schemas,
+    sequences,
+    sizes,
+    transactions,
+    unload,
+)
 from pulsarscope.wire.rules import Rules
 
 RULES = Rules(
@@ -13,6 +27,7 @@ RULES = Rules(
             producers.CODES,
             lookups.CODES,
             closing.CODES,
+            reconnects.CODES,
             transactions.CODES,
             deduplication.CODES,
             schemas.CODES,
@@ -22,19 +37,19 @@ RULES = Rules(
     ),
     connection=(
         requests.Requests,
-        producers.Holders,
+        holders.Holders,
         lookups.Lookups,
         closing.Closing,
         transactions.Transactions,
-        deduplication.Sequences,
+        sequences.Sequences,
         schemas.Schemas,
-        unload.Departures,
+        departures.Departures,
         sizes.Sizes,
     ),
     keys=(
         *producers.KEYS,
         *lookups.KEYS,
-        *closing.KEYS,
+        *reconnects.KEYS,
         *transactions.KEYS,
         *deduplication.KEYS,
         *schemas.KEYS,

@@ -1,23 +1,24 @@
-"""How connections end: who closed them, with what left open; who fell silent; who comes again and again in vain."""
+"""How connections end: who closed them, and what was left open; who fell silent."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pulsarscope.findings import NOTE, WARNING, Code, table
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, seconds, some
+from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
 CODES = table(
     Code(
         "connection-closed-by-broker",
         WARNING,
         "session",
-        "The broker closed a connection on which requests, producers or consumers were open.",
+        "The broker closed a connection on which requests, producers or consumers were open, or after a frame that does not decode.",
         "See the last commands: a broker closes on what it cannot read, on a missing PONG, and when it stops; its log says which.",
     ),
     Code(
@@ -34,31 +35,13 @@ CODES = table(
         "One side no longer answers the other's PING.",
         "It hangs, or the network drops its packets one way: look for retransmissions, pauses, and a middlebox that forgot it.",
     ),
-    Code(
-        "reconnect-loop",
-        WARNING,
-        "session",
-        "A client connects again and again, and fails each time.",
-        "The reason stands with each: the client will not get on until that is mended.",
-    ),
 )
-
-RECONNECTS = "connections-of-client"
 
 SILENCE_NS = 10_000_000_000
 """A PING is answered within a round trip; pauses of the garbage collector are shorter than this, keep-alive intervals (30 s) longer."""
 
-RECONNECTS_MIN = 5
-"""So many failures in a row are a loop: a restart of the broker costs a client one or two."""
-
-RECONNECT_NS = 60_000_000_000
-"""Clients wait no longer between two attempts (maxBackoffInterval)."""
-
 SHORT_NS = 60_000_000_000
 """A connection that lived longer did get on."""
-
-FORGET_NS = 600_000_000_000
-"""Ten of the longest waits between attempts."""
 
 OPEN_MAX = 1_000
 """Names of what is open that are kept; more are counted as so many."""
@@ -93,6 +76,8 @@ class Closing:
         """The latest error."""
         self._refusal: str | None = None
         """Its frame."""
+        self._strange: str | None = None
+        """The client's latest frame that does not decode."""
         self._achieved = False
         """Whether anything that the client came for was done."""
         self.frames: Mapping[str, Handler] = {
@@ -110,7 +95,9 @@ class Closing:
 
     def _any(self, row: FrameRow) -> None:
         direction = row.direction or CLIENT
-        self._said[direction] = row.command or "", row.file or 0, row.packet or 0, row.sub or 0, row.time or 0
+        self._said[direction] = row.command or "no command", row.file or 0, row.packet or 0, row.sub or 0, row.time or 0
+        if row.status in ("malformed", "skipped") and direction == CLIENT:
+            self._strange = where_of(row).name
         waiting = self._pinged[_OTHER[direction]]
         if waiting:
             waiting.clear()
@@ -199,19 +186,23 @@ class Closing:
     def _say_closed(self, row: ConnectionRow, last: Where) -> None:
         """Only what was left open is worth a word; an ERROR or a goodbye before the end says itself."""
         by_broker = row.closed_by == SERVER
-        if not (self._unanswered or (by_broker and self._open)):
+        strange = self._strange if by_broker and not self._voice.lost else None
+        if not (self._unanswered or strange or (by_broker and self._open)):
             return
         left = [count(times, command) + " unanswered" for command, times in self._unanswered.items()]
         if by_broker and self._open:
             left.append(f"{some([*self._open.values()])} open")
+        left = [f"leaving {', '.join(left)}"] if left else []
+        if strange:
+            left.append(f"after the frame {strange} that it could not read")
         commands = {side: f"{said[0]} ({said[1]}:{said[2]}.{said[3]})" if said else "none" for side, said in self._said.items()}
         idle = (row.end or last.time) - last.time
         text = (
             f"The {'broker' if by_broker else 'client'} closed the connection with a {'FIN' if row.closed == 'fin' else 'RST'} "
-            f"{seconds(idle)} after the last frame, leaving {', '.join(left)}; the client's last command was {commands[CLIENT]}, "
+            f"{seconds(idle)} after the last frame, {', '.join(left)}; the client's last command was {commands[CLIENT]}, "
             f"the broker's {commands[SERVER]}{lacking(lost=self._voice.lost)}."
         )
-        names = [f"{said[1]}:{said[2]}.{said[3]}" for said in self._said.values() if said]
+        names = [strange or "", *(f"{said[1]}:{said[2]}.{said[3]}" for said in self._said.values() if said)]
         evidence = {
             "frames": frames(names),
             "closed": row.closed,
@@ -235,41 +226,3 @@ class Closing:
         attempt: dict[str, Any] = {"start": start, "reason": reason, "frame": self._refusal or last.name, "lived": end - start}
         where = where_of(row)._replace(time=end)
         self._voice.tell(RECONNECTS, f"{host(self._voice.client)}\n{self._voice.server}", where, "attempt", attempt)
-
-
-def _judge_reconnects(key: str, facts: Sequence[Fact], say: Say) -> None:
-    """Rows of connections that failed, one soon after the other."""
-    client, _, server = key.partition("\n")
-    run: list[Fact] = []
-    healthy = 0
-    for fact in sorted(facts, key=lambda fact: fact.values["start"]):
-        if run and fact.values["start"] - run[-1].where.time > RECONNECT_NS:
-            _say_loop(client, server, run, healthy, say)
-            run, healthy = [], 0
-        if fact.values["reason"] is None:
-            healthy += 1 if run else 0
-        else:
-            run.append(fact)
-    _say_loop(client, server, run, healthy, say)
-
-
-def _say_loop(client: str, server: str, run: Sequence[Fact], healthy: int, say: Say) -> None:
-    if len(run) < RECONNECTS_MIN or healthy >= len(run):
-        return
-    first, last = run[0], run[-1]
-    reasons = Counter(fact.values["reason"] for fact in run)
-    why = ", ".join(f"{reason} ({times:,})" for reason, times in reasons.most_common())
-    span = last.where.time - first.values["start"]
-    text = f"{client} connected to {server} {len(run):,} times in {seconds(span)} and failed each time: {why}."
-    evidence = {
-        "frames": frames(fact.values["frame"] for fact in run),
-        "connections": [fact.where.connection for fact in run[:10]],
-        "count": len(run),
-        "reasons": dict(reasons),
-        "span_ns": span,
-        "lived_max_ns": max(fact.values["lived"] for fact in run),
-    }
-    say("reconnect-loop", first.where._replace(time=first.values["start"]), text, evidence)
-
-
-KEYS = (KeyRule(RECONNECTS, FORGET_NS, _judge_reconnects),)

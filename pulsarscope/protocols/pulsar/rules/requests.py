@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
-from pulsarscope.protocols.pulsar.rules import lookups, producers, schemas, transactions, unload
+from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas, transactions
 from pulsarscope.records import ConnectionRow, ExchangeRow
 from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
@@ -56,7 +56,7 @@ ANSWER_NS = 1_000_000_000
 
 AUTHENTICATION_ERRORS = frozenset({"AuthenticationError", "AuthorizationError"})
 
-SPECIALISED_ERRORS = producers.ERRORS | lookups.ERRORS | schemas.ERRORS | unload.ERRORS
+SPECIALISED_ERRORS = holders.ERRORS | lookups.ERRORS | schemas.ERRORS | departures.ERRORS
 """Refusals of which another rule tells more."""
 
 WAITING_MAX = 1_000

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pulsarscope.findings import ERROR, NOTE, Code, table
-from pulsarscope.flow import SERVER
+from pulsarscope.protocols.pulsar.rules.departures import ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, seconds, some
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import Fact, KeyRule, Say
 
 CODES = table(
     Code(
@@ -49,114 +47,14 @@ CODES = table(
     ),
 )
 
-QUOTA_ERRORS = frozenset({"ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException"})
-TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
-ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
-"""Refusals that are told here."""
-
-TOPICS = "clients-of-topic"
-
 FORGET_NS = 600_000_000_000
 """Ten times the longest wait of a client between two attempts (60 s)."""
 
 BURST_NS = 1_000_000_000
 """Closed within so long of each other: one event."""
 
-CLIENTS_MAX = 10_000
-"""Producers and consumers of one connection that are watched."""
-
-_KINDS = {
-    "PRODUCER": ("producer_id", "producer", "producer_name"),
-    "SUBSCRIBE": ("consumer_id", "consumer", "consumer_name"),
-    "CLOSE_PRODUCER": ("producer_id", "producer", ""),
-    "CLOSE_CONSUMER": ("consumer_id", "consumer", ""),
-}
-
-
-class Departures:
-    """See `pulsarscope.wire.rules.ConnectionRule`."""
-
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
-        self._clients: dict[tuple[str, int], tuple[str, str]] = {}
-        """Topic and name by kind and id."""
-        self._asked: dict[str, tuple[str, int]] = {}
-        """Kind and id by name of the request's frame."""
-        self.frames: Mapping[str, Handler] = {
-            "PRODUCER": self._ask,
-            "SUBSCRIBE": self._ask,
-            "CLOSE_PRODUCER": self._close,
-            "CLOSE_CONSUMER": self._close,
-            "TOPIC_MIGRATED": self._migrated,
-            "REACHED_END_OF_TOPIC": self._at_end,
-        }
-        self.exchanges: Mapping[str, Handler] = {"PRODUCER": self._answer, "SUBSCRIBE": self._answer, "*": self._refusal}
-        self.messages: Handler | None = None
-
-    def _ask(self, row: FrameRow) -> None:
-        fields = row.fields or {}
-        field, kind, named = _KINDS[row.command or ""]
-        if len(self._clients) < CLIENTS_MAX and row.topic is not None:
-            number = fields.get(field, -1)
-            label = f"{kind} {fields.get(named) or number}"
-            self._clients[kind, number] = row.topic, f"{label} of {row.subscription}" if row.subscription else label
-            self._asked[where_of(row).name] = kind, number
-            if len(self._asked) > CLIENTS_MAX:
-                del self._asked[next(iter(self._asked))]
-
-    def _answer(self, row: ExchangeRow) -> None:
-        asked = self._asked.pop(where_of(row).name, None)
-        client = None if asked is None else self._clients.get(asked)
-        if client is None:
-            self._refusal(row)
-            return
-        topic, name = client
-        values = self._values(name, f"{row.response_file}:{row.response_packet}.{row.response_sub}")
-        if row.status == "ok":
-            # The place is the request's, the time of coming back the answer's.
-            values["back"] = (row.time or 0) + (row.latency_ns or 0)
-            self._voice.tell(TOPICS, topic, where_of(row), "back", values)
-        elif row.status == "error":
-            self._voice.tell(TOPICS, topic, where_of(row), "refused", values | {"error": row.error, "message": row.error_message})
-
-    def _refusal(self, row: ExchangeRow) -> None:
-        if row.topic is not None and (row.error in ERRORS or row.error == "ServiceNotReady"):
-            values = self._values(f"{row.request} of {row.producer_name or self._voice.client}", None)
-            response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-            values |= {"frame": response, "error": row.error, "message": row.error_message}
-            self._voice.tell(TOPICS, row.topic, where_of(row), "refused", values)
-
-    def _close(self, row: FrameRow) -> None:
-        field, kind, _ = _KINDS[row.command or ""]
-        fields = row.fields or {}
-        number = fields.get(field, -1)
-        client = self._clients.pop((kind, number), None)
-        if row.direction != SERVER:
-            return
-        topic, name = client or (row.topic, f"{kind} {number}")
-        if topic is not None:
-            url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
-            self._voice.tell(TOPICS, topic, where_of(row), "closed", self._values(name, None) | {"url": url})
-
-    def _migrated(self, row: FrameRow) -> None:
-        fields = row.fields or {}
-        kind = str(fields.get("resource_type", "")).lower()
-        topic, name = self._clients.get((kind, fields.get("resource_id", -1)), (None, ""))
-        if topic is not None:
-            url = fields.get("brokerServiceUrl") or fields.get("brokerServiceUrlTls")
-            self._voice.tell(TOPICS, topic, where_of(row), "migrated", self._values(name, None) | {"url": url})
-
-    def _at_end(self, row: FrameRow) -> None:
-        number = (row.fields or {}).get("consumer_id", -1)
-        topic, name = self._clients.get(("consumer", number), (row.topic, f"consumer {number}"))
-        if topic is not None:
-            self._voice.tell(TOPICS, topic, where_of(row), "end", self._values(name, None))
-
-    def _values(self, name: str, frame: str | None) -> dict[str, Any]:
-        return {"name": name, "client": self._voice.client, "frame": frame}
-
-    def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+SEEK_NS = 10_000_000_000
+"""The consumers of a subscription that are closed so long after a SEEK of it are to begin at another place."""
 
 
 def _judge_topic(topic: str, facts: Sequence[Fact], say: Say) -> None:
@@ -178,12 +76,17 @@ def _judge_topic(topic: str, facts: Sequence[Fact], say: Say) -> None:
 
 
 def _bursts(facts: Sequence[Fact]) -> list[list[Fact]]:
-    """Closed one soon after the other; one that came back in between begins the next."""
+    """Closed one soon after the other; one that came back in between begins the next. A seek closes consumers, too: that is no loss."""
     bursts: list[list[Fact]] = []
     back: set[tuple[str, str]] = set()
+    sought: dict[str | None, int] = {}
     for fact in facts:
         if fact.what == "back":
             back.add(_client(fact))
+        elif fact.what == "seek":
+            sought[fact.values["subscription"]] = fact.where.time
+        elif fact.where.time - sought.get(fact.values.get("subscription"), -SEEK_NS) < SEEK_NS:
+            continue
         elif fact.what in ("closed", "migrated"):
             if not bursts or fact.where.time - bursts[-1][-1].where.time > BURST_NS or _client(fact) in back:
                 bursts.append([])
@@ -229,12 +132,15 @@ def _say_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], say
     not_ready = sum(
         fact.what == "refused" and fact.values["error"] == "ServiceNotReady" and fact.where.time >= first.where.time for fact in facts
     )
-    text = f"The broker closed {some([name for _, name in clients])} of {topic} within {seconds(burst[-1].where.time - first.where.time)}"
+    text = f"The broker closed {some([name for _, name in clients])} of {topic}"
+    if len(clients) > 1:
+        text += f" within {seconds(burst[-1].where.time - first.where.time)}"
     if urls:
         text += f" and sent {'them' if len(clients) > 1 else 'it'} to {some(urls)}"
     if recovered:
-        whom = "all" if len(recovered) == len(clients) > 1 else "it" if len(clients) == 1 else f"{len(recovered)} of {len(clients)}"
-        text += f"; {whom} came back, the last after {seconds(max(recovered))}"
+        whom = "all" if len(recovered) == len(clients) else f"{len(recovered)} of {len(clients)}"
+        text += "; it came back after" if len(clients) == 1 else f"; {whom} came back, the last after"
+        text += f" {seconds(max(recovered))}"
     lost = [
         f"{name} ({f'refused with {why}' if why else 'not seen to ask'})" for (_, name), (took, why, _) in outcomes.items() if took is None
     ]
