@@ -43,14 +43,14 @@ def _judge_sessions(key: str, facts: Sequence[Fact], say: Say) -> None:
     topic, _, name = key.partition("\n")
     who = f"Producer {name} of {topic}"
     evidence = {"topic": topic, "producer_name": name}
-    deduplicates = any((fact.values["stored"] or -1) >= 0 or fact.values["dropped_count"] for fact in facts)
+    deduplicates = any(_stored(fact) >= 0 or fact.values["dropped_count"] for fact in facts)
     for index, fact in enumerate(facts):
         values = fact.values
         _say_back(who, fact, evidence, deduplicates, say)
         if values["first"] is None:
             continue
         earlier = facts[:index]
-        if (values["stored"] or -1) >= values["first"]:
+        if _stored(fact) >= values["first"]:
             _say_restart(who, fact, earlier, evidence, say)
         if values["dropped_count"]:
             _say_dropped(who, fact, earlier, evidence, say)
@@ -110,6 +110,12 @@ def _say_dropped(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[s
             f"sequence id {ids}{lacking(lost=values['lost'])}."
         )
         say(code, _at(fact), text, evidence | {"frames": frames(one[0] for one in dropped), "count": times, "stored": values["stored"]})
+
+
+def _stored(fact: Fact) -> int:
+    """The highest sequence id that the broker remembers when the producer begins; -1: none, or not in the capture."""
+    stored: int | None = fact.values["stored"]
+    return -1 if stored is None else stored
 
 
 def _at(fact: Fact) -> Where:

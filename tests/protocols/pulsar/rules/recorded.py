@@ -96,5 +96,3 @@ def lookup(request: int = 1, *, authoritative: bool = False) -> bytes:
 def looked_up(response: str, url: str = "", request: int = 1, **fields: Any) -> bytes:
     """A LOOKUP_RESPONSE."""
     return command_frame("LOOKUP_RESPONSE", request_id=request, response=response, brokerServiceUrl=url, **fields)
-
-

@@ -95,7 +95,9 @@ def test_one_that_gave_the_place_up_before_does_not_hold_it(tmp_path: Path) -> N
 
 
 def test_a_name_that_is_free_again_is_no_trouble(tmp_path: Path) -> None:
-    first = dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    first = (
+        dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    )
     second = dial(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created()).close()
     assert troubles(judged(tmp_path, first.close(), second)) == []
 
