@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pulsarscope.flow import SERVER
+from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.rules.phrases import said
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
@@ -45,7 +47,11 @@ class Departures:
             "TOPIC_MIGRATED": self._migrated,
             "REACHED_END_OF_TOPIC": self._at_end,
         }
-        self.exchanges: Mapping[str, Handler] = {"PRODUCER": self._answer, "SUBSCRIBE": self._answer, "*": self._refusal}
+        self.exchanges: Mapping[str, Handler] = {
+            **dict.fromkeys([*ANSWERED_BY, "SEND"], self._refusal),
+            "PRODUCER": self._answer,
+            "SUBSCRIBE": self._answer,
+        }
         self.messages: Handler | None = None
 
     def _ask(self, row: FrameRow) -> None:
@@ -72,13 +78,13 @@ class Departures:
             values["back"] = (row.time or 0) + (row.latency_ns or 0)
             self._voice.tell(TOPICS, topic, where_of(row), "back", values)
         elif row.status == "error":
-            self._voice.tell(TOPICS, topic, where_of(row), "refused", values | {"error": row.error, "message": row.error_message})
+            self._voice.tell(TOPICS, topic, where_of(row), "refused", values | {"error": row.error, "message": said(row.error_message)})
 
     def _refusal(self, row: ExchangeRow) -> None:
         if row.topic is not None and (row.error in ERRORS or row.error == "ServiceNotReady"):
             values = self._values(f"{row.request} of {row.producer_name or self._voice.client}", None)
             response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-            values |= {"frame": response, "error": row.error, "message": row.error_message}
+            values |= {"frame": response, "error": row.error, "message": said(row.error_message)}
             self._voice.tell(TOPICS, row.topic, where_of(row), "refused", values)
 
     def _close(self, row: FrameRow) -> None:

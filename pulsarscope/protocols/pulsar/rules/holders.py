@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pulsarscope.flow import CLIENT, SERVER
-from pulsarscope.protocols.pulsar.rules.phrases import frames
+from pulsarscope.protocols.pulsar.rules.phrases import frames, said
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
@@ -83,7 +83,7 @@ class Holders:
             if len(self._held) < HELD_MAX:
                 self._held[kind, asked["id"]] = key, asked
         elif row.error in ERRORS:
-            refused = {"error": row.error, "message": row.error_message, "topic": row.topic, "subscription": row.subscription}
+            refused = {"error": row.error, "message": said(row.error_message), "topic": row.topic, "subscription": row.subscription}
             self._voice.tell(kind, key, where, "refused", asked | answered | refused)
 
     def _send_error(self, row: FrameRow) -> None:
@@ -93,8 +93,8 @@ class Holders:
         where = where_of(row)
         text = f"A SEND of producer {row.producer_name or 'without a name'} to {row.topic or 'an unknown topic'} was refused"
         evidence = {"frames": frames([row.request, where.name]), "topic": row.topic, "producer_name": row.producer_name}
-        said = f"{text} with {fields['error']}: {fields.get('message') or 'no message'}."
-        self._voice.say("producer-fenced", where, said, evidence)
+        why = f"{fields['error']}: {said(fields.get('message'))}"
+        self._voice.say("producer-fenced", where, f"{text} with {why}.", evidence)
 
     def _close_producer(self, row: FrameRow) -> None:
         self._close(row, PRODUCERS, (row.fields or {}).get("producer_id", -1))

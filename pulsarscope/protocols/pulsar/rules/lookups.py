@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.findings import ERROR, WARNING, Code, table
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, seconds, some
+from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, said, seconds, some
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
 
@@ -42,6 +43,9 @@ HOPS_MAX = 10
 ASKED_MAX = 1_000
 """Lookups kept until their answer; clients have some thousands on the way at most, and only those that wait need to be known."""
 
+SECONDS_MAX = 60
+"""Seconds of which the evidence tells how many lookups waited: twice the operation timeout."""
+
 _COUNTED = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE")
 """What the limits of client and broker count as lookups."""
 
@@ -57,6 +61,8 @@ class Lookups:
         """Lookups that wait now, that did at once, and all."""
         self._at_first: int | None = None
         """How many waited when the first was refused."""
+        self._by_second: dict[int, int] = {}
+        """How many waited at once, by second of the capture clock; the latest seconds in which any was asked."""
         self._refused: Counter[str] = Counter()
         self._places: list[Where] = []
         """First and latest refusal."""
@@ -66,13 +72,17 @@ class Lookups:
             "LOOKUP": self._lookup,
             "LOOKUP_RESPONSE": self._response,
         }
-        self.exchanges: Mapping[str, Handler] = {**dict.fromkeys(_COUNTED, self._answered), "*": self._refusal}
+        self.exchanges: Mapping[str, Handler] = dict.fromkeys(ANSWERED_BY, self._refusal) | dict.fromkeys(_COUNTED, self._answered)
         self.messages: Handler | None = None
 
-    def _request(self, _row: FrameRow) -> None:
+    def _request(self, row: FrameRow) -> None:
         self._total += 1
         self._outstanding += 1
         self._most = max(self._most, self._outstanding)
+        second = (row.time or 0) // 1_000_000_000
+        self._by_second[second] = max(self._by_second.get(second, 0), self._outstanding)
+        if len(self._by_second) > SECONDS_MAX:
+            del self._by_second[next(iter(self._by_second))]
 
     def _lookup(self, row: FrameRow) -> None:
         self._request(row)
@@ -131,7 +141,8 @@ class Lookups:
             "lookups": self._total,
             "outstanding_max": self._most,
             "outstanding_at_first": self._at_first,
-            "message": self._message,
+            "outstanding_by_second": {str(second): most for second, most in self._by_second.items()},
+            "message": said(self._message),
         }
         self._voice.say("too-many-requests", first, text, evidence)
 

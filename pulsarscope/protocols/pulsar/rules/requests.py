@@ -56,8 +56,9 @@ ANSWER_NS = 1_000_000_000
 
 AUTHENTICATION_ERRORS = frozenset({"AuthenticationError", "AuthorizationError"})
 
-SPECIALISED_ERRORS = holders.ERRORS | lookups.ERRORS | schemas.ERRORS | departures.ERRORS
-"""Refusals of which another rule tells more."""
+SPECIALISED_SENDS = holders.ERRORS | departures.ERRORS
+SPECIALISED_ERRORS = SPECIALISED_SENDS | lookups.ERRORS | schemas.ERRORS
+"""Refusals of which another rule tells more, of a SEND and of all else."""
 
 WAITING_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
@@ -77,7 +78,7 @@ class Requests:
         where = where_of(row)
         evidence: dict[str, Any]
         asked = f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"
-        if row.status == "error" and row.error not in SPECIALISED_ERRORS and not transactions.told_here(row):
+        if row.status == "error" and not _told_elsewhere(row):
             code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
             response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
             evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
@@ -100,3 +101,7 @@ class Requests:
                 evidence = {"frames": [where.name], "waited_ns": waited}
                 text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s"
                 self._voice.say("request-unanswered", where, f"{text}{'; the capture lacks bytes' if self._voice.lost else ''}.", evidence)
+
+
+def _told_elsewhere(row: ExchangeRow) -> bool:
+    return row.error in (SPECIALISED_SENDS if row.request == "SEND" else SPECIALISED_ERRORS) or transactions.told_here(row)

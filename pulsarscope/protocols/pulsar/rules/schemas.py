@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulsarscope.findings import ERROR, Code, table
-from pulsarscope.protocols.pulsar.rules.phrases import frames, host, some
+from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.rules.phrases import frames, host, said, some
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
 
@@ -33,10 +34,10 @@ KNOWN_NS = 24 * 3_600 * 1_000_000_000
 ASKED_MAX = 1_000
 """Requests kept until their answer."""
 
-DEFINITION_MAX_BYTES = 256 << 10
-"""Largest definition that is read; those of records with a thousand fields take half."""
+DEFINITION_MAX_BYTES = 64 << 10
+"""Largest definition that is read; those of records with hundreds of fields take less."""
 
-FIELDS_MAX = 1_000
+FIELDS_MAX = 500
 """Fields of a record that are compared."""
 
 TYPE_MAX_CHARACTERS = 200
@@ -105,7 +106,9 @@ class Schemas:
             "GET_OR_CREATE_SCHEMA": self._ask,
             "GET_SCHEMA_RESPONSE": self._given,
         }
-        self.exchanges: Mapping[str, Handler] = {"*": self._refusal} | dict.fromkeys(
+        self._told: set[tuple[str, str]] = set()
+        """Topics and schemas that are known to be: a thousand producers of one schema tell it once."""
+        self.exchanges: Mapping[str, Handler] = dict.fromkeys(ANSWERED_BY, self._refusal) | dict.fromkeys(
             ("PRODUCER", "SUBSCRIBE", "GET_OR_CREATE_SCHEMA"), self._answered
         )
         self.messages: Handler | None = None
@@ -125,14 +128,21 @@ class Schemas:
         schema = (row.fields or {}).get("schema")
         if isinstance(schema, dict) and row.topic is not None:
             told = {"schema": described(schema), "command": "GET_SCHEMA_RESPONSE", "who": None, "client": self._voice.client}
-            self._voice.tell(SCHEMAS, row.topic, where_of(row), "known", told)
+            self._tell(row.topic, where_of(row), told)
 
     def _answered(self, row: ExchangeRow) -> None:
         asked = self._asked.pop(where_of(row).name, None)
         if row.status == "ok" and asked is not None and asked["schema"] is not None and row.topic is not None:
-            self._voice.tell(SCHEMAS, row.topic, where_of(row), "known", asked)
+            self._tell(row.topic, where_of(row), asked)
         elif row.error in ERRORS:
             self._refuse(row, asked or {"schema": None, "command": row.request, "who": None, "client": self._voice.client})
+
+    def _tell(self, topic: str, where: Where, known: dict[str, Any]) -> None:
+        same = topic, json.dumps(known["schema"])
+        if same not in self._told:
+            if len(self._told) < ASKED_MAX:
+                self._told.add(same)
+            self._voice.tell(SCHEMAS, topic, where, "known", known)
 
     def _refusal(self, row: ExchangeRow) -> None:
         if row.error in ERRORS:
@@ -140,7 +150,7 @@ class Schemas:
 
     def _refuse(self, row: ExchangeRow, asked: dict[str, Any]) -> None:
         response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-        refused = asked | {"response": response, "message": row.error_message}
+        refused = asked | {"response": response, "message": said(row.error_message)}
         self._voice.tell(SCHEMAS, row.topic or "", where_of(row), "refused", refused)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -186,8 +196,8 @@ def _say_refused(topic: str, group: Sequence[Fact], known: Fact | None, say: Say
         "frames": frames([*(name for fact in group for name in (fact.where.name, fact.values["response"])), known and known.where.name]),
         "topic": topic,
         "count": len(group),
-        "schema": new,
-        "known": known and known.values["schema"],
+        "schema": new and {"type": new["type"], "name": new["name"], "bytes": new["bytes"]},
+        "known": known and {name: known.values["schema"][name] for name in ("type", "name", "bytes")},
         "difference": differs[:50],
         "message": values["message"],
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.findings import ERROR, WARNING, Code, table
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, seconds, some
+from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, said, seconds, some
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
 
@@ -125,17 +125,19 @@ class Transactions:
         self._voice.tell(TRANSACTIONS, transaction, where_of(row), "step", {"command": row.command, "about": about})
 
     def _exchange(self, row: ExchangeRow) -> None:
+        if not self._asked and row.status != "error":
+            return
         where = where_of(row)
         transaction, _ = self._asked.pop(where.name, (None, 0))
         if row.status != "error" or not told_here(row):
             return
         response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-        refused = {"command": row.request, "about": row.topic, "error": row.error, "message": row.error_message, "response": response}
+        refused = {"command": row.request, "about": row.topic, "error": row.error, "message": said(row.error_message), "response": response}
         if transaction is not None:
             self._voice.tell(TRANSACTIONS, transaction, where, "refused", refused)
         else:
             evidence = {"frames": [where.name, response], "request": row.request, "error": row.error}
-            text = f"{row.request} was refused with {row.error}: {row.error_message or 'no message'}; no transaction is known for it."
+            text = f"{row.request} was refused with {row.error}: {said(row.error_message)}; no transaction is known for it."
             self._voice.say("txn-failed", where, text, evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -208,7 +210,7 @@ def _say_failed(transaction: str, story: Story, say: Say) -> None:
     about = f" for {values['about']}" if values["about"] else ""
     text = (
         f"{values['command']}{about} of transaction {transaction} was refused with {values['error']}: "
-        f"{values['message'] or 'no message'}{times}; seen of it: {story.so_far}."
+        f"{values['message']}{times}; seen of it: {story.so_far}."
     )
     names = [name for fact in story.refused for name in (fact.where.name, fact.values["response"])]
     extra = {"error": values["error"], "count": len(story.refused)}

@@ -107,7 +107,7 @@ def _say_refused(code: str, why: str, topic: str, refused: Sequence[Fact], say: 
     names = some(list(dict.fromkeys(fact.values["name"] for fact in refused)))
     span = seconds(refused[-1].where.time - first.where.time)
     times = f"{count(len(refused), 'attempt')} within {span}" if len(refused) > 1 else "1 attempt"
-    text = f"Topic {topic} refused {names}, because {why}: {times} with {first.values['error']}: {first.values['message'] or 'no message'}."
+    text = f"Topic {topic} refused {names}, because {why}: {times} with {first.values['error']}: {first.values['message']}."
     evidence = {
         "frames": frames(name for fact in refused for name in (fact.where.name, fact.values["frame"])),
         "topic": topic,

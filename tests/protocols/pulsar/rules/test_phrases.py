@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, seconds, some
+from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, said, seconds, some
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,17 @@ def test_hosts(endpoint: str, name: str) -> None:
 
 def test_what_is_lost_qualifies() -> None:
     assert (lacking(lost=True), lacking(lost=False)) == ("; the capture lacks bytes", "")
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (None, "no message"),
+        ("", "no message"),
+        ("org.apache.pulsar.broker.service.BrokerServiceException$NamingException: taken", "taken"),
+        ("it is: taken", "it is: taken"),
+        ("x" * 501, "x" * 500 + "…"),
+    ],
+)
+def test_what_the_broker_said(message: str | None, text: str) -> None:
+    assert said(message) == text
