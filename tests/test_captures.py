@@ -24,12 +24,32 @@ ENCRYPTED = {"encrypted.pcap"}
 """Payloads cannot be compared without a key."""
 
 EXPECTED_FINDINGS = {
+    "errors.pcap": {"consumer-busy", "producer-busy", "request-failed", "schema-incompatible"},
+    "java-errors.pcap": {
+        "connection-closed-by-broker",
+        "consumer-busy",
+        "producer-busy",
+        "producer-fenced",
+        "request-failed",
+        "schema-incompatible",
+        "slow-exchange",
+    },
     "raw-checksum.pcap": {"checksum-mismatch", "consumer-corrupt", "request-failed"},
     "raw-not-pulsar.pcap": {"http-on-plain-port", "tls-on-plain-port"},
-    "raw-strange.pcap": {"frame-malformed", "frame-too-large", "required-field-missing", "unknown-command"},
+    "raw-stats.pcap": {"connection-closed-by-broker", "request-failed"},
+    "raw-strange.pcap": {
+        "connection-closed-by-broker",
+        "frame-malformed",
+        "frame-too-large",
+        "reconnect-loop",
+        "required-field-missing",
+        "unknown-command",
+    },
     "rw-capture-loss.pcap.zst": {"frame-truncated", "stream-gap"},
     "stuck-consumer.pcap": {"consumer-not-acking", "consumer-starved"},
     "snaplen200.pcap": {"frame-truncated", "snaplen-truncated", "stream-gap"},
+    "token-auth-py.pcap": {"auth-failed", "reconnect-loop"},
+    "unload-terminate.pcap": {"topic-terminated"},
 }
 """Codes of the errors and warnings of captures in which something did go wrong. All others have only notes."""
 

@@ -209,13 +209,18 @@ _EXCEPTION_CLASS = re.compile(r"^(?:[a-z0-9]+\.){2,12}[\w$]{1,80}: ")
 """The Java class that a broker puts before what it says; `-V` shows it."""
 
 
+def without_class(message: str) -> str:
+    """What a broker says of an error, without the class of its exception."""
+    return _EXCEPTION_CLASS.sub("", message)
+
+
 def error_of(field: str = "error", message: str = "message") -> Word:
     """Name of the error and what the peer said of it."""
 
     def word(_row: FrameRow, fields: Fields) -> str:
         error, said = fields.get(field), fields.get(message)
         if isinstance(said, str):
-            said = _EXCEPTION_CLASS.sub("", said)
+            said = without_class(said)
         if error is None:
             return "" if said is None or said == "" else f'"{show(said)}"'
         return f'{show(error)} "{show(said)}"' if said is not None and said != "" else show(error)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pulsarscope.protocols.pulsar.words import without_class
+
 SHOWN_MAX = 10
 """Frames, names and the like that one finding lists; counts are always exact."""
+
+MESSAGE_MAX_CHARACTERS = 500
+"""What a broker says of an error is quoted so far: some append what they compared."""
 
 
 def seconds(nanoseconds: int) -> str:
@@ -40,3 +45,9 @@ def host(endpoint: str) -> str:
 def lacking(*, lost: bool) -> str:
     """What qualifies a verdict on a connection of which bytes are missing: what is absent may have been said."""
     return "; the capture lacks bytes" if lost else ""
+
+
+def said(message: str | None) -> str:
+    """What the broker said of an error, without the class of the exception before it."""
+    text = without_class(message or "")
+    return "no message" if not text else text if len(text) <= MESSAGE_MAX_CHARACTERS else f"{text[:MESSAGE_MAX_CHARACTERS]}…"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas, transactions
 from pulsarscope.records import ConnectionRow, ExchangeRow
 from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
@@ -55,6 +56,10 @@ ANSWER_NS = 1_000_000_000
 
 AUTHENTICATION_ERRORS = frozenset({"AuthenticationError", "AuthorizationError"})
 
+SPECIALISED_SENDS = holders.ERRORS | departures.ERRORS
+SPECIALISED_ERRORS = SPECIALISED_SENDS | lookups.ERRORS | schemas.ERRORS
+"""Refusals of which another rule tells more, of a SEND and of all else."""
+
 WAITING_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
@@ -73,7 +78,7 @@ class Requests:
         where = where_of(row)
         evidence: dict[str, Any]
         asked = f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"
-        if row.status == "error":
+        if row.status == "error" and not _told_elsewhere(row):
             code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
             response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
             evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
@@ -100,3 +105,7 @@ class Requests:
 
 def _left_out(_: ExchangeRow) -> None:
     """A family with a rule of its own."""
+
+
+def _told_elsewhere(row: ExchangeRow) -> bool:
+    return row.error in (SPECIALISED_SENDS if row.request == "SEND" else SPECIALISED_ERRORS) or transactions.told_here(row)

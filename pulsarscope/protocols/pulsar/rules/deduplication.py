@@ -1,0 +1,125 @@
+"""Messages that the broker drops as duplicates, and sequence ids that go back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pulsarscope.findings import NOTE, WARNING, Code, table
+from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, some
+from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
+from pulsarscope.wire.rules import Fact, KeyRule, Say, Where
+
+CODES = table(
+    Code(
+        "message-duplicate-dropped",
+        WARNING,
+        "session",
+        "The broker dropped messages as duplicates that were not seen sent before.",
+        "If they were new, they are lost: sequence ids must rise for a producer name across restarts, see sequence-regression.",
+    ),
+    Code(
+        "resend-deduplicated",
+        NOTE,
+        "session",
+        "The broker dropped messages that were sent again, as deduplication is meant to.",
+        "Nothing is lost: their first copies were stored, and the receipts for them were not.",
+    ),
+    Code(
+        "sequence-regression",
+        WARNING,
+        "session",
+        "Sequence ids of a producer go back, or their ranges overlap.",
+        "With deduplication such messages are dropped: start a named producer behind its last id (initialSequenceId), do not share a name.",
+    ),
+)
+
+FORGET_NS = 3_600_000_000_000
+"""A producer that comes again an hour after its last connection has nothing to send again."""
+
+
+def _judge_sessions(key: str, facts: Sequence[Fact], say: Say) -> None:
+    """The sessions of one producer name on one topic, in their order."""
+    topic, _, name = key.partition("\n")
+    who = f"Producer {name} of {topic}"
+    evidence = {"topic": topic, "producer_name": name}
+    deduplicates = any(_stored(fact) >= 0 or fact.values["dropped_count"] for fact in facts)
+    for index, fact in enumerate(facts):
+        values = fact.values
+        _say_back(who, fact, evidence, deduplicates, say)
+        if values["first"] is None:
+            continue
+        earlier = facts[:index]
+        if _stored(fact) >= values["first"]:
+            _say_restart(who, fact, earlier, evidence, say)
+        if values["dropped_count"]:
+            _say_dropped(who, fact, earlier, evidence, say)
+
+
+def _say_back(who: str, fact: Fact, evidence: dict[str, Any], deduplicates: bool, say: Say) -> None:
+    values = fact.values
+    # Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates.
+    back = [one for one in values["back"] if deduplicates or one[1] == one[2]]
+    if not back:
+        return
+    _, number, highest = back[0]
+    times = max(values["back_count"] - len(values["back"]) + len(back), len(back))
+    ids = some([f"{sent} behind {highest}" for _, sent, highest in back])
+    text = (
+        f"{who} ({values['client']}) sent {count(times, 'message')} with a sequence id that is not above those before: {ids}"
+        f"{'; the broker de-duplicates' if deduplicates else ''}{lacking(lost=values['lost'])}."
+    )
+    extra = {"frames": frames(one[0] for one in back), "count": times, "sequence_id": number, "highest_before": highest}
+    say("sequence-regression", _at(fact), text, evidence | extra)
+
+
+def _say_restart(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], say: Say) -> None:
+    """It begins at or below what the broker remembers: to send again what got no receipt is right, anything else is not."""
+    values = fact.values
+    first, stored = values["first"], values["stored"]
+    if not earlier and values["epoch"]:
+        return  # A reconnect of a producer whose earlier connection is not in the capture.
+    if earlier and first > earlier[-1].values["confirmed"] and first <= earlier[-1].values["highest"]:
+        return
+    before = f", {earlier[-1].values['confirmed']} had its receipt" if earlier else ""
+    text = (
+        f"{who} ({values['client']}) begins with sequence id {first}, though the broker has stored up to {stored}{before}: "
+        f"messages up to {stored} will be dropped{lacking(lost=values['lost'])}."
+    )
+    extra = {"frames": frames([fact.where.name, values["first_frame"]]), "sequence_id": first, "stored": stored}
+    say("sequence-regression", _at(fact), text, evidence | extra)
+
+
+def _say_dropped(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], say: Say) -> None:
+    values = fact.values
+
+    def sent_before(number: int) -> bool:
+        """Not confirmed by then, so that the client had to send it again."""
+        return any(one.values["confirmed"] < number <= one.values["highest"] for one in earlier)
+
+    again = [one for one in values["dropped"] if sent_before(one[1]) or (not earlier and values["epoch"])]
+    fresh = [one for one in values["dropped"] if one not in again]
+    for code, dropped in (("message-duplicate-dropped", fresh), ("resend-deduplicated", again)):
+        if not dropped:
+            continue
+        times = values["dropped_count"] - len(again) if dropped is fresh else len(again)
+        ids = some([str(number) for _, number in dropped])
+        kind = "that were sent again after a reconnect" if dropped is again else "that were not seen to wait for a receipt"
+        text = (
+            f"{who} ({values['client']}): the broker dropped {times:,} of {count(values['sent'], 'SEND')} as duplicates {kind}, "
+            f"sequence id {ids}{lacking(lost=values['lost'])}."
+        )
+        say(code, _at(fact), text, evidence | {"frames": frames(one[0] for one in dropped), "count": times, "stored": values["stored"]})
+
+
+def _stored(fact: Fact) -> int:
+    """The highest sequence id that the broker remembers when the producer begins; -1: none, or not in the capture."""
+    stored: int | None = fact.values["stored"]
+    return -1 if stored is None else stored
+
+
+def _at(fact: Fact) -> Where:
+    return fact.where._replace(time=fact.values["began"])
+
+
+KEYS = (KeyRule(SESSIONS, FORGET_NS, _judge_sessions),)

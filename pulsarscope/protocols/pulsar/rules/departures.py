@@ -1,0 +1,126 @@
+"""What clients of a topic go through: closed by the broker, sent elsewhere, refused, back again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pulsarscope.flow import SERVER
+from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.rules.phrases import said
+from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+
+QUOTA_ERRORS = frozenset({"ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException"})
+TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
+ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
+"""Refusals that are told here."""
+
+TOPICS = "clients-of-topic"
+
+CLIENTS_MAX = 10_000
+"""Producers and consumers of one connection that are watched."""
+
+_KINDS = {
+    "PRODUCER": ("producer_id", "producer", "producer_name"),
+    "SUBSCRIBE": ("consumer_id", "consumer", "consumer_name"),
+    "CLOSE_PRODUCER": ("producer_id", "producer", ""),
+    "CLOSE_CONSUMER": ("consumer_id", "consumer", ""),
+}
+
+
+class Departures:
+    """See `pulsarscope.wire.rules.ConnectionRule`."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._clients: dict[tuple[str, int], tuple[str, str]] = {}
+        """Topic and name by kind and id."""
+        self._asked: dict[str, tuple[str, int]] = {}
+        """Kind and id by name of the request's frame."""
+        self.frames: Mapping[str, Handler] = {
+            "PRODUCER": self._ask,
+            "SUBSCRIBE": self._ask,
+            "CLOSE_PRODUCER": self._close,
+            "CLOSE_CONSUMER": self._close,
+            "SEEK": self._seek,
+            "TOPIC_MIGRATED": self._migrated,
+            "REACHED_END_OF_TOPIC": self._at_end,
+        }
+        self.exchanges: Mapping[str, Handler] = {
+            **dict.fromkeys([*ANSWERED_BY, "SEND"], self._refusal),
+            "PRODUCER": self._answer,
+            "SUBSCRIBE": self._answer,
+        }
+        self.messages: Handler | None = None
+
+    def _ask(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        field, kind, named = _KINDS[row.command or ""]
+        if len(self._clients) < CLIENTS_MAX and row.topic is not None:
+            number = fields.get(field, -1)
+            label = f"{kind} {fields.get(named) or number}"
+            self._clients[kind, number] = row.topic, f"{label} of {row.subscription}" if row.subscription else label
+            self._asked[where_of(row).name] = kind, number
+            if len(self._asked) > CLIENTS_MAX:
+                del self._asked[next(iter(self._asked))]
+
+    def _answer(self, row: ExchangeRow) -> None:
+        asked = self._asked.pop(where_of(row).name, None)
+        client = None if asked is None else self._clients.get(asked)
+        if client is None:
+            self._refusal(row)
+            return
+        topic, name = client
+        values = self._values(name, f"{row.response_file}:{row.response_packet}.{row.response_sub}")
+        if row.status == "ok":
+            # The place is the request's, the time of coming back the answer's.
+            values["back"] = (row.time or 0) + (row.latency_ns or 0)
+            self._voice.tell(TOPICS, topic, where_of(row), "back", values)
+        elif row.status == "error":
+            self._voice.tell(TOPICS, topic, where_of(row), "refused", values | {"error": row.error, "message": said(row.error_message)})
+
+    def _refusal(self, row: ExchangeRow) -> None:
+        if row.topic is not None and (row.error in ERRORS or row.error == "ServiceNotReady"):
+            values = self._values(f"{row.request} of {row.producer_name or self._voice.client}", None)
+            response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+            values |= {"frame": response, "error": row.error, "message": said(row.error_message)}
+            self._voice.tell(TOPICS, row.topic, where_of(row), "refused", values)
+
+    def _close(self, row: FrameRow) -> None:
+        field, kind, _ = _KINDS[row.command or ""]
+        fields = row.fields or {}
+        number = fields.get(field, -1)
+        client = self._clients.pop((kind, number), None)
+        if row.direction != SERVER:
+            return
+        topic, name = client or (row.topic, f"{kind} {number}")
+        if topic is not None:
+            url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
+            self._voice.tell(
+                TOPICS, topic, where_of(row), "closed", self._values(name, None) | {"url": url, "subscription": row.subscription}
+            )
+
+    def _seek(self, row: FrameRow) -> None:
+        if row.topic is not None:
+            self._voice.tell(TOPICS, row.topic, where_of(row), "seek", self._values("", None) | {"subscription": row.subscription})
+
+    def _migrated(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        kind = str(fields.get("resource_type", "")).lower()
+        topic, name = self._clients.get((kind, fields.get("resource_id", -1)), (None, ""))
+        if topic is not None:
+            url = fields.get("brokerServiceUrl") or fields.get("brokerServiceUrlTls")
+            self._voice.tell(TOPICS, topic, where_of(row), "migrated", self._values(name, None) | {"url": url})
+
+    def _at_end(self, row: FrameRow) -> None:
+        number = (row.fields or {}).get("consumer_id", -1)
+        topic, name = self._clients.get(("consumer", number), (row.topic, f"consumer {number}"))
+        if topic is not None:
+            self._voice.tell(TOPICS, topic, where_of(row), "end", self._values(name, None))
+
+    def _values(self, name: str, frame: str | None) -> dict[str, Any]:
+        return {"name": name, "client": self._voice.client, "frame": frame}
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """See `ConnectionRule`."""

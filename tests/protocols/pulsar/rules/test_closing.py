@@ -1,0 +1,97 @@
+"""Who closed a connection, what was left open, and who fell silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.findings import NOTE, WARNING
+from tests.encoder.dialogue import receipt, send
+from tests.encoder.frames import command_frame
+from tests.protocols.pulsar.rules.recorded import (
+    PING,
+    PONG,
+    SECOND,
+    created,
+    dial,
+    found_in,
+    judged,
+    of,
+    only,
+    producer,
+    success,
+    troubles,
+    until,
+)
+
+CLOSE = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9)
+
+
+def test_a_broker_that_drops_a_fenced_producer() -> None:
+    found = found_in("java-errors.pcap")
+    text, evidence = only(found, "connection-closed-by-broker")
+    assert "with a FIN 3.0 ms after the last frame, leaving 1 SEND unanswered, producer am-wait open" in text
+    assert "the client's last command was SEND (0:111.1), the broker's SEND_RECEIPT (0:102.1)" in text
+    assert evidence["unanswered"] == {"SEND": 1}
+    assert of(found, "connection-closed-by-broker")[0].severity == WARNING
+
+
+def test_a_broker_that_drops_who_asks_what_it_cannot_answer() -> None:
+    text, evidence = only(found_in("raw-stats.pcap"), "connection-closed-by-broker")
+    assert "with a RST" in text
+    assert evidence["unanswered"] == {"CONSUMER_STATS": 1, "UNSUBSCRIBE": 1}
+
+
+def test_a_broker_that_drops_who_sends_what_it_cannot_read() -> None:
+    found = of(found_in("raw-strange.pcap"), "connection-closed-by-broker")
+    assert [row.packet for row in found] == [19, 30, 41, 53, 60]
+    assert "after the frame 0:19.1 that it could not read" in (found[0].text or "")
+
+
+def test_a_client_that_goes_while_it_waits_is_a_note(tmp_path: Path) -> None:
+    found = judged(tmp_path, dial().client(producer()).server(created()).client(send()).close("client"))
+    assert [row.severity for row in of(found, "connection-closed-by-client")] == [NOTE]
+    assert only(found, "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
+
+
+@pytest.mark.parametrize("by", ["client", "server"])
+def test_an_end_that_leaves_nothing_open_is_none(by: str, tmp_path: Path) -> None:
+    told = dial().client(producer()).server(created()).client(send()).server(receipt()).client(CLOSE).server(success(9))
+    assert judged(tmp_path, told.close(by)) == []
+
+
+def test_a_broker_that_says_goodbye_first_leaves_nothing_open(tmp_path: Path) -> None:
+    goodbye = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1)
+    found = judged(tmp_path, dial().client(producer()).server(created(), goodbye).close("server"))
+    assert troubles(found) == []
+
+
+def test_a_client_that_answers_no_ping_is_silent(tmp_path: Path) -> None:
+    told = until(dial().server(PING).client(PONG), 30 * SECOND).server(PING)
+    told = until(told, 60 * SECOND).server(PING).close("server")
+    found = judged(tmp_path, told)
+    text, evidence = only(found, "keepalive-lost")
+    assert text.startswith("The client 10.0.0.1:40000 has not answered 2 PINGs for 30.0 s, its last command was PONG 60.0 s before the end")
+    assert text.endswith("the broker closed.")
+    assert evidence["frames"] == ["0:7.1", "0:8.1", "0:9.1"]
+    assert (evidence["silent"], evidence["pongs_before"], evidence["closed_by"]) == ("client", 1, "server")
+    assert of(found, "connection-closed-by-broker") == []
+
+
+def test_a_broker_that_answers_no_ping_is_silent(tmp_path: Path) -> None:
+    told = until(until(dial(), 30 * SECOND).client(PING), 60 * SECOND).client(PING)
+    assert only(judged(tmp_path, told), "keepalive-lost")[1]["silent"] == "server"
+
+
+def test_one_that_speaks_without_a_pong_is_alive(tmp_path: Path) -> None:
+    told = until(dial().client(producer()).server(created(), PING).client(send()).server(receipt()), 30 * SECOND).client(CLOSE)
+    assert troubles(judged(tmp_path, told.server(success(9)).close())) == ["request-unanswered"]
+
+
+def test_a_ping_at_the_end_of_the_capture_may_still_be_answered(tmp_path: Path) -> None:
+    assert troubles(judged(tmp_path, until(dial(), 30 * SECOND).server(PING))) == []
+
+
+def test_real_keep_alives_are_answered() -> None:
+    assert of(found_in("token-refresh-java.pcap"), "keepalive-lost") == []

@@ -1,0 +1,115 @@
+"""Messages dropped as duplicates, and sequence ids that go back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsarscope.findings import NOTE, WARNING
+from tests.encoder.conversation import Conversation
+from tests.encoder.dialogue import receipt, send
+from tests.encoder.frames import command_frame
+from tests.protocols.pulsar.rules.recorded import CAPTURES, SECOND, created, dial, found_in, judged, of, only, producer, troubles
+
+MINUS_ONE = (1 << 64) - 1
+
+
+def dropped(number: int) -> bytes:
+    return receipt(1, number, MINUS_ONE, MINUS_ONE)
+
+
+def producing(port: int = 40000, start: int = 0, stored: int = -1, **fields: Any) -> Conversation:
+    """Packets 6 and 7 create the producer."""
+    return dial(port, start=start).client(producer(**fields)).server(created(last_sequence_id=stored))
+
+
+def sends(told: Conversation, *numbers: int) -> Conversation:
+    for number in numbers:
+        told.client(send(1, number)).server(receipt(1, number))
+    return told
+
+
+@pytest.mark.parametrize("capture", sorted(path.name for path in CAPTURES.glob("*.pcap*")))
+def test_no_real_client_goes_back(capture: str) -> None:
+    codes = {row.code for row in found_in(capture)}
+    assert not codes & {"message-duplicate-dropped", "sequence-regression", "resend-deduplicated"}
+
+
+def test_a_message_that_was_not_sent_before_is_perhaps_lost(tmp_path: Path) -> None:
+    told = producing(stored=10)
+    for number in (5, 6):
+        told.client(send(1, number)).server(dropped(number))
+    found = judged(tmp_path, sends(told, 11).close())
+    text, evidence = only(found, "message-duplicate-dropped")
+    assert "the broker dropped 2 of 3 SENDs as duplicates that were not seen to wait for a receipt, sequence id 5, 6" in text
+    assert (evidence["count"], evidence["stored"], evidence["frames"]) == (2, 10, ["0:9.1", "0:11.1"])
+    text, evidence = only(found, "sequence-regression")
+    assert "begins with sequence id 5, though the broker has stored up to 10" in text
+    assert evidence["frames"] == ["0:6.1", "0:8.1"]
+    assert {row.severity for row in of(found, "message-duplicate-dropped")} == {WARNING}
+
+
+def test_what_is_sent_again_after_a_reconnect_is_no_loss(tmp_path: Path) -> None:
+    first = sends(producing(), 0, 1).client(send(1, 2), send(1, 3)).reset()
+    again = producing(40001, SECOND, stored=3, epoch=1)
+    again.client(send(1, 2)).server(dropped(2)).client(send(1, 3)).server(dropped(3))
+    found = judged(tmp_path, first, sends(again, 4).close())
+    text, evidence = only(found, "resend-deduplicated")
+    assert "the broker dropped 2 of 3 SENDs as duplicates that were sent again after a reconnect" in text
+    assert evidence["count"] == 2
+    assert {row.severity for row in of(found, "resend-deduplicated")} == {NOTE}
+    assert of(found, "sequence-regression") == of(found, "message-duplicate-dropped") == []
+
+
+def test_a_producer_that_begins_anew_under_its_old_name(tmp_path: Path) -> None:
+    first = sends(producing(stored=-1), 0, 1, 2).close()
+    second = producing(40001, SECOND, stored=2).client(send(1, 0)).server(dropped(0)).close()
+    found = judged(tmp_path, first, second)
+    text, _ = only(found, "sequence-regression")
+    assert "begins with sequence id 0, though the broker has stored up to 2, 2 had its receipt: messages up to 2 will be dropped" in text
+    assert len(of(found, "message-duplicate-dropped")) == 1
+
+
+def test_without_deduplication_a_restart_at_zero_is_healthy(tmp_path: Path) -> None:
+    first = sends(producing(), 0, 1, 2).close("client")
+    second = sends(producing(40001, SECOND), 0, 1).close("client")
+    assert of(judged(tmp_path, first, second), "sequence-regression") == []
+
+
+def test_a_reconnect_whose_past_is_not_in_the_capture_is_not_judged(tmp_path: Path) -> None:
+    told = producing(stored=5, epoch=1).client(send(1, 4)).server(dropped(4)).close()
+    found = judged(tmp_path, told)
+    assert of(found, "sequence-regression") == of(found, "message-duplicate-dropped") == []
+    assert len(of(found, "resend-deduplicated")) == 1
+
+
+def test_an_id_that_comes_twice_is_told_with_the_one_before(tmp_path: Path) -> None:
+    text, evidence = only(judged(tmp_path, sends(producing(), 0, 1, 1, 2).close()), "sequence-regression")
+    assert "sent 1 message with a sequence id that is not above those before: 1 behind 1" in text
+    assert (evidence["frames"], evidence["count"]) == (["0:12.1"], 1)
+
+
+def test_what_is_sent_again_after_a_refusal_is_no_regression(tmp_path: Path) -> None:
+    refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ChecksumError", message="bad")
+    told = sends(producing().client(send(1, 0)).server(refusal), 0, 1).close()
+    assert of(judged(tmp_path, told), "sequence-regression") == []
+
+
+def test_chunks_share_the_id_of_their_message(tmp_path: Path) -> None:
+    told = producing()
+    for chunk in range(3):
+        metadata = {"uuid": "u", "num_chunks_from_msg": 3, "chunk_id": chunk, "total_chunk_msg_size": 21}
+        told.client(send(1, 0, metadata=metadata, is_chunk=True)).server(receipt(1, 0, entry=chunk))
+    assert troubles(judged(tmp_path, sends(told, 1).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9)))) == []
+
+
+@pytest.mark.parametrize(("stored", "number"), [(0, 1), (-1, 0)])
+def test_ranges_that_overlap_are_told_where_the_broker_deduplicates(stored: int, number: int, tmp_path: Path) -> None:
+    told = producing(stored=stored)
+    for first, last in ((1, 6), (3, 8)):
+        told.client(send(1, first, highest_sequence_id=last)).server(receipt(1, first))
+    found = of(judged(tmp_path, told.close()), "sequence-regression")
+    assert len(found) == number
+    assert all("3 behind 6; the broker de-duplicates" in (row.text or "") for row in found)

@@ -1,0 +1,108 @@
+"""Who is refused a place, and who holds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.findings import ERROR
+from tests.encoder.frames import command_frame
+from tests.protocols.pulsar.rules.recorded import (
+    PING,
+    PONG,
+    SECOND,
+    created,
+    dial,
+    error,
+    found_in,
+    judged,
+    of,
+    only,
+    producer,
+    subscribe,
+    success,
+    troubles,
+    until,
+)
+
+
+def test_a_name_that_is_taken_is_told_with_its_holder() -> None:
+    text, evidence = only(found_in("errors.pcap"), "producer-busy")
+    assert "producer same-name (Shared) on connection 0:1 of 10.9.0.11:44872 has held it for 16.9 ms and is alive" in text
+    assert evidence["frames"] == ["0:25.1", "0:29.1"]
+    assert evidence["holders"] == [{"frame": "0:12.1", "connection": "0:1", "name": "same-name"}]
+
+
+def test_a_topic_that_is_taken_alone_is_told_with_its_holder() -> None:
+    found = of(found_in("java-errors.pcap"), "producer-busy")
+    assert [(row.severity, row.packet, (row.evidence or {})["holders"][0]["frame"]) for row in found] == [
+        (ERROR, 27, "0:14.1"),
+        (ERROR, 86, "0:80.1"),
+    ]
+
+
+def test_a_takeover_names_winner_and_loser() -> None:
+    text, evidence = only(found_in("java-errors.pcap"), "producer-fenced")
+    assert text.startswith("Producer am-fence (ExclusiveWithFencing) of 10.9.0.12:55640 took topic")
+    assert evidence["frames"] == ["0:107.1", "0:108.1", "0:92.1"]
+    assert evidence["fenced"] == [{"frame": "0:92.1", "connection": "0:16", "name": "am-wait"}]
+
+
+@pytest.mark.parametrize(("capture", "packets"), [("errors.pcap", [42, 50]), ("java-errors.pcap", [46, 54])])
+def test_a_subscription_that_is_taken_is_told_with_its_holder(capture: str, packets: list[int]) -> None:
+    found = of(found_in(capture), "consumer-busy")
+    assert [row.packet for row in found] == packets
+    assert all("consumer one (Exclusive) on connection 0:1" in (row.text or "") for row in found)
+
+
+def test_a_refusal_is_told_once() -> None:
+    found = found_in("errors.pcap")
+    frames = [(row.evidence or {})["frames"][0] for row in found if row.severity == ERROR]
+    assert sorted(frames) == sorted(set(frames))
+    assert {(row.evidence or {})["error"] for row in of(found, "request-failed")} == {"TopicNotFound"}
+
+
+def test_a_holder_that_answers_no_ping_is_called_so(tmp_path: Path) -> None:
+    dead = until(dial().client(producer()).server(created()), 30 * SECOND).server(PING)
+    dead = until(dead, 60 * SECOND).server(PING).reset()
+    again = dial(40001, start=40 * SECOND)
+    for attempt in range(3):
+        again.client(producer(request=attempt, epoch=attempt)).server(error(attempt, "ProducerBusy")).wait(SECOND)
+    text, evidence = only(judged(tmp_path, dead, again), "producer-busy")
+    assert "with ProducerBusy, 3 times in 2.0 s: producer p (Shared) on connection 0:1 of 10.0.0.1:40000 has held it for 40.0 s" in text
+    assert text.endswith("has answered no PING for 10.0 s.")
+    assert [attempt["epoch"] for attempt in evidence["attempts"]] == [0, 1, 2]
+
+
+def test_a_holder_that_spoke_later_is_alive(tmp_path: Path) -> None:
+    alive = until(dial().client(producer()).server(created()), 30 * SECOND).server(PING).client(PONG).close()
+    again = dial(40001, start=10 * SECOND).client(producer()).server(error(1, "ProducerBusy"))
+    text, _ = only(judged(tmp_path, alive, again), "producer-busy")
+    assert "is alive: it spoke for another 20.0 s" in text
+
+
+def test_a_holder_that_is_not_in_the_capture_is_not_made_up(tmp_path: Path) -> None:
+    text, evidence = only(judged(tmp_path, dial().client(subscribe()).server(error(2, "ConsumerBusy"))), "consumer-busy")
+    assert text.endswith("who holds it is not in the capture.")
+    assert evidence["holders"] == []
+
+
+def test_one_that_gave_the_place_up_before_does_not_hold_it(tmp_path: Path) -> None:
+    first = dial().client(subscribe()).server(success(2)).client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=3))
+    second = dial(40001, start=SECOND).client(subscribe()).server(error(2, "ConsumerBusy"))
+    assert only(judged(tmp_path, first.server(success(3)), second), "consumer-busy")[1]["holders"] == []
+
+
+def test_a_name_that_is_free_again_is_no_trouble(tmp_path: Path) -> None:
+    first = (
+        dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    )
+    second = dial(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created()).close()
+    assert troubles(judged(tmp_path, first.close(), second)) == []
+
+
+def test_a_fenced_send_is_told(tmp_path: Path) -> None:
+    refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ProducerFenced", message="fenced")
+    text, _ = only(judged(tmp_path, dial().client(producer()).server(created(), refusal)), "producer-fenced")
+    assert text == "A SEND of producer p to persistent://public/default/t was refused with ProducerFenced: fenced."

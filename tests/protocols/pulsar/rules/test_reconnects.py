@@ -1,0 +1,72 @@
+"""Clients that come again and again in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.findings import WARNING
+from tests.encoder.conversation import Conversation
+from tests.protocols.pulsar.rules.recorded import SECOND, created, dial, error, found_in, judged, looked_up, lookup, of, only, producer
+
+
+def refused(told: Conversation) -> Conversation:
+    return told.client(lookup()).server(looked_up("Failed", "", error="ServiceNotReady")).close()
+
+
+def worked(told: Conversation) -> Conversation:
+    return told.client(producer()).server(created()).close()
+
+
+def several(number: int, what: Callable[[Conversation], Conversation], every: int = SECOND) -> list[Conversation]:
+    return [what(dial(40000 + index, start=index * every)) for index in range(number)]
+
+
+def test_a_client_with_an_expired_token_comes_again_and_again() -> None:
+    found = found_in("token-auth-py.pcap")
+    text, evidence = only(found, "reconnect-loop")
+    assert text == (
+        "10.9.0.13 connected to 10.9.0.1:6670 15 times in 12.1 s and failed each time: AuthenticationError (14), AuthorizationError (1)."
+    )
+    assert (evidence["count"], evidence["reasons"]) == (15, {"AuthenticationError": 14, "AuthorizationError": 1})
+    assert evidence["frames"][:2] == ["0:34.1", "0:44.1"]
+    assert [row.severity for row in of(found, "reconnect-loop")] == [WARNING]
+
+
+def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
+    assert [row for row in found_in("token-refresh-java.pcap") if row.severity != "note"] == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "what"),
+    [
+        ("ServiceNotReady", refused),
+        ("reset by the client", lambda told: told.client(producer()).server(created()).reset("client")),
+        ("closed by the broker", lambda told: told.close("server")),
+    ],
+)
+def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_path: Path) -> None:
+    assert only(judged(tmp_path, *several(6, what)), "reconnect-loop")[1]["reasons"] == {reason: 6}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param(several(50, worked), id="they work"),
+        pytest.param(several(4, refused), id="too few"),
+        pytest.param(several(8, refused, every=120 * SECOND), id="too rarely"),
+        pytest.param([*several(6, refused), *[worked(dial(41000 + n, start=n * SECOND // 2)) for n in range(12)]], id="mostly they work"),
+        pytest.param([refused(dial(40000, host=f"10.0.1.{n}", start=n * SECOND)) for n in range(9)], id="each is another"),
+    ],
+)
+def test_no_loop(told: list[Conversation], tmp_path: Path) -> None:
+    assert of(judged(tmp_path, *told), "reconnect-loop") == []
+
+
+def test_one_refusal_within_much_success_is_no_failure(tmp_path: Path) -> None:
+    told = several(
+        8, lambda told: told.client(producer()).server(created()).client(producer(2, "q", 7)).server(error(7, "ProducerBusy")).close()
+    )
+    assert of(judged(tmp_path, *told), "reconnect-loop") == []

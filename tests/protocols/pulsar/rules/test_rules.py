@@ -1,0 +1,73 @@
+"""All rules together: hostile dialogues, and what their findings must have."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pulsarscope.findings import SEVERITIES, Code
+from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
+from pulsarscope.protocols.pulsar.rules import RULES
+from tests.architecture.modules import PACKAGE
+from tests.encoder.frames import message_metadata, sized
+from tests.encoder.samples import VARIANTS, fill
+from tests.protocols.pulsar.rules.recorded import SECOND, dial, judged
+
+SOURCES = "\n".join(path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar" / "rules").glob("*.py")))
+BODIES = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields}
+NUMBERS = sorted(value.number for value in pb.BaseCommand.Type.DESCRIPTOR.values if value.number in BODIES)
+
+
+def frame_of(number: int, variant: int, *, required_only: bool) -> bytes:
+    command = pb.BaseCommand(type=number)
+    body = getattr(command, BODIES[number])
+    body.SetInParent()
+    fill(body, variant, required_only=required_only)
+    has_payload = pb.BaseCommand.Type.Name(number) in ("SEND", "MESSAGE")
+    rest = sized(message_metadata(sequence_id=variant)) + b"x" if has_payload else b""
+    return sized(sized(command.SerializeToString()) + rest)
+
+
+STEPS = st.lists(
+    st.tuples(st.booleans(), st.sampled_from(NUMBERS), st.integers(0, VARIANTS - 1), st.booleans(), st.sampled_from([0, 1, 40])),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(dialogues=st.lists(STEPS, min_size=1, max_size=3), ending=st.sampled_from(["open", "close", "reset"]))
+def test_nothing_that_is_said_makes_them_fail(
+    dialogues: list[list[tuple[bool, int, int, bool, int]]], ending: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    told = []
+    for port, steps in enumerate(dialogues):
+        one = dial(40000 + port)
+        for by_client, number, variant, required_only, pause in steps:
+            frame = frame_of(number, variant, required_only=required_only)
+            (one.client if by_client else one.server)(frame).wait(pause * SECOND)
+        if ending != "open":
+            (one.close if ending == "close" else one.reset)("server")
+        told.append(one)
+    for row in judged(tmp_path_factory.getbasetemp(), *told):
+        assert row.text
+        assert row.text.endswith(".")
+        assert all(re.fullmatch(r"0:\d+\.\d+", name) for name in (row.evidence or {}).get("frames", ()))
+
+
+@pytest.mark.parametrize("code", RULES.codes.values(), ids=lambda code: code.code)
+def test_each_code_says_what_it_is_and_is_given_somewhere(code: Code) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.code)
+    assert code.severity in SEVERITIES
+    assert code.layer == "session"
+    for text in (code.meaning, code.hint):
+        assert text[0].isupper()
+        assert text.endswith(".")
+    assert len(re.findall(rf'"{code.code}"', SOURCES)) > 1
+
+
+def test_key_rules_are_told_apart_by_their_names() -> None:
+    names = [rule.name for rule in RULES.keys]
+    assert len(names) == len(set(names))

@@ -1,0 +1,94 @@
+"""Who sent the schema that was refused, and what sets it apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsarscope.findings import ERROR
+from pulsarscope.protocols.pulsar.rules.schemas import FIELDS_MAX, TYPE_MAX_CHARACTERS, described, difference
+from tests.encoder.frames import command_frame
+from tests.protocols.pulsar.rules.recorded import SECOND, TOPIC, created, dial, error, found_in, judged, of, only, producer, subscribe
+
+
+def record(name: str, *fields: dict[str, Any], kind: str = "Avro") -> dict[str, Any]:
+    return {"name": "", "type": kind, "schema_data": json.dumps({"type": "record", "name": name, "fields": fields}).encode()}
+
+
+ID = {"name": "id", "type": "int"}
+PRICE = {"name": "price", "type": ["null", "double"], "default": None}
+
+
+def test_the_difference_to_what_another_client_registered() -> None:
+    found = found_in("errors.pcap")
+    text, evidence = only(found, "schema-incompatible")
+    assert "(10.9.0.11:44880) for persistent://public/default/errors-schema-19 was refused with IncompatibleSchema" in text
+    assert "its schema is Avro Bad, that of PRODUCER of 10.9.0.11:44872 (0:57.1) is Avro Item" in text
+    assert "field id is string instead of int" in evidence["difference"]
+    assert "field other is new (int)" in evidence["difference"]
+    assert evidence["frames"] == ["0:63.1", "0:64.1", "0:57.1"]
+    assert [row.severity for row in of(found, "schema-incompatible")] == [ERROR]
+    assert "IncompatibleSchema" not in {(row.evidence or {}).get("error") for row in of(found, "request-failed")}
+
+
+def test_another_type_of_schema() -> None:
+    evidence = only(found_in("java-errors.pcap"), "schema-incompatible")[1]
+    assert evidence["difference"] == ["type String instead of Avro", "name String instead of Item"]
+
+
+@pytest.mark.parametrize("capture", ["java-schemas.pcap", "schemas-py-zst.pcap.zst"])
+def test_schemas_that_are_taken_are_none(capture: str) -> None:
+    assert of(found_in(capture), "schema-incompatible") == []
+
+
+def test_a_schema_that_the_broker_gave_tells_the_difference_too(tmp_path: Path) -> None:
+    told = dial().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
+    told.server(command_frame("GET_SCHEMA_RESPONSE", request_id=1, schema=record("A", ID, PRICE)))
+    for attempt in range(2):
+        told.client(subscribe(request=5 + attempt, schema=record("A", ID))).server(error(5 + attempt, "IncompatibleSchema", "no"))
+    text, evidence = only(judged(tmp_path, told), "schema-incompatible")
+    assert "SUBSCRIBE of c (10.0.0.1:40000)" in text
+    assert "was refused 2 times" in text
+    assert "GET_SCHEMA_RESPONSE of 10.0.0.1:40000 (0:7.1) is Avro A: field price is missing" in text
+    assert evidence["count"] == 2
+
+
+def test_the_latest_schema_before_is_the_one_to_compare_with(tmp_path: Path) -> None:
+    first = dial().client(producer(schema=record("A", ID))).server(created())
+    second = dial(40001, start=SECOND).client(producer(name="q", schema=record("A", ID, PRICE))).server(created("q"))
+    third = dial(40002, start=2 * SECOND).client(producer(name="r", schema=record("A", PRICE))).server(error(1, "IncompatibleSchema"))
+    assert only(judged(tmp_path, first, second, third), "schema-incompatible")[1]["difference"] == ["field id is missing (int)"]
+
+
+def test_nothing_known_is_said_so(tmp_path: Path) -> None:
+    text, evidence = only(judged(tmp_path, dial().client(producer()).server(error(1, "IncompatibleSchema"))), "schema-incompatible")
+    assert text.endswith("it brings no schema; the topic's own schema is not in the capture.")
+    assert evidence["known"] is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff\xfe", b"{", b"[]", b"[" * 100_000, b'{"fields": 3}', b'{"fields": [3, {}]}', b'{"name": {}}', b" " * (300 << 10)],
+)
+def test_a_hostile_definition_is_only_its_size(data: bytes) -> None:
+    found = described({"type": "Avro", "schema_data": data, "name": "x"})
+    assert (found["name"], found["bytes"]) == ("x", len(data))
+    assert not found["fields"]
+
+
+def test_large_definitions_are_cut() -> None:
+    wide = [{"name": f"f{number}", "type": "int"} for number in range(FIELDS_MAX + 5)]
+    deep = {"name": "f0", "type": {"type": "enum", "symbols": ["x" * TYPE_MAX_CHARACTERS]}}
+    fields = described(record("A", deep, *wide[1:]))["fields"]
+    assert len(fields) == FIELDS_MAX
+    assert len(fields["f0"]) == TYPE_MAX_CHARACTERS
+
+
+def test_defaults_matter() -> None:
+    plain = described(record("A", {"name": "id", "type": "int"}))
+    with_default = described(record("A", {"name": "id", "type": "int", "default": 0}))
+    assert difference(plain, with_default) == ["field id is int instead of int with default"]
+    assert difference(plain, plain) == []

@@ -1,0 +1,141 @@
+"""Topics that leave their clients, and when the clients are back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.findings import ERROR, NOTE
+from tests.encoder.conversation import Conversation
+from tests.encoder.frames import command_frame
+from tests.protocols.pulsar.rules.recorded import (
+    SECOND,
+    TOPIC,
+    created,
+    dial,
+    error,
+    found_in,
+    judged,
+    looked_up,
+    lookup,
+    of,
+    only,
+    producer,
+    subscribe,
+    success,
+    troubles,
+    until,
+)
+
+BY_BROKER = (1 << 64) - 1
+OTHER = "pulsar://10.0.0.3:6650"
+
+
+def close_producer(number: int = 1, **fields: str) -> bytes:
+    return command_frame("CLOSE_PRODUCER", producer_id=number, request_id=BY_BROKER, **fields)
+
+
+def close_consumer(number: int = 1) -> bytes:
+    return command_frame("CLOSE_CONSUMER", consumer_id=number, request_id=BY_BROKER)
+
+
+def served() -> Conversation:
+    """Packets 6 to 9: a producer and a consumer."""
+    return dial().client(producer()).server(created()).client(subscribe()).server(success(2))
+
+
+def test_a_real_unload_recovers_and_is_a_note() -> None:
+    found = found_in("unload-terminate.pcap")
+    text, evidence = only(found, "topic-unloaded")
+    assert "closed producer prod-1, consumer cons-1 of s of persistent://public/default/unload-t-18 within 0 µs" in text
+    assert text.endswith("all came back, the last after 120.5 ms.")
+    assert evidence["frames"] == ["0:50.1", "0:50.2", "0:60.1", "0:58.1"]
+    assert evidence["recovered_ns"] == {"producer prod-1": 120_519_000, "consumer cons-1 of s": 119_855_000}
+    assert [row.severity for row in of(found, "topic-unloaded")] == [NOTE]
+
+
+def test_a_real_termination_refuses_the_producer() -> None:
+    found = found_in("unload-terminate.pcap")
+    text, evidence = only(found, "topic-terminated")
+    assert "refused producer prod-1, because the topic is terminated: 1 attempt" in text
+    assert evidence["frames"] == ["0:100.1", "0:101.1"]
+    assert [row.code for row in found if row.severity == ERROR] == ["topic-terminated"]
+
+
+def test_the_end_of_a_topic_is_a_note() -> None:
+    text, evidence = only(found_in("v5-scalable.pcap"), "end-of-topic")
+    assert "2 consumers reached the end of topic segment://" in text
+    assert evidence["frames"] == ["0:261.1", "0:280.1"]
+
+
+def test_a_seek_is_no_unload() -> None:
+    found = found_in("seek-reader.pcap")
+    assert of(found, "topic-unloaded") == []
+    assert troubles(found) == []
+
+
+def test_clients_that_come_back_on_another_connection(tmp_path: Path) -> None:
+    old = until(served(), SECOND).server(close_producer(assignedBrokerServiceUrl=OTHER), close_consumer())
+    new = dial(40001, server=("10.0.0.3", 6650), start=3 * SECOND)
+    new.client(producer(epoch=1)).server(created()).client(subscribe()).server(success(2))
+    found = judged(tmp_path, old, new)
+    text, evidence = only(found, "topic-unloaded")
+    assert f"and sent them to {OTHER}; all came back, the last after 2.0 s." in text
+    assert evidence["frames"] == ["0:10.1", "0:10.2", "0:17.1", "0:19.1"]
+    assert troubles(found) == []
+
+
+def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
+    told = until(served(), SECOND).server(close_producer(), close_consumer())
+    told.client(lookup(8)).server(looked_up("Failed", "", 8, error="ServiceNotReady"))
+    told.client(producer(request=9, epoch=1)).server(created(request=9))
+    text, evidence = only(judged(tmp_path, told), "topic-unloaded")
+    assert "1 of 2 came back" in text
+    assert "not seen to come back: consumer c of s (not seen to ask); 1 request met ServiceNotReady" in text
+    assert evidence["service_not_ready"] == 1
+
+
+def test_two_unloads_are_two(tmp_path: Path) -> None:
+    told = served()
+    for time in (1, 2):
+        until(told, time * SECOND).server(close_producer()).client(producer(request=9 + time)).server(created(request=9 + time))
+    found = of(judged(tmp_path, told), "topic-unloaded")
+    assert len(found) == 2
+    assert all("it came back after" in (row.text or "") for row in found)
+
+
+def test_a_client_that_closes_is_none(tmp_path: Path) -> None:
+    told = served().client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=5)).server(success(5))
+    told.client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=6)).server(success(6)).close()
+    assert judged(tmp_path, told) == []
+
+
+def test_a_migration_names_where_to(tmp_path: Path) -> None:
+    told = until(served(), SECOND)
+    for kind in ("Producer", "Consumer"):
+        told.server(command_frame("TOPIC_MIGRATED", resource_id=1, resource_type=kind, brokerServiceUrl=OTHER))
+    told.server(close_producer(), close_consumer())
+    new = (
+        dial(40001, server=("10.0.0.3", 6650), start=2 * SECOND).client(producer()).server(created()).client(subscribe()).server(success(2))
+    )
+    found = judged(tmp_path, told, new)
+    text, _ = only(found, "topic-migrated")
+    assert f"sent them to {OTHER}; all came back, the last after 1.0 s." in text
+    assert of(found, "topic-unloaded") == []
+    assert troubles(found) == []
+
+
+@pytest.mark.parametrize("name", ["ProducerBlockedQuotaExceededException", "ProducerBlockedQuotaExceededError"])
+def test_a_backlog_over_quota_refuses_producers(name: str, tmp_path: Path) -> None:
+    told = until(served(), SECOND).server(close_producer())
+    for attempt in range(3):
+        told.client(producer(request=10 + attempt, epoch=attempt)).server(error(10 + attempt, name, "full")).wait(SECOND)
+    told.client(producer(2, "q", 20)).server(error(20, name, "full"))
+    found = judged(tmp_path, told)
+    text, evidence = only(found, "quota-exceeded")
+    assert text == (
+        f"Topic {TOPIC} refused producer p, producer q, because the backlog quota is exceeded: 4 attempts within 3.0 s with {name}: full."
+    )
+    assert (evidence["count"], evidence["frames"][:2]) == (4, ["0:11.1", "0:12.1"])
+    assert [row.code for row in found] == ["quota-exceeded"]
