@@ -66,19 +66,24 @@ class Requests:
         self._voice = voice
         self._unanswered: list[tuple[Where, str]] = []
         self.frames: Mapping[str, Handler] = {}
-        self.exchanges: Mapping[str, Handler] = {"*": self._exchange}
+        self.exchanges: Mapping[str, Handler] = {"*": self._exchange, "SEND": self._refused}  # late receipts: publishing.py
         self.messages: Handler | None = None
 
+    def _refused(self, row: ExchangeRow) -> None:
+        if row.status != "error":
+            return
+        where = where_of(row)
+        code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
+        response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+        evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
+        self._voice.say(code, where, f"{_asked(row)} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
+
     def _exchange(self, row: ExchangeRow) -> None:
+        self._refused(row)
         where = where_of(row)
         evidence: dict[str, Any]
-        asked = f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"
-        if row.status == "error":
-            code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
-            response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-            evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
-            self._voice.say(code, where, f"{asked} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
-        elif row.status == "unanswered":
+        asked = _asked(row)
+        if row.status == "unanswered":
             if len(self._unanswered) < WAITING_MAX:
                 self._unanswered.append((where, asked))
         elif row.status == "unrequested":
@@ -96,3 +101,7 @@ class Requests:
                 evidence = {"frames": [where.name], "waited_ns": waited}
                 text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s"
                 self._voice.say("request-unanswered", where, f"{text}{'; the capture lacks bytes' if self._voice.lost else ''}.", evidence)
+
+
+def _asked(row: ExchangeRow) -> str:
+    return f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"
