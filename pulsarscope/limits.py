@@ -128,6 +128,9 @@ FILTER_DEPTH_MAX = 100
 
 FILTER_PATTERN_MAX_CHARACTERS = 1_000
 """Longest regular expression of a filter."""
+STORY_REQUESTS_MAX = 8_192
+"""Requests that `follow` keeps because their answer may belong to the story: a thousand SENDs in flight are usual; about 12 MiB."""
+
 FACT_KEYS_MAX = 50_000
 """Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 50 MiB at four facts each."""
 

@@ -24,7 +24,7 @@ from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
-    from pulsarscope.filter import Filter
+    from pulsarscope.filter import Filter, Story
     from pulsarscope.pipeline import Run
 
 EXIT_DONE = 0
@@ -52,6 +52,8 @@ class Request(msgspec.Struct, frozen=True):
     show_secrets: bool = False
     no_color: bool = False
     filter: str | None = None
+    story: tuple[str, str] | None = None
+    """What to follow: its kind and its name."""
     limit: int | None = None
     quiet: bool = False
     fail_on: str = NEVER
@@ -64,6 +66,20 @@ def complain(text: str, *more: str) -> None:
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write("\n".join((f"pulsarscope: {escape(text)}", *map(escape, more), "")))
         sys.stderr.flush()
+
+
+def one_story(**named: str | None) -> tuple[str, str]:
+    """What to follow, of the options that could name it.
+
+    Raises:
+        UsageError: none or several of them do.
+    """
+    given = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(given) != 1:
+        options = ", ".join(f"--{kind}" for kind in named)
+        message = f"what to follow? Give {'only one' if given else 'one'} of {options}"
+        raise UsageError(message)
+    return given[0]
 
 
 def work(request: Request) -> int:
@@ -102,7 +118,7 @@ def work(request: Request) -> int:
 
 
 def _pour(
-    request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | None, made: Output, sink: Sink, interrupts: Interrupts
+    request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | Story | None, made: Output, sink: Sink, interrupts: Interrupts
 ) -> int:
     """Write what the run gives until it ends, the limit is reached or someone interrupts."""
     text = request.format is None
@@ -161,6 +177,8 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
         raise UsageError(message)
     if request.format is not None:
         return request.format
+    if request.story is not None:
+        return "lanes"
     if request.columns is not None:
         return "table"
     if "frame" in kinds:
@@ -185,7 +203,12 @@ def _kinds(records: str) -> tuple[str, ...]:
     return tuple(kind for kind in ROWS if kind in names or "all" in names)
 
 
-def _filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+def _filter(request: Request, kinds: tuple[str, ...]) -> Filter | Story | None:
+    if request.story is not None:
+        from pulsarscope.filter import Story  # noqa: PLC0415 - as below
+        from pulsarscope.pipeline import make_dissectors  # noqa: PLC0415 - as below
+
+        return Story(*request.story, make_dissectors())
     if request.filter is None:
         return None
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
@@ -194,7 +217,7 @@ def _filter(request: Request, kinds: tuple[str, ...]) -> Filter | None:
     return Filter(request.filter, kinds, catalogue(), payload=request.payload)
 
 
-def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None) -> Run:
+def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | None) -> Run:
     from pulsarscope.pipeline import Options, run  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
 
     wanted = set(kinds)
@@ -241,7 +264,7 @@ def _decode_as(text: str) -> tuple[int, str]:
     return int(port), dissector
 
 
-def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | None) -> OutputOptions:
+def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | Story | None) -> OutputOptions:
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
     columns = None if request.columns is None else _names(request.columns)
@@ -276,7 +299,7 @@ def _shows_progress(request: Request) -> bool:
     return request.out not in (None, "-") or (request.format is not None and not is_terminal(sys.stdout))
 
 
-def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Iterator[tuple[Any, list[Any]]]:
+def _limited(run: Run, kinds: tuple[str, ...], chosen: Filter | Story | None, limit: int | None) -> Iterator[tuple[Any, list[Any]]]:
     """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit
     for batch in run:

@@ -181,7 +181,7 @@ def _seconds(nanoseconds: int) -> str:
 
 def _rounded(latency: int) -> int:
     """Three digits of it."""
-    unit = 10 ** max(len(str(latency)) - 3, 0)
+    unit: int = 10 ** max(len(str(latency)) - 3, 0)
     return latency // unit * unit
 
 
