@@ -14,7 +14,7 @@ from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.render.clock import SECOND, duration_text
 from pulsarscope.render.escape import cell_width, clip_words, escape
-from pulsarscope.render.view import View, count_text
+from pulsarscope.render.view import View
 from pulsarscope.topics import short_topic
 
 HELD_FRAMES = 64
@@ -43,7 +43,6 @@ class Lanes:
         self._held: list[Any] = []
         """Frames and findings until the layout is known."""
         self._started = False
-        self._frames = 0
         self._last: FrameRow | None = None
         self._left: str | None = None
         """The connection of the left lane, when there are two."""
@@ -75,7 +74,7 @@ class Lanes:
         lines: list[str] = []
         if not self._started:
             self._start(lines)
-        self._view.emit([*lines, *self._view.closing([count_text(self._frames, "frame")])])
+        self._view.emit([*lines, *self._view.closing([])])
 
     # ---- the layout
 
@@ -148,7 +147,6 @@ class Lanes:
         label = f" {color}{number or '':>2}{look.reset if color else ''}" if self._numbered else ""
         start = f"{look.dim}{view.name(row):>{view.name_width}} {time:>{view.clock.width}}{look.reset}{label}  "
         lines.append(start + self._lanes(row, color))
-        self._frames += 1
         self._last = row
 
     def _pause(self, row: FrameRow, lines: list[str]) -> None:

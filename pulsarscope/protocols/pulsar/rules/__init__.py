@@ -9,6 +9,6 @@ from pulsarscope.wire.rules import Rules
 RULES = Rules(
     codes=join_codes((requests.CODES, journey.CODES, resends.CODES, publishing.CODES, chunks.CODES, clock.CODES)),
     connection=(requests.Requests, journey.Journeys, resends.Resends, publishing.Publishing, chunks.Chunks, clock.Clocks),
-    keys=(journey.RULE, chunks.RULE, clock.RULE),
+    keys=(*journey.KEYS, *chunks.KEYS, *clock.KEYS),
     messages=False,
 )

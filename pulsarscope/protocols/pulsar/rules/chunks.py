@@ -240,4 +240,4 @@ def _judge_sizes(key: str, about: dict[str, Any], sizes: dict[int, int], sent: d
     say("chunk-size-mismatch", first, text, evidence)
 
 
-RULE = KeyRule(CHUNKS, IDLE_NS, judge)
+KEYS = (KeyRule(CHUNKS, IDLE_NS, judge),)

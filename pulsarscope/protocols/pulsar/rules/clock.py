@@ -138,4 +138,4 @@ def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
     say("clock-skew", frames[-1], text, evidence)
 
 
-RULE = KeyRule(BROKER_CLOCK, IDLE_NS, judge)
+KEYS = (KeyRule(BROKER_CLOCK, IDLE_NS, judge),)

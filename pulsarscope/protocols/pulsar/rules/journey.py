@@ -223,4 +223,4 @@ def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
     say("message-corrupted", first.where, text[0].upper() + text[1:], evidence)
 
 
-RULE = KeyRule(JOURNEY, IDLE_NS, judge)
+KEYS = (KeyRule(JOURNEY, IDLE_NS, judge),)
