@@ -55,7 +55,9 @@ class BadInput(NamedTuple):
 
 def all_codes() -> dict[str, Code]:
     """Every finding code by name."""
-    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *(dissector.codes for dissector in DISSECTORS)))
+    made = [dissector() for dissector in DISSECTORS]
+    own = [codes for dissector in made for codes in (dissector.codes, dissector.rules.codes)]
+    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
 
 
 def bad_inputs() -> list[BadInput]:

@@ -113,7 +113,7 @@ def _column_test(kind: str, name: str) -> StoryTest | None:
     """What the columns of a frame can tell."""
     if kind == "connection":
         full = name if ":" in name else f"0:{name}"
-        if not re.fullmatch(r"\d+:\d+", full):
+        if not re.fullmatch(r"\d+:\d+", full, re.ASCII):
             message = f'"{name}" is no connection: give the number of its first packet, as in 17, or FILE:PACKET, as in 0:17'
             raise UsageError(message)
         return lambda row: row.connection == full

@@ -14,7 +14,7 @@ from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.render.clock import SECOND, duration_text
 from pulsarscope.render.escape import cell_width, clip_words, escape
-from pulsarscope.render.view import View
+from pulsarscope.render.view import NARROWEST, View
 from pulsarscope.topics import short_topic
 
 HELD_FRAMES = 64
@@ -23,8 +23,11 @@ HELD_FRAMES = 64
 PIPE_WIDTH = 132
 """Cells of a line where there is no terminal to ask."""
 
-LANE_MIN = 44
+LANE_MIN = 42
 """Cells of a lane below which two of them say too little."""
+
+ENDS = 4
+"""Cells of an arrow beside its shaft and its words: the first dash, a space on either side of the words, the head."""
 
 SHAFT_MIN = 3
 """Cells of an arrow between its words and its head."""
@@ -51,6 +54,8 @@ class Lanes:
         self._numbered = False
         self._widths = (0, 0)
         """Cells between the lifelines, of the left and the right lane; one lane: the right one is -1."""
+        self._measured = 0
+        """The margin for which they are."""
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
@@ -96,12 +101,9 @@ class Lanes:
         self._numbered = len(connections) > 1
         longest = max((len(view.name(row)) for row in frames), default=0)
         view.name_width = max(view.name_width, longest)
-        room = max((view.width or PIPE_WIDTH) - self._margin(), LANE_MIN)
-        if self._numbered and room - 3 >= 2 * LANE_MIN:
+        if self._numbered and self._room() - 3 >= 2 * LANE_MIN:
             self._left = connections[0]
-            self._widths = (room - 3) // 2, (room - 3) - (room - 3) // 2
-        else:
-            self._widths = room - 2, -1
+        self._measure()
         lines += [row for row in self._held if isinstance(row, str)]
         if frames and not view.options.quiet:
             self._titles(lines)
@@ -113,6 +115,16 @@ class Lanes:
     def _margin(self) -> int:
         """Cells before the first lifeline."""
         return self._view.name_width + self._view.clock.width + 3 + 3 * self._numbered
+
+    def _room(self) -> int:
+        """Cells for the lanes."""
+        return max((self._view.width or PIPE_WIDTH) - self._margin(), NARROWEST)
+
+    def _measure(self) -> None:
+        """Divide the room into lanes."""
+        self._measured = self._margin()
+        room = self._room()
+        self._widths = (room - 2, -1) if self._left is None else ((room - 3) // 2, (room - 2) // 2)
 
     def _titles(self, lines: list[str]) -> None:
         """Who stands at which lifeline."""
@@ -138,12 +150,16 @@ class Lanes:
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view, look = self._view, self._view.palette
         number = 0 if row.connection is None else view.number(row.connection, lines)
+        self._numbered = self._numbered or number > 1
         self._pause(row, lines)
         color = look.connection(number) if number else ""
         time = ""
         if row.time is not None:
             view.day_line(row.time, lines)
             time = view.clock.text(row.time)
+        view.name_width = max(view.name_width, len(view.name(row)))
+        if self._margin() != self._measured:
+            self._measure()
         label = f" {color}{number or '':>2}{look.reset if color else ''}" if self._numbered else ""
         start = f"{look.dim}{view.name(row):>{view.name_width}} {time:>{view.clock.width}}{look.reset}{label}  "
         lines.append(start + self._lanes(row, color))
@@ -157,8 +173,8 @@ class Lanes:
         look, marks = self._view.palette, self._view.symbols
         text = f"{duration_text(row.time - before, marks.micro)} later"
         left, right = self._widths
-        spaces = [f"{f' {text} ':{marks.dot}^{left}}", *([marks.dot * right] if right >= 0 else [])]
-        lines.append(f"{' ' * self._margin()}{look.dim}{marks.lane}{marks.lane.join(spaces)}{marks.lane}{look.reset}")
+        spaces = [f"{text:^{left}}", *([" " * right] if right >= 0 else [])]
+        lines.append(f"{' ' * self._margin()}{look.dim}{marks.pause}{marks.pause.join(spaces)}{marks.pause}{look.reset}")
 
     def _lanes(self, row: FrameRow, color: str) -> str:
         """The lifelines with the arrow between two of them."""
@@ -182,7 +198,12 @@ class Lanes:
         after, after_width = view.warnings(row)
         if not after and row.checksum is not None:
             after, after_width = f" {look.good}{marks.good}{look.reset}", len(marks.good) + 1
-        taken = 3 + (len(latency) + 2 + len(marks.rule) if latency else 0) + SHAFT_MIN + after_width + 1
+        taken = ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0)
+        if taken + after_width > width:  # a terminal too narrow for them; what warns has lines of its own
+            after, after_width = "", 0
+        taken += after_width
+        if taken > width:
+            latency, taken = "", ENDS + SHAFT_MIN
         words, words_width = self._words(row, max(width - taken, 0))
         shaft = max(width - taken - words_width, 0) + SHAFT_MIN
         told = f" {look.dim}{latency}{look.reset} " if latency else ""

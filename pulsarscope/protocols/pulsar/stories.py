@@ -15,7 +15,7 @@ CONSUMERS_MAX = 10_000
 
 def message_story(name: str) -> StoryTest:
     """Frames about LEDGER:ENTRY, or one message LEDGER:ENTRY:BATCH of its batch; cumulative ACKs and redelivery of everything, too."""
-    found = re.fullmatch(r"(\d{1,19}):(\d{1,19})(?::(\d{1,9}))?", name)
+    found = re.fullmatch(r"(\d{1,19}):(\d{1,19})(?::(\d{1,9}))?", name, re.ASCII)
     if found is None:
         message = f'"{name}" is no message id: give LEDGER:ENTRY, or LEDGER:ENTRY:BATCH for one message of a batch, as in 5:12'
         raise UsageError(message)
@@ -71,13 +71,13 @@ def _items(value: Any) -> list[Any]:
 
 def consumer_story(name: str) -> StoryTest:
     """Frames about the consumers of this id; none when the name is no number."""
-    number = int(name) if re.fullmatch(r"\d{1,19}", name) else None
+    number = int(name) if re.fullmatch(r"\d{1,19}", name, re.ASCII) else None
     return lambda row: number is not None and (row.fields or {}).get("consumer_id") == number
 
 
 def txn_story(name: str) -> StoryTest:
     """Frames about the transaction (MOST,LEAST): its own commands, and SEND, MESSAGE and ACK within it."""
-    found = re.fullmatch(r"\(?(-?\d{1,20})[,:](-?\d{1,20})\)?", name.replace(" ", ""))
+    found = re.fullmatch(r"\(?(-?\d{1,20})[,:](-?\d{1,20})\)?", name.replace(" ", ""), re.ASCII)
     if found is None:
         message = f'"{name}" is no transaction id: give MOST:LEAST, its two numbers, as in 0:7'
         raise UsageError(message)
