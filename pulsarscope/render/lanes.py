@@ -173,8 +173,9 @@ class Lanes:
         look, marks = self._view.palette, self._view.symbols
         text = f"{duration_text(row.time - before, marks.micro)} later"
         left, right = self._widths
-        spaces = [f"{text:^{left}}", *([" " * right] if right >= 0 else [])]
-        lines.append(f"{' ' * self._margin()}{look.dim}{marks.pause}{marks.pause.join(spaces)}{marks.pause}{look.reset}")
+        pause = f"{look.dim}{marks.pause}{look.reset}"
+        spaces = [f"{look.dim}{text:^{left}}{look.reset}", *([" " * right] if right >= 0 else [])]
+        lines.append(" " * self._margin() + pause + pause.join(spaces) + pause)
 
     def _lanes(self, row: FrameRow, color: str) -> str:
         """The lifelines with the arrow between two of them."""
