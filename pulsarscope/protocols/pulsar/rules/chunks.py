@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 
 from pulsarscope.findings import ERROR, WARNING, Code, table
+from pulsarscope.limits import FACTS_PER_KEY_MAX
 from pulsarscope.protocols.pulsar.rules.journey import entry_key
+from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames
 from pulsarscope.records import ConnectionRow, FrameRow
 from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
 
@@ -45,15 +47,13 @@ STUCK_NS = 5_000_000_000
 WAITING_MAX = 1_000
 """SENDs of chunks whose receipt is awaited, and chunked messages not whole yet, of one connection: clients hold ten of these."""
 
-FRAMES_MAX = 20
-"""Frames named in the evidence of a finding."""
-
 
 class Receiver(msgspec.Struct):
     """What one consumer was given of one message."""
 
     frames: list[str]
     last: Where
+    subscription: str | None
     expected: int = 0
     """The chunk that must come next."""
     whole: bool = False
@@ -145,98 +145,108 @@ def _chunk(row: FrameRow) -> dict[str, Any] | None:
     }
 
 
-def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
-    """Say whether and why the message of this uuid is stuck, and whether its sizes add up."""
+class Gathered(msgspec.Struct):
+    """All that is known of one message."""
+
+    about: dict[str, Any]
+    """What its latest chunk says of it."""
     sizes: dict[int, int] = {}
     sent: dict[int, Where] = {}
     stored: dict[int, str | None] = {}
+    """Entries by chunk."""
     receivers: dict[tuple[str, int], Receiver] = {}
-    groups: dict[tuple[str, int], str | None] = {}
-    about: dict[str, Any] | None = None
-    for where, what, values in facts:
+    """By connection and consumer id."""
+
+    def add(self, fact: Fact) -> None:
+        """One more fact, later than those before."""
+        where, what, values = fact
         chunk = values.get("chunk", -1)
-        if what == "sent":
-            sent.setdefault(chunk, where)
-        elif what == "stored":
-            stored[chunk] = values["entry"]
         consumer = where.connection, values.get("consumer_id", -1)
-        if what == "delivered":
-            one = receivers.setdefault(consumer, Receiver([], where))
-            one.take(chunk, values["count"])
-            one.last = where
-            if len(one.frames) < FRAMES_MAX:
-                one.frames.append(where.name)
-            groups[consumer] = values["subscription"]
-        elif what == "ended" and consumer in receivers:
-            receivers[consumer].waited_ns = where.time - receivers[consumer].last.time
-        if what in ("sent", "delivered"):
-            about = values
-            sizes.setdefault(chunk, values["size"])
-    if about is None:
+        if what == "stored":
+            self.stored[chunk] = values["entry"]
+        elif what == "ended":
+            if consumer in self.receivers:
+                self.receivers[consumer].waited_ns = where.time - self.receivers[consumer].last.time
+        else:
+            self.about = values
+            self.sizes.setdefault(chunk, values["size"])
+            if what == "sent":
+                self.sent.setdefault(chunk, where)
+            else:
+                self._deliver(consumer, where, chunk, values)
+
+    def _deliver(self, consumer: tuple[str, int], where: Where, chunk: int, values: dict[str, Any]) -> None:
+        one = self.receivers.setdefault(consumer, Receiver([], where, values["subscription"]))
+        one.take(chunk, values["count"])
+        one.last = where
+        if len(one.frames) < SHOWN_MAX:
+            one.frames.append(where.name)
+
+
+def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
+    """Say whether and why the message of this uuid is stuck, and whether its sizes add up."""
+    if len(facts) >= FACTS_PER_KEY_MAX:
+        return  # some were dropped: what they told would be missing
+    known = Gathered({})
+    for fact in facts:
+        known.add(fact)
+    if not known.about:
         return
-    _judge_sizes(key, about, sizes, sent, say, facts[0].where)
-    served = {groups[consumer] for consumer, one in receivers.items() if one.whole}
-    for consumer, one in receivers.items():
-        missing = [chunk for chunk in range(about["count"]) if chunk not in one.seen]
-        cut = not missing or missing[0] < max(one.seen)
-        known = bool(missing) and missing[0] in sent
-        if groups[consumer] in served or not (cut or one.waited_ns > STUCK_NS) or not (known or not missing):
-            continue
-        evidence = {
-            "frames": [sent[missing[0]].name, *one.frames] if missing else one.frames,
-            "uuid": key,
-            "topic": about["topic"],
-            "subscription": groups[consumer],
-            "producer_name": about["producer_name"],
-            "consumer_id": consumer[1],
-            "chunks": about["count"],
-            "sent": len(sent),
-            "stored": len(stored),
-            "delivered": len(one.seen),
-            "missing": missing[:FRAMES_MAX],
-            "duplicates": one.duplicates,
-            "out_of_order": one.disordered,
-        }
-        say("chunk-stuck", one.last, _text(key, about, one, missing, sent, stored, evidence["subscription"]), evidence)
+    _judge_sizes(key, known, say, facts[0].where)
+    served = {one.subscription for one in known.receivers.values() if one.whole}
+    for (_, consumer_id), one in known.receivers.items():
+        if one.subscription not in served:
+            _judge_receiver(key, known, one, consumer_id, say)
 
 
-def _text(
-    key: str,
-    about: dict[str, Any],
-    one: Receiver,
-    missing: list[int],
-    sent: dict[int, Where],
-    stored: dict[int, str | None],
-    subscription: str | None,
-) -> str:
-    start = f"Subscription {subscription or '?'} got {len(one.seen)} of {about['count']} chunks of message {key}"
-    if about["topic"]:
-        start += f" on {about['topic']}"
+def _judge_receiver(key: str, known: Gathered, one: Receiver, consumer_id: int, say: Say) -> None:
+    about, chunks = known.about, known.about["count"]
+    missing = [chunk for chunk in range(min(chunks, len(one.seen) + SHOWN_MAX)) if chunk not in one.seen][:SHOWN_MAX]
+    begin = f"Subscription {one.subscription or '?'} got {len(one.seen)} of {chunks} chunks of message {key}"
+    begin += f" on {about['topic']}" if about["topic"] else ""
     if not missing:
-        return f"{start}, but {one.disordered} of them out of order: the consumer drops the message."
-    first = missing[0]
-    entry = stored.get(first)
-    fate = (
-        f"the broker stored as {entry}" if entry else "no receipt answered" if first not in stored else "the broker dropped as a duplicate"
-    )
-    extra = f"; {one.duplicates} chunks came twice" if one.duplicates else ""
-    return f"{start}: the first missing is chunk {first}, which SEND {sent[first].name} brought and {fate}{extra}."
-
-
-def _judge_sizes(key: str, about: dict[str, Any], sizes: dict[int, int], sent: dict[int, Where], say: Say, first: Where) -> None:
-    total, count = about["total"], about["count"]
-    if total is None or len(sizes) != count or sum(sizes.values()) == total:
+        text = f"{begin}, but {one.disordered} of them out of order: the consumer drops the message."
+    elif missing[0] in known.sent and (missing[0] < max(one.seen) or one.waited_ns > STUCK_NS):
+        first = missing[0]
+        fate = "no receipt answered"
+        if first in known.stored:
+            fate = f"the broker stored as {known.stored[first]}" if known.stored[first] else "the broker dropped as a duplicate"
+        twice = f"; {count(one.duplicates, 'chunk')} came twice" if one.duplicates else ""
+        text = f"{begin}: the first missing is chunk {first}, which SEND {known.sent[first].name} brought and {fate}{twice}."
+    else:
         return
     evidence = {
-        "frames": [sent[chunk].name for chunk in sorted(sent)][:FRAMES_MAX] or [first.name],
+        "frames": frames([*(known.sent[chunk].name for chunk in missing[:1]), *one.frames]),
+        "uuid": key,
+        "topic": about["topic"],
+        "subscription": one.subscription,
+        "producer_name": about["producer_name"],
+        "consumer_id": consumer_id,
+        "chunks": chunks,
+        "sent": len(known.sent),
+        "stored": len(known.stored),
+        "delivered": len(one.seen),
+        "missing": missing,
+        "duplicates": one.duplicates,
+        "out_of_order": one.disordered,
+    }
+    say("chunk-stuck", one.last, text, evidence)
+
+
+def _judge_sizes(key: str, known: Gathered, say: Say, first: Where) -> None:
+    about, total = known.about, sum(known.sizes.values())
+    if about["total"] is None or len(known.sizes) != about["count"] or total == about["total"]:
+        return
+    evidence = {
+        "frames": frames(known.sent[chunk].name for chunk in sorted(known.sent)) or [first.name],
         "uuid": key,
         "topic": about["topic"],
         "producer_name": about["producer_name"],
-        "chunks": count,
-        "bytes": sum(sizes.values()),
-        "announced": total,
+        "chunks": about["count"],
+        "bytes": total,
+        "announced": about["total"],
     }
-    text = f"The {count} chunks of message {key} hold {sum(sizes.values()):,} bytes, but announce {total:,}."
+    text = f"The {about['count']} chunks of message {key} hold {total:,} bytes, but announce {about['total']:,}."
     say("chunk-size-mismatch", first, text, evidence)
 
 

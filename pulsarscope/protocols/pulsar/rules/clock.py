@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.findings import NOTE, Code, table
 from pulsarscope.protocols.pulsar.rules.journey import entry_key
+from pulsarscope.protocols.pulsar.rules.phrases import count
 from pulsarscope.records import ConnectionRow, FrameRow
 from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
 
@@ -104,7 +105,7 @@ class Clocks:
         else:
             text = f"{clock} is {seconds} behind the capture's, or it held each message so long"
         evidence = {"frames": [where.name], "host": self._voice.client, "offset_ns": offset, "sends": self._sends}
-        self._voice.say("clock-skew", where, f"{text}: by the publish times of {self._sends} SENDs.", evidence)
+        self._voice.say("clock-skew", where, f"{text}: by the publish times of {count(self._sends, 'SEND')}.", evidence)
 
 
 def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
@@ -134,7 +135,8 @@ def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
     else:
         return
     evidence = {"frames": [where.name for where in frames], "host": key, "offset_ns": offset, "entries": entries}
-    text = f"The clock of the broker {key} is at least {abs(offset) / 1e9:.3f} s {word} the capture's: by its times in {entries} messages."
+    size = f"{abs(offset) / 1e9:.3f} s"
+    text = f"The clock of the broker {key} is at least {size} {word} the capture's: by its times in {count(entries, 'message')}."
     say("clock-skew", frames[-1], text, evidence)
 
 

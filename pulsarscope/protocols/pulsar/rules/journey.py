@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.findings import ERROR, Code, table
 from pulsarscope.limits import PENDING_REQUESTS_MAX
+from pulsarscope.protocols.pulsar.rules.phrases import frames
 from pulsarscope.records import ConnectionRow, FrameRow
 from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
 
@@ -25,9 +26,6 @@ JOURNEY = "journey"
 
 IDLE_NS = 300_000_000_000
 """An entry of which nothing is heard for five minutes: acknowledgement time-outs and redelivery delays are about one."""
-
-SHOWN_MAX = 10
-"""Frames named in the evidence of a finding."""
 
 SENT, RECEIVED, DELIVERED, ACKED, CONFIRMED = "sent", "received", "delivered", "acked", "confirmed"
 """What the facts of a journey say: SEND, SEND_RECEIPT, MESSAGE, ACK, ACK_RESPONSE."""
@@ -208,10 +206,9 @@ def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
     else:
         hop = "in the broker, or between the broker and the consumer"
         proof = f"it was whole in SEND {found.sent.name if found.sent else '?'}"
-    frames = [found.sent] if found.sent is not None and found.checksum == "good" else []
-    frames += [one.where for one in (*bad[:SHOWN_MAX], *good[:SHOWN_MAX])]
+    sent = [found.sent.name] if found.sent is not None and found.checksum == "good" else []
     evidence = {
-        "frames": [where.name for where in frames],
+        "frames": frames([*sent, bad[0].where.name, *(one.where.name for one in (*good[:1], *bad))]),
         "entry": key,
         "topic": found.topic,
         "producer_name": found.producer_name,
@@ -219,7 +216,7 @@ def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
         "bad": len(bad),
         "good": len(good),
     }
-    text = f"{about} was corrupted {hop}: {to} has a wrong checksum, {proof}; {len(bad)} of {len(found.deliveries)} deliveries are bad."
+    text = f"{about} was corrupted {hop}: {to} has a wrong checksum, {proof}; bad are {len(bad)} of its {len(found.deliveries)} deliveries."
     say("message-corrupted", first.where, text[0].upper() + text[1:], evidence)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.findings import WARNING, Code, table
+from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, seconds
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
@@ -44,9 +45,6 @@ ANSWER_NS = 1_000_000_000
 
 PRODUCERS_MAX = 1_000
 """Producers of one connection that are followed; those after them are not."""
-
-FRAMES_MAX = 10
-"""Frames named in the evidence of a finding."""
 
 UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
@@ -124,16 +122,16 @@ class Publishing:
         if one.slowest is None:
             return
         longest, where, answer = one.slowest
-        count = sum(one.latencies.values())
+        sends = sum(one.latencies.values())
         middle, late = percentile(one.latencies, 50), percentile(one.latencies, 99)
-        if not (longest > WAITING_NS or (count >= COUNTED_MIN and late > SLOW_NS)):
+        if not (longest > WAITING_NS or (sends >= COUNTED_MIN and late > SLOW_NS)):
             return
-        shut = [found for found in self._voice.heard(BROKER_WINDOW) if found.text.startswith(self._voice.server)]
+        shut = [found for found in self._voice.heard(BROKER_WINDOW) if found.text.startswith(f"{self._voice.server} ")]
         evidence: dict[str, Any] = {
             "frames": [where.name, answer],
             "topic": one.topic,
             "producer_name": one.name,
-            "sends": count,
+            "sends": sends,
             "p50_ns": middle,
             "p99_ns": late,
             "max_ns": longest,
@@ -142,11 +140,11 @@ class Publishing:
             "window_closed_ns": sum(found.evidence.get("closed_ns", 0) for found in shut),
         }
         text = (
-            f"{_about(one)} waits for its receipts: half of {count} SENDs longer than {_seconds(middle)}, one in a hundred longer than "
-            f"{_seconds(late)}, the slowest {_seconds(longest)}, with up to {one.deepest} in flight"
+            f"{_about(one)} waits for its receipts: half of {count(sends, 'SEND')} at least {seconds(middle)}, "
+            f"one in a hundred {seconds(late)}, the slowest {seconds(longest)}, with up to {one.deepest} in flight"
         )
-        window = f"; meanwhile the broker closed its window for {_seconds(evidence['window_closed_ns'])} in all" if shut else ""
-        self._voice.say("slow-publish", where, f"{text}{window}{self._doubt()}.", evidence)
+        window = f"; meanwhile the broker closed its window for {seconds(evidence['window_closed_ns'])} in all" if shut else ""
+        self._voice.say("slow-publish", where, f"{text}{window}{lacking(lost=self._voice.lost)}.", evidence)
 
     def _judge_unanswered(self, one: Publisher, end: int) -> None:
         late = [where for where in one.unanswered if end - where.time > ANSWER_NS and not _is_settled(one, where)]
@@ -154,17 +152,15 @@ class Publishing:
             return
         waited = end - late[0].time
         evidence: dict[str, Any] = {
-            "frames": [where.name for where in late[:FRAMES_MAX]],
+            "frames": frames(where.name for where in late),
             "topic": one.topic,
             "producer_name": one.name,
             "count": len(late),
             "waited_ns": waited,
         }
-        text = f"{_about(one)} got no answer to {len(late)} SENDs, though the connection went on for {_seconds(waited)} after the first"
-        self._voice.say("send-unanswered", late[0], f"{text}{self._doubt()}.", evidence)
-
-    def _doubt(self) -> str:
-        return "; the capture lacks bytes, answers may be among them" if self._voice.lost else ""
+        went_on = f"though the connection went on for {seconds(waited)} after the first"
+        text = f"{_about(one)} got no answer to {count(len(late), 'SEND')}, {went_on}"
+        self._voice.say("send-unanswered", late[0], f"{text}{lacking(lost=self._voice.lost)}.", evidence)
 
 
 def _is_settled(one: Publisher, sent: Where) -> bool:
@@ -173,10 +169,6 @@ def _is_settled(one: Publisher, sent: Where) -> bool:
 
 def _about(one: Publisher) -> str:
     return f"Producer {one.name or '?'}{f' on {one.topic}' if one.topic else ''}"
-
-
-def _seconds(nanoseconds: int) -> str:
-    return f"{nanoseconds / 1e9:.3g} s"
 
 
 def _rounded(latency: int) -> int:

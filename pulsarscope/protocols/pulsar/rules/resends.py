@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.findings import WARNING, Code, table
-from pulsarscope.protocols.pulsar.rules.journey import SHOWN_MAX
+from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count
 from pulsarscope.records import ConnectionRow, FrameRow
 from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
@@ -113,13 +113,13 @@ class Resends:
         }
         end = "the broker took it in the end" if suspect.received is not None else "the broker never took it"
         if suspect.bad:
-            answer = f"refused {suspect.refused} times with ChecksumError; " if suspect.refused else ""
+            answer = f"refused {count(suspect.refused, 'time')} with ChecksumError; " if suspect.refused else ""
             where = "by the producer, or between it and the place of the capture"
-            text = f"{about} was corrupted {where}: {suspect.bad} of {suspect.sent} SENDs have a wrong checksum, {answer}{end}."
+            text = f"{about} was corrupted {where}: {suspect.bad} of {count(suspect.sent, 'SEND')} with a wrong checksum, {answer}{end}."
             self._voice.say("message-corrupted", suspect.first, text[0].upper() + text[1:], evidence)
         elif suspect.refused:
             where = "between the place of the capture and the broker"
-            text = f"{about} was corrupted {where}: its checksum is right here and was refused {suspect.refused} times; {end}."
+            text = f"{about} was corrupted {where}: its checksum is right here and was refused {count(suspect.refused, 'time')}; {end}."
             self._voice.say("message-corrupted", suspect.first, text[0].upper() + text[1:], evidence)
         if suspect.refused >= LOOP_REFUSALS:
             text = f"{about} was sent {suspect.sent} times and refused {suspect.refused} times with ChecksumError; {end}."
@@ -132,5 +132,5 @@ def _key(row: FrameRow) -> tuple[int, int]:
 
 
 def _add(frames: list[str], name: str) -> None:
-    if len(frames) < 2 * SHOWN_MAX:
+    if len(frames) < SHOWN_MAX:
         frames.append(name)

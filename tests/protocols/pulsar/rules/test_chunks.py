@@ -9,8 +9,8 @@ from typing import Any
 import pulsarscope as ps
 from pulsarscope.findings import ERROR, WARNING
 from tests.encoder import command_frame
-from tests.encoder.consultation import SECOND, Consultation
 from tests.encoder.dialogue import message, receipt, send
+from tests.encoder.examination import SECOND, Examination
 
 CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 TOPIC = "persistent://public/default/videos"
@@ -21,20 +21,20 @@ def part(chunk: int, **more: Any) -> dict[str, Any]:
     return {"uuid": "u-1", "chunk_id": chunk, "num_chunks_from_msg": COUNT, "total_chunk_msg_size": 7 * COUNT} | more
 
 
-def sent(chunks: Iterable[int] = range(COUNT)) -> Consultation:
+def sent(chunks: Iterable[int] = range(COUNT)) -> Examination:
     """Packet 1 subscribes on 0:50; packets 2, 3: the first chunk and its receipt; and so on."""
     subscribe = command_frame("SUBSCRIBE", topic=TOPIC, subscription="view", subType="Exclusive", consumer_id=1, request_id=1)
-    told = Consultation().client(subscribe, on="0:50")
+    told = Examination().client(subscribe, on="0:50")
     for chunk in chunks:
         told.client(send(is_chunk=True, metadata=part(chunk))).server(receipt(entry=chunk))
     return told
 
 
-def deliver(told: Consultation, chunks: Iterable[int]) -> Consultation:
+def deliver(told: Examination, chunks: Iterable[int]) -> Examination:
     return told.server(*(message(entry=chunk, metadata=part(chunk)) for chunk in chunks), on="0:50")
 
 
-def stuck(told: Consultation) -> list[Any]:
+def stuck(told: Examination) -> list[Any]:
     return [row for row in told.end() if row.code == "chunk-stuck"]
 
 
@@ -94,7 +94,7 @@ def test_another_consumer_of_the_subscription_may_have_it_whole() -> None:
 
 
 def test_chunks_that_do_not_add_up() -> None:
-    told = Consultation()
+    told = Examination()
     for chunk in range(COUNT):
         told.client(send(is_chunk=True, metadata=part(chunk, total_chunk_msg_size=30))).server(receipt(entry=chunk))
     found = [row for row in told.end() if row.code == "chunk-size-mismatch"]
@@ -105,11 +105,28 @@ def test_chunks_that_do_not_add_up() -> None:
 
 
 def test_encrypted_chunks_are_larger_than_what_they_announce() -> None:
-    told = Consultation()
+    told = Examination()
     keys = [{"key": "k", "value": b"v"}]
     for chunk in range(COUNT):
         told.client(send(is_chunk=True, metadata=part(chunk, total_chunk_msg_size=9, encryption_keys=keys))).server(receipt(entry=chunk))
     assert "chunk-size-mismatch" not in told.codes()
+
+
+def test_a_message_of_more_chunks_than_facts_are_kept_is_not_judged() -> None:
+    told = Examination()
+    many = {"num_chunks_from_msg": 400, "total_chunk_msg_size": 2800}
+    for chunk in range(400):
+        told.client(send(is_chunk=True, metadata=part(chunk, **many))).server(receipt(entry=chunk))
+    told.server(*(message(entry=chunk, metadata=part(chunk, **many)) for chunk in range(400)), on="0:50")
+    assert told.codes() == []
+
+
+def test_a_count_of_chunks_that_cannot_be_costs_nothing() -> None:
+    many = {"num_chunks_from_msg": 2**31 - 1, "total_chunk_msg_size": 2**31 - 1}
+    told = Examination().client(send(is_chunk=True, metadata=part(1, **many))).server(receipt(entry=1))
+    told.server(message(entry=0, metadata=part(0, **many)), message(entry=2, metadata=part(5, **many)), on="0:50")
+    (row,) = stuck(told)
+    assert row.evidence["missing"] == [1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
 
 
 def test_interleaved_chunks_of_real_producers_are_well() -> None:

@@ -9,21 +9,21 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope.findings import NOTE
-from tests.encoder.consultation import MILLISECOND, SECOND, START, Consultation
 from tests.encoder.dialogue import message, receipt, send
+from tests.encoder.examination import MILLISECOND, SECOND, START, Examination
 
 CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 NOW = START // MILLISECOND
 """When the capture begins, in milliseconds."""
 
 
-def skews(told: Consultation) -> list[Any]:
+def skews(told: Examination) -> list[Any]:
     return [row for row in told.end() if row.code == "clock-skew"]
 
 
-def published(*offsets_ms: int) -> Consultation:
+def published(*offsets_ms: int) -> Examination:
     """SENDs in packets 1, 3, …, one millisecond after each other, and their receipts; publish times so far from the first one's."""
-    told = Consultation()
+    told = Examination()
     for number, offset in enumerate(offsets_ms):
         times = {"publish_time": NOW + offset}
         told.client(send(sequence_id=number, metadata=times)).server(receipt(sequence_id=number, entry=number))
@@ -50,10 +50,10 @@ def test_one_prompt_message_shows_that_the_others_only_waited() -> None:
 
 def test_a_replicator_keeps_the_times_of_another_cluster() -> None:
     times = {"publish_time": NOW - 90_000, "replicated_from": "west"}
-    assert skews(Consultation().client(send(metadata=times))) == []
+    assert skews(Examination().client(send(metadata=times))) == []
 
 
-def delivered(offset_ms: int, *, wait_ns: int = 0) -> Consultation:
+def delivered(offset_ms: int, *, wait_ns: int = 0) -> Examination:
     """Entry 7:0, sent in packet 1, and delivered on another connection in packet 3; stamped by a broker with such a clock."""
     stamp = {"broker_timestamp": NOW + 1 + offset_ms, "index": 0}
     return published(0).wait(wait_ns).server(message(broker_entry=stamp), on="0:50")

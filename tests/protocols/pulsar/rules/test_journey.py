@@ -15,8 +15,8 @@ from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, Journeys, entry_key, journey
 from pulsarscope.wire.rules import Fact, KeyRule, Rules, Say
 from tests.encoder import command_frame
-from tests.encoder.consultation import SECOND, Consultation
 from tests.encoder.dialogue import message, receipt, send
+from tests.encoder.examination import SECOND, Examination
 from tests.encoder.frames import message_metadata, payload_frame
 
 CAPTURES = Path(__file__).resolve().parents[4] / "captures"
@@ -52,14 +52,14 @@ def collecting() -> tuple[Rules, dict[str, Journey]]:
     return Rules(CODES, (Journeys,), (KeyRule(JOURNEY, 10**18, keep),)), found
 
 
-def published(told: Consultation) -> Consultation:
+def published(told: Examination) -> Examination:
     """Packets 1 to 3: a producer sends entry 7:0, and gets its receipt."""
     return told.client(producer(), send()).server(receipt())
 
 
 def test_a_journey_has_each_attempt_and_each_subscription_apart() -> None:
     collect, found = collecting()
-    told = published(Consultation(collect))
+    told = published(Examination(collect))
     told.client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")  # 4, 5
     told.server(message(1), on="0:50").server(message(2), on="0:60")  # 6, 7
     told.wait(SECOND).server(message(1, redelivery_count=1), on="0:50")  # 8
@@ -82,7 +82,7 @@ def test_a_journey_has_each_attempt_and_each_subscription_apart() -> None:
 
 def test_a_latency_is_never_negative() -> None:
     collect, found = collecting()
-    told = Consultation(collect).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
+    told = Examination(collect).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
     published(told).end()
     one = found["7:0"]
     assert one.latency_ns(one.deliveries[0]) is None
@@ -104,7 +104,7 @@ def test_only_what_is_stored_has_a_journey(message_id: Any, key: str | None) -> 
 
 
 def test_whole_when_sent_and_bad_when_delivered_is_corrupted_in_the_broker_or_behind_it() -> None:
-    told = published(Consultation()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
+    told = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
     found = [row for row in told.end() if row.code == "message-corrupted"]
     assert [(row.severity, row.packet, row.connection) for row in found] == [(ERROR, 5, "0:50")]
     assert "in the broker, or between the broker and the consumer" in (found[0].text or "")
@@ -120,7 +120,7 @@ def test_whole_when_sent_and_bad_when_delivered_is_corrupted_in_the_broker_or_be
 
 
 def test_whole_for_one_consumer_and_bad_for_another_is_corrupted_on_the_way_to_that_one() -> None:
-    told = Consultation().client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")
+    told = Examination().client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")
     told.server(message(1), on="0:50").server(corrupted(consumer_id=2), on="0:60")
     found = [row for row in told.end() if row.code == "message-corrupted"]
     assert len(found) == 1
@@ -130,11 +130,11 @@ def test_whole_for_one_consumer_and_bad_for_another_is_corrupted_on_the_way_to_t
 
 
 def test_nothing_is_said_of_the_place_when_only_the_bad_delivery_is_in_the_capture() -> None:
-    assert "message-corrupted" not in Consultation().server(corrupted()).codes()
+    assert "message-corrupted" not in Examination().server(corrupted()).codes()
 
 
 def test_nothing_is_said_of_what_arrives_whole() -> None:
-    told = published(Consultation()).client(subscribe(1, "audit")).server(message(1)).client(ack(0))
+    told = published(Examination()).client(subscribe(1, "audit")).server(message(1)).client(ack(0))
     assert told.codes() == []
 
 

@@ -12,8 +12,8 @@ from pulsarscope.findings import WARNING
 from pulsarscope.protocols.pulsar.rules.publishing import percentile
 from pulsarscope.records import FindingRow
 from tests.encoder import command_frame
-from tests.encoder.consultation import MILLISECOND, SECOND, Consultation
 from tests.encoder.dialogue import receipt, send
+from tests.encoder.examination import MILLISECOND, SECOND, Examination
 
 TOPIC = "persistent://public/default/orders"
 PRODUCER = command_frame("PRODUCER", topic=TOPIC, producer_id=1, producer_name="billing", request_id=1)
@@ -21,9 +21,9 @@ READY = command_frame("PRODUCER_SUCCESS", producer_name="billing", request_id=1)
 CLOSED = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2**64 - 1)
 
 
-def publishing(latency_ns: int, count: int) -> Consultation:
+def publishing(latency_ns: int, count: int) -> Examination:
     """Packets 3, 4: the first SEND and its receipt; and so on."""
-    told = Consultation().client(PRODUCER).server(READY)
+    told = Examination().client(PRODUCER).server(READY)
     for number in range(count):
         told.client(send(sequence_id=number)).wait(latency_ns - MILLISECOND).server(receipt(sequence_id=number, entry=number))
     return told
@@ -64,13 +64,13 @@ def test_the_broker_that_stops_reading_is_named_beside_it() -> None:
     other.evidence = {"direction": 0, "count": 70, "closed_ns": 5}
     told.close("0:1", shut, other)
     (row,) = told.end()
-    assert "the broker closed its window for 9 s" in (row.text or "")
+    assert "the broker closed its window for 9.0 s" in (row.text or "")
     assert row.evidence is not None
     assert (row.evidence["zero_windows"], row.evidence["window_closed_ns"]) == (2, 9 * SECOND)
 
 
 def test_sends_in_flight_are_counted() -> None:
-    told = Consultation().client(PRODUCER).server(READY).client(*(send(sequence_id=number) for number in range(12))).wait(11 * SECOND)
+    told = Examination().client(PRODUCER).server(READY).client(*(send(sequence_id=number) for number in range(12))).wait(11 * SECOND)
     told.server(*(receipt(sequence_id=number, entry=number) for number in range(12)))
     (row,) = told.end()
     assert (row.evidence or {})["in_flight_max"] == 12

@@ -19,8 +19,8 @@ START = 1_700_000_000 * SECOND
 """The capture's first moment: the default publish_time of encoded messages."""
 
 
-class Consultation:
-    """Usage: `Consultation().client(frame).wait(SECOND).server(frame).end()`; each frame has a packet of its own, one millisecond on.
+class Examination:
+    """Usage: `Examination().client(frame).wait(SECOND).server(frame).end()`; each frame has a packet of its own, one millisecond on.
 
     Connections are named by `on`; that of the steps that name none is "0:1".
     """
@@ -33,27 +33,27 @@ class Consultation:
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._doctor = Doctor({DISSECTOR.name: rules}, self._endpoints, _Always(self._endpoints))
 
-    def client(self, *frames: bytes, on: str = "0:1") -> Consultation:
+    def client(self, *frames: bytes, on: str = "0:1") -> Examination:
         """The client sends these."""
         return self._give(0, frames, on)
 
-    def server(self, *frames: bytes, on: str = "0:1") -> Consultation:
+    def server(self, *frames: bytes, on: str = "0:1") -> Examination:
         """The broker sends these."""
         return self._give(1, frames, on)
 
-    def wait(self, nanoseconds: int) -> Consultation:
+    def wait(self, nanoseconds: int) -> Examination:
         """Time passes."""
         self.time += nanoseconds
         return self
 
-    def hear(self, code: str, text: str = "", evidence: dict[str, Any] | None = None, on: str = "0:1") -> Consultation:
+    def hear(self, code: str, text: str = "", evidence: dict[str, Any] | None = None, on: str = "0:1") -> Examination:
         """A layer below finds something about a connection."""
         self._session(on)
         row = FindingRow(None, 0, self.packet, None, self.time, on, code, "note", "tcp", text, evidence or {})
         self.found += self._doctor.feed([row])
         return self
 
-    def close(self, on: str = "0:1", *found: FindingRow) -> Consultation:
+    def close(self, on: str = "0:1", *found: FindingRow) -> Examination:
         """A connection ends; what is found at its end stands behind its row."""
         rows: list[Any] = []
         self._sessions.pop(on).finish(rows)
@@ -79,7 +79,7 @@ class Consultation:
             self._sessions[on] = DISSECTOR.session(context)
         return self._sessions[on]
 
-    def _give(self, stream: int, frames: tuple[bytes, ...], on: str) -> Consultation:
+    def _give(self, stream: int, frames: tuple[bytes, ...], on: str) -> Examination:
         session = self._session(on)
         for data in frames:
             self.packet += 1
