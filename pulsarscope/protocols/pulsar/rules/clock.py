@@ -65,23 +65,27 @@ class Clocks:
         self.messages: Handler | None = None
 
     def _send(self, row: FrameRow) -> None:
-        where, metadata = where_of(row), row.metadata or {}
+        metadata = row.metadata or {}
         published = metadata.get("publish_time", 0)
         if published > 0 and "replicated_from" not in metadata:  # a replicator keeps the times of another cluster
             self._sends += 1
-            offset = published * MILLISECOND_NS - where.time
+            offset = published * MILLISECOND_NS - (row.time or 0)
             if self._producer is None or offset > self._producer.offset_ns:
-                self._producer = Bound(offset, where)
-        if len(self._sent) < SAMPLES_MAX:
+                self._producer = Bound(offset, where_of(row))
+        if len(self._sent) < SAMPLES_MAX and self._told["sent"] < SAMPLES_MAX:
+            where = where_of(row)
             self._sent[where.name] = where
 
     def _receipt(self, row: FrameRow) -> None:
-        sent = self._sent.pop(row.request or "", None)
-        key = entry_key((row.fields or {}).get("message_id"))
-        if sent is not None and key is not None:
-            self._tell("sent", sent, {"entry": key})
+        sent = self._sent.pop(row.request or "", None) if self._sent else None
+        if sent is not None:
+            key = entry_key((row.fields or {}).get("message_id"))
+            if key is not None:
+                self._tell("sent", sent, {"entry": key})
 
     def _message(self, row: FrameRow) -> None:
+        if self._told["delivered"] >= SAMPLES_MAX:
+            return
         written = (row.broker_entry_metadata or {}).get("broker_timestamp", 0)
         key = entry_key((row.fields or {}).get("message_id"))
         if written > 0 and key is not None:

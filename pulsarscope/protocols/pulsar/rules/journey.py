@@ -27,8 +27,8 @@ JOURNEY = "journey"
 IDLE_NS = 300_000_000_000
 """An entry of which nothing is heard for five minutes: acknowledgement time-outs and redelivery delays are about one."""
 
-SENT, RECEIVED, DELIVERED, ACKED, CONFIRMED = "sent", "received", "delivered", "acked", "confirmed"
-"""What the facts of a journey say: SEND, SEND_RECEIPT, MESSAGE, ACK, ACK_RESPONSE."""
+RECEIVED, DELIVERED, ACKED, CONFIRMED = "received", "delivered", "acked", "confirmed"
+"""What the facts of a journey say: SEND_RECEIPT (with its SEND: one fact, because there are very many), MESSAGE, ACK, ACK_RESPONSE."""
 
 
 class Delivery(NamedTuple):
@@ -79,8 +79,7 @@ def journey(entry: str, facts: Sequence[Fact]) -> Journey:
     for where, what, values in facts:
         if what == RECEIVED:
             received, topic, producer = where, values["topic"], values["producer_name"]
-        elif what == SENT:
-            sent, checksum = where, values["checksum"]
+            sent, checksum = values["sent"], values["checksum"]
         elif what == DELIVERED:
             group = values["topic"], values["subscription"]
             attempts[group] = attempts.get(group, 0) + 1
@@ -135,13 +134,11 @@ class Journeys:
         _keep(self._sends, where.name, (where, checksum_of(row)))
 
     def _receipt(self, row: FrameRow) -> None:
-        sent = self._sends.pop(row.request or "", None)
+        sent, checksum = self._sends.pop(row.request or "", _NOT_SEEN)
         key = entry_key((row.fields or {}).get("message_id"))
-        if key is None:
-            return
-        if sent is not None:
-            self._voice.tell(JOURNEY, key, sent[0], SENT, {"checksum": sent[1]})
-        self._voice.tell(JOURNEY, key, where_of(row), RECEIVED, {"topic": row.topic, "producer_name": row.producer_name})
+        if key is not None:
+            values = {"topic": row.topic, "producer_name": row.producer_name, "sent": sent, "checksum": checksum}
+            self._voice.tell(JOURNEY, key, where_of(row), RECEIVED, values)
 
     def _refused(self, row: FrameRow) -> None:
         self._sends.pop(row.request or "", None)
@@ -178,6 +175,9 @@ class Journeys:
         del row, last
 
 
+_NOT_SEEN = (None, None)
+
+
 def _keep(table: dict[str, Any], name: str, value: Any) -> None:
     """What waits for an answer, as many as a session remembers."""
     table[name] = value
@@ -192,10 +192,12 @@ def checksum_of(row: FrameRow) -> str:
 
 def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
     """Say where an entry was corrupted, when a MESSAGE of it does not fit its checksum."""
+    if not any(fact.what == DELIVERED and fact.values["checksum"] == "bad" for fact in facts):
+        return
     found = journey(key, facts)
     bad = [one for one in found.deliveries if one.checksum == "bad"]
     good = [one for one in found.deliveries if one.checksum == "good"]
-    if not bad or found.checksum == "bad" or not (good or found.checksum == "good"):
+    if found.checksum == "bad" or not (good or found.checksum == "good"):
         return
     first = bad[0]
     about = f"entry {key}{f' of {found.topic}' if found.topic else ''}"
