@@ -220,8 +220,8 @@ class View:
             return f"{self.file_name(row.file)}: "
         return ""
 
-    def closing(self, counts: list[str]) -> list[str]:
-        """The last lines: what was shown, and the findings by severity."""
+    def closing(self, counts: list[str], notes: str = "see --records finding") -> list[str]:
+        """The last lines: what was shown, and the findings by severity; `notes` says how to see those that are only counted."""
         if self.options.quiet:
             return []
         look = self.palette
@@ -235,7 +235,7 @@ class View:
         if not self.connections:  # nothing was shown: say what there was
             words += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
         if self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
-            found[-1] += f" ({NOTE_HINT})"
+            found[-1] += f" ({notes})"
         dot = f" {look.dim}{self.symbols.dot}{look.reset} "
         return ["", dot.join([*words, ", ".join(found) or "no findings"])]
 
@@ -247,10 +247,6 @@ class View:
         kinds = [kind for kind, seen in selection.seen.items() if seen] or list(self.options.kinds[:1])
         shares = [f"{selection.kept[kind]:,} of {count_text(selection.seen[kind], kind)}" for kind in kinds]
         return [f"{', '.join(shares)} {escape(selection.words)}"]
-
-
-NOTE_HINT = "see --records finding"
-"""How to see notes, which text views only count."""
 
 
 def count_text(number: int, noun: str) -> str:

@@ -102,6 +102,11 @@ def test_nothing_found_is_said() -> None:
     assert lanes([]) == ["", "0 packets read · 0 TCP connections · no findings"]
 
 
+def test_notes_are_counted_and_said_where_to_see() -> None:
+    given = rows.options(run=Run({"note": 2}))
+    assert text_of("lanes", [rows.send()], given).splitlines()[-1].endswith("2 notes (see decode --records finding)")
+
+
 def test_connections_are_not_rows_here() -> None:
     assert lanes([rows.connection()]) == lanes([])
 

@@ -115,7 +115,7 @@ class Resends:
         if suspect.bad:
             answer = f"refused {count(suspect.refused, 'time')} with ChecksumError; " if suspect.refused else ""
             where = "by the producer, or between it and the place of the capture"
-            text = f"{about} was corrupted {where}: {suspect.bad} of {count(suspect.sent, 'SEND')} with a wrong checksum, {answer}{end}."
+            text = f"{about} was corrupted {where}: {suspect.bad} of {count(suspect.sent, 'SEND')} had a wrong checksum, {answer}{end}."
             self._voice.say("message-corrupted", suspect.first, text[0].upper() + text[1:], evidence)
         elif suspect.refused:
             where = "between the place of the capture and the broker"
