@@ -1,4 +1,4 @@
-"""Draw docs/timeline.svg: what `pulsarscope decode` shows of a capture, by running it in a terminal of its own.
+"""Draw the pictures of the README: what pulsarscope shows of captures, by running it in a terminal of its own.
 
 python docs/make_picture.py
 """
@@ -22,8 +22,11 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
-PICTURE = ROOT / "docs" / "timeline.svg"
-ARGUMENTS = ("decode", "captures/quickstart.pcapng", "--limit", "30")
+PICTURES = {
+    "timeline": ("decode", "captures/quickstart.pcapng", "--limit", "30"),
+    "follow": ("follow", "captures/stuck-consumer.pcap", "--message", "96:2"),
+}
+"""What is run, by the name of the picture."""
 COLUMNS, LINES = 108, 40
 
 THEME = TerminalTheme(
@@ -68,12 +71,12 @@ def place(match: re.Match[str]) -> str:
 
 
 def main() -> None:
-    """Write the picture."""
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(Text.from_ansi(screen_of(ARGUMENTS)), soft_wrap=True)
-    title = " ".join(("pulsarscope", *ARGUMENTS))
-    picture = console.export_svg(title=title, theme=THEME, unique_id="timeline")
-    PICTURE.write_text(SPACES.sub(place, picture), encoding="utf-8")
+    """Write the pictures."""
+    for name, arguments in PICTURES.items():
+        console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+        console.print(Text.from_ansi(screen_of(arguments)), soft_wrap=True)
+        picture = console.export_svg(title=" ".join(("pulsarscope", *arguments)), theme=THEME, unique_id=name)
+        (ROOT / "docs" / f"{name}.svg").write_text(SPACES.sub(place, picture), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -167,6 +167,9 @@ EXTRACT_NAMED_FRAMES_MAX = 4_000_000
 EXTRACT_FINDINGS_MAX = 65_536
 """Findings kept for packet comments, about 500 bytes each."""
 
+STORY_REQUESTS_MAX = 8_192
+"""Requests that `follow` keeps because their answer may belong to the story: a thousand SENDs in flight are usual; about 12 MiB."""
+
 FACT_KEYS_MAX = 50_000
 """Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 50 MiB at four facts each."""
 

@@ -68,11 +68,15 @@ class RunView(Protocol):
 
 
 class Selection(Protocol):
-    """What an output may ask of the filter that chose its rows."""
+    """What an output may ask of the filter, or the story, that chose its rows."""
+
+    @property
+    def words(self) -> str:
+        """What the rows that passed do, as in: match the filter."""
 
     @property
     def start(self) -> int | None:
-        """Time of the first row before the filter, nanoseconds since the epoch; None until there is one."""
+        """Time from which relative times count, nanoseconds since the epoch; None until it is known."""
 
     @property
     def seen(self) -> Mapping[str, int]:
@@ -97,13 +101,14 @@ class OutputOptions(msgspec.Struct, frozen=True):
     quiet: bool = False
     payload: str | None = None
     selection: Selection | None = None
-    """The filter, when there is one."""
+    """What chose the rows, when something did."""
 
 
 Factory = Callable[["Sink", OutputOptions], Output]
 
 OUTPUTS = {
     "timeline": "pulsarscope.render.timeline:Timeline",
+    "lanes": "pulsarscope.render.lanes:Lanes",
     "tree": "pulsarscope.render.tree:Tree",
     "hex": "pulsarscope.render.hex:Hex",
     "messages": "pulsarscope.render.messages:Messages",

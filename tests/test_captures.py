@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from tests.capture.packet_times import packet_times
 
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
@@ -34,7 +35,7 @@ EXPECTED_FINDINGS = {
         "schema-incompatible",
         "slow-exchange",
     },
-    "raw-checksum.pcap": {"checksum-mismatch", "consumer-corrupt", "request-failed"},
+    "raw-checksum.pcap": {"checksum-mismatch", "consumer-corrupt", "message-corrupted", "request-failed"},
     "raw-not-pulsar.pcap": {"http-on-plain-port", "tls-on-plain-port"},
     "raw-stats.pcap": {"connection-closed-by-broker", "request-failed"},
     "raw-strange.pcap": {
@@ -52,6 +53,10 @@ EXPECTED_FINDINGS = {
     "unload-terminate.pcap": {"topic-terminated"},
 }
 """Codes of the errors and warnings of captures in which something did go wrong. All others have only notes."""
+
+
+WITHOUT_ANSWERS = {"raw-not-pulsar.pcap"}
+"""Nobody answers in them."""
 
 
 class MessageId(NamedTuple):
@@ -214,6 +219,28 @@ def test_every_byte_of_a_stream_is_accounted_for_once(name: str) -> None:
             if row.dissector is not None and row.proxy_source is None:
                 assert have.skipped == skipped, f"{row.connection} {side}: {row}"
     assert found.keys() <= {(row.connection, side) for row in connections for side in ("client", "server")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_latency_is_the_difference_of_two_packet_times_and_none_is_negative(name: str) -> None:
+    times = packet_times(CAPTURES / name)
+    latencies = 0
+    for row in ps.open(str(CAPTURES / name)).records("exchange", "frame"):
+        assert row.packet is not None
+        if isinstance(row, ExchangeRow) and row.response_packet is not None and row.request is not None:
+            asked, answered = row.packet, row.response_packet
+        elif isinstance(row, FrameRow) and row.request is not None:
+            asked, answered = int(row.request.partition(":")[2].partition(".")[0]), row.packet
+        else:
+            assert getattr(row, "latency_ns", None) is None
+            continue
+        elapsed = times[answered - 1] - times[asked - 1]
+        if asked <= answered and elapsed >= 0:
+            assert row.latency_ns == elapsed
+            latencies += 1
+        else:
+            assert row.latency_ns is None  # the capture has the two in the wrong order
+    assert latencies or name in WITHOUT_ANSWERS
 
 
 @pytest.mark.parametrize("name", NAMES)

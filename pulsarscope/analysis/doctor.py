@@ -8,10 +8,13 @@ from typing import Any
 from pulsarscope.analysis.facts import Facts
 from pulsarscope.findings import join_codes
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, KeyRule, Rules, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Fact, Heard, KeyRule, Rules, Where, where_of
 
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: what was not seen may have been said."""
+
+HEARD_MAX = 25
+"""Findings of one code that a connection's rules can look up: as many as a stream says one by one."""
 
 
 class Patient:
@@ -24,11 +27,23 @@ class Patient:
         self.client, self.server = endpoints
         self.lost = False
         self._doctor = doctor
+        self._heard: dict[str, list[Heard]] = {}
         self.last = Where(None, 0, 0, 0, 0, connection)
         self.rules = [make(self) for make in makers]
         self.frames: dict[str, list[Callable[[Any], None]]] = {}
         self.exchanges: dict[str, list[Callable[[Any], None]]] = {}
         self.messages = [rule.messages for rule in self.rules if rule.messages is not None]
+
+    def hear(self, row: FindingRow) -> None:
+        """What a layer below has found about the connection."""
+        self.lost = self.lost or row.code in LOSS_CODES
+        heard = self._heard.setdefault(row.code or "", [])
+        if len(heard) < HEARD_MAX:
+            heard.append(Heard(where_of(row), row.text or "", dict(row.evidence or {})))
+
+    def heard(self, code: str) -> Sequence[Heard]:
+        """See `Voice`."""
+        return self._heard.get(code, ())
 
     def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """See `Voice`."""
@@ -84,24 +99,21 @@ class Doctor:
         row = FindingRow(source, file, packet, sub, time, connection, code, known.severity, known.layer, text, evidence, known.hint)
         self._said.append(row)
 
-    def feed(self, rows: Iterable[Any]) -> list[FindingRow]:
+    def feed(self, rows: Sequence[Any]) -> list[FindingRow]:
         """The findings that these rows bring about."""
-        patients = self._patients
         latest = None
+        for row in rows:  # those of the layers below come behind the rows, maybe behind the end, of the connection that they are about
+            if type(row) is FindingRow:
+                patient = self._patient(row.connection)
+                if patient is not None:
+                    patient.hear(row)
         for row in rows:
             kind = type(row)
-            name = getattr(row, "connection", None)
-            if name is None:
-                continue
-            patient = patients.get(name)
+            patient = None if kind is FindingRow else self._patient(getattr(row, "connection", None))
             if patient is None:
-                if name not in self._dissector_of:
-                    continue
-                patient = patients[name] = Patient(name, self._endpoints[name], self, self._rules[self._dissector_of[name]].connection)
-            if kind is FindingRow:
-                patient.lost = patient.lost or row.code in LOSS_CODES
-            elif kind is ConnectionRow:
-                self._end(patients.pop(name), row)
+                continue
+            if kind is ConnectionRow:
+                self._end(self._patients.pop(patient.connection), row)
             elif isinstance(row, FrameRow):
                 latest = row
                 patient.last = where_of(row)
@@ -121,6 +133,16 @@ class Doctor:
         """The capture has ended: the keys that still wait are judged."""
         self.facts.finish()
         return self._take()
+
+    def _patient(self, name: str | None) -> Patient | None:
+        """The connection of this name, if it has a dissector."""
+        if name is None:
+            return None
+        patient = self._patients.get(name)
+        if patient is None and name in self._dissector_of:
+            makers = self._rules[self._dissector_of[name]].connection
+            patient = self._patients[name] = Patient(name, self._endpoints[name], self, makers)
+        return patient
 
     def _end(self, patient: Patient, row: ConnectionRow) -> None:
         for rule in patient.rules:

@@ -394,6 +394,52 @@ def extract(
 
 
 @app.command()
+def follow(
+    files: Files,
+    *,
+    connection: Annotated[str | None, typer.Option("--connection", metavar="NAME", help="By its first packet: 17, or FILE:PACKET.")] = None,
+    producer: Annotated[str | None, typer.Option("--producer", metavar="NAME", help="By its name; its deliveries, too.")] = None,
+    consumer: Annotated[str | None, typer.Option("--consumer", metavar="ID", help="By its number or its subscription.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="With or without persistent://tenant/namespace/.")] = None,
+    message: Annotated[str | None, typer.Option("--message", metavar="LEDGER:ENTRY[:BATCH]", help="By its id.")] = None,
+    txn: Annotated[str | None, typer.Option("--txn", metavar="MOST:LEAST", help="By the two numbers of its id.")] = None,
+    output_format: FormatOption = None,
+    out: OutOption = None,
+    time: TimeOption = TimeMode.relative,
+    show_secrets: SecretsOption = False,
+    no_color: NoColorOption = False,
+    limit: LimitOption = None,
+    quiet: QuietOption = False,
+    port: PortOption = None,
+    decode_as: DecodeAsOption = None,
+) -> None:
+    """Follow one connection, producer, consumer, topic, message or transaction.
+
+    As a lane diagram between clients and broker, across connections; relative times count from its first frame.
+    """
+    from pulsarscope.cli.work import Request, one_story, work  # noqa: PLC0415 - as above
+
+    story = one_story(connection=connection, producer=producer, consumer=consumer, topic=topic, message=message, txn=txn)
+    raise typer.Exit(
+        work(
+            Request(
+                files=tuple(files),
+                story=story,
+                format=output_format and output_format.value,
+                out=out,
+                time=time.value,
+                show_secrets=show_secrets,
+                no_color=no_color,
+                limit=limit,
+                quiet=quiet,
+                ports=tuple(port or ()),
+                decode_as=tuple(decode_as or ()),
+            )
+        )
+    )
+
+
+@app.command()
 def fields(
     prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only names that begin so.", show_default=False)] = None,
     *,

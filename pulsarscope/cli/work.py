@@ -25,7 +25,7 @@ from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
-    from pulsarscope.filter import Filter
+    from pulsarscope.filter import Filter, Story
     from pulsarscope.pipeline import Run
 
 EXIT_DONE = 0
@@ -53,6 +53,8 @@ class Request(msgspec.Struct, frozen=True):
     show_secrets: bool = False
     no_color: bool = False
     filter: str | None = None
+    story: tuple[str, str] | None = None
+    """What to follow: its kind and its name."""
     limit: int | None = None
     quiet: bool = False
     fail_on: str = NEVER
@@ -68,6 +70,20 @@ def complain(text: str, *more: str) -> None:
         sys.stderr.flush()
 
 
+def one_story(**named: str | None) -> tuple[str, str]:
+    """What to follow, of the options that could name it.
+
+    Raises:
+        UsageError: none or several of them do.
+    """
+    given = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(given) != 1:
+        options = ", ".join(f"--{kind}" for kind in named)
+        message = f"what to follow? Give {'only one' if given else 'one'} of {options}"
+        raise UsageError(message)
+    return given[0]
+
+
 def work(request: Request) -> int:
     """Carry out a request and return the exit code.
 
@@ -80,7 +96,7 @@ def work(request: Request) -> int:
     name = output_name(request, kinds)
 
     def carry_out(delivery: Delivery) -> int:
-        chosen = filter_of(request, kinds)
+        chosen = _choice(request, kinds)
         encoding = _encoding(request, kinds, name)
         run = _run(request, kinds, chosen, encoding)
         sink = delivery.open(request.out, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
@@ -136,7 +152,7 @@ def _pour(
     request: Request,
     kinds: tuple[str, ...],
     run: Run,
-    chosen: Filter | None,
+    chosen: Filter | Story | None,
     made: Output,
     encoding: Encoding | None,
     sink: Sink,
@@ -202,6 +218,8 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
         raise UsageError(message)
     if request.format is not None:
         return request.format
+    if request.story is not None:
+        return "lanes"
     if request.columns is not None:
         return "table"
     if "frame" in kinds:
@@ -224,6 +242,16 @@ def kinds_named(records: str) -> tuple[str, ...]:
         message = f"--records names no kind: there are {', '.join(ROWS)}, and all"
         raise UsageError(message)
     return tuple(kind for kind in ROWS if kind in names or "all" in names)
+
+
+def _choice(request: Request, kinds: tuple[str, ...]) -> Filter | Story | None:
+    """What chooses the rows: a story, or -Y."""
+    if request.story is None:
+        return filter_of(request, kinds)
+    from pulsarscope.filter import Story  # noqa: PLC0415 - as below
+    from pulsarscope.pipeline import make_dissectors  # noqa: PLC0415 - as below
+
+    return Story(*request.story, make_dissectors())
 
 
 def filter_of(request: Request, kinds: tuple[str, ...]) -> Filter | None:
@@ -249,7 +277,7 @@ def _columns(request: Request) -> tuple[str, ...] | None:
     return columns
 
 
-def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | None, encoding: Encoding | None) -> Run:
+def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | None, encoding: Encoding | None) -> Run:
     from pulsarscope import pipeline  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
 
     wanted = set(kinds)
@@ -302,7 +330,7 @@ def port_and_dissector(text: str) -> tuple[int, str]:
     return int(port), dissector
 
 
-def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | None) -> OutputOptions:
+def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | Story | None) -> OutputOptions:
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
     return OutputOptions(
@@ -334,7 +362,9 @@ def _shows_progress(request: Request) -> bool:
     return request.out not in (None, "-") or (request.format is not None and not is_terminal(sys.stdout))
 
 
-def limited(run: Run, kinds: tuple[str, ...], chosen: Filter | None, limit: int | None) -> Generator[tuple[Any, list[Any]], None, None]:
+def limited(
+    run: Run, kinds: tuple[str, ...], chosen: Filter | Story | None, limit: int | None
+) -> Generator[tuple[Any, list[Any]], None, None]:
     """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit
     with closing(iter(run)) as batches:

@@ -25,6 +25,8 @@ class Filter:
     def __init__(self, text: str, kinds: Sequence[str], catalogue: Catalogue, *, payload: str | None = None) -> None:
         """`payload`: the form in which message rows are to have it (base64, hex, text), if they are."""
         self.text = text
+        self.words = "match the filter"
+        """What the rows that pass do."""
         written = parse(text)
         checker = Checker(text, catalogue)
         checker.check(written, kinds)

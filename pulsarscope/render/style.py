@@ -59,12 +59,18 @@ class Symbols(msgspec.Struct, frozen=True):
     dot: str = "·"
     rule: str = "─"
     micro: str = "µ"
+    lane: str = "│"
+    pause: str = "┊"
+    from_left: str = "├"
+    from_right: str = "┤"
+    head_right: str = "▶"
+    head_left: str = "◀"
 
 
 UNICODE = Symbols()
 STAND_INS = msgspec.structs.replace(UNICODE, to_server="\x01", to_client="\x02", answers="\x03", good="\x04", micro="\x05")
 """UNICODE with control characters, which no escaped text holds, for the frequent marks: until it is bytes, the text is ASCII, and fast."""
-ASCII = Symbols(to_server="->", to_client="<-", answers="re", good="ok", bad="BAD", ellipsis="...", dot="|", rule="-", micro="u")
+ASCII = Symbols("->", "<-", "re", "ok", "BAD", "...", "|", "-", "u", "|", ":", "|", "|", ">", "<")
 
 
 def palette(color: bool) -> Palette:

@@ -30,8 +30,6 @@ NARROW = 100
 LATENCIES_MAX = 4096
 """Texts of durations remembered."""
 
-MALFORMED = "malformed"
-
 REFUSAL_END = "ERROR"
 """Commands whose names end so refuse something: they stand out."""
 
@@ -119,7 +117,8 @@ class Timeline:
                     text += latencies.get(latency) or self._latency(latency)
                 rest, rest_width = f"{dim}{text}{reset}", len(text)
             if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
-                rest, rest_width = self._warnings(row, rest, rest_width)
+                text, more = view.warnings(row)
+                rest, rest_width = rest + text, rest_width + more
             elif checksum is not None:
                 rest += good
                 rest_width += good_width
@@ -171,23 +170,6 @@ class Timeline:
         if len(self._commands) < 4096:  # a hostile peer can make up commands without end
             self._commands[name] = shown
         return shown
-
-    def _warnings(self, row: FrameRow, rest: str, width: int) -> tuple[str, int]:
-        """What follows the words of a frame that is not all well: text and cells."""
-        view = self._view
-        look = view.palette
-        parts = []
-        codes = row.findings or []
-        status = row.status or "ok"
-        if status != "ok" and not any(status in code for code in codes):
-            text = escape(status)
-            parts.append((f"{look.bad if status == MALFORMED else look.warning}{text}{look.reset}", cell_width(text)))
-        if row.checksum is not None and row.checksum.status == "bad":
-            words = "" if any("checksum" in code for code in codes) else " checksum"
-            parts.append((f"{look.bad}{view.symbols.bad}{words}{look.reset}", len(view.symbols.bad) + len(words)))
-        if codes:
-            parts.append(view.codes(codes))
-        return rest + "".join(f"  {text}" for text, _ in parts), width + sum(cells + 2 for _, cells in parts)
 
     def other(self, row: Any, lines: list[str]) -> None:
         """Lines of the rarer kinds of row. Of connections and findings only those asked for, and what warns."""

@@ -10,7 +10,7 @@ from typing import Any
 from pulsarscope.export.sink import Sink
 from pulsarscope.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
 from pulsarscope.outputs import OutputOptions
-from pulsarscope.records import ConnectionRow, FindingRow, Row
+from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.render.clock import Clock
 from pulsarscope.render.escape import cell_width, clip, escape
 from pulsarscope.render.style import STAND_INS, UNICODE, palette, symbols, with_marks
@@ -20,6 +20,9 @@ NAME_WIDTH = 6
 
 HINTS_MAX = 1_000
 """Different hints remembered; each code has few."""
+
+OK, MALFORMED = "ok", "malformed"
+"""Values of the column status."""
 
 NUMBERS_MAX = 65_536
 """Connections whose numbers are remembered; one from further back that is spoken of again is introduced again."""
@@ -160,6 +163,22 @@ class View:
             taken += cell_width(text) + 1
         return " ".join(words), max(taken, 0)
 
+    def warnings(self, row: FrameRow) -> tuple[str, int]:
+        """What stands behind the words of a frame that is not all well, two spaces before each: text and cells."""
+        look = self.palette
+        parts = []
+        codes = row.findings or []
+        status = row.status or OK
+        if status != OK and not any(status in code for code in codes):
+            text = escape(status)
+            parts.append((f"{look.bad if status == MALFORMED else look.warning}{text}{look.reset}", cell_width(text)))
+        if row.checksum is not None and row.checksum.status == "bad":
+            words = "" if any("checksum" in code for code in codes) else " checksum"
+            parts.append((f"{look.bad}{self.symbols.bad}{words}{look.reset}", len(self.symbols.bad) + len(words)))
+        if codes:
+            parts.append(self.codes(codes))
+        return "".join(f"  {text}" for text, _ in parts), sum(cells + 2 for _, cells in parts)
+
     def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False, last: Row | None = None) -> None:
         """The lines of a finding: what, and on a line of its own what to try. Notes, and with --quiet all, only on request.
 
@@ -201,8 +220,8 @@ class View:
             return f"{self.file_name(row.file)}: "
         return ""
 
-    def closing(self, counts: list[str]) -> list[str]:
-        """The last lines: what was shown, and the findings by severity."""
+    def closing(self, counts: list[str], notes: str = "see --records finding") -> list[str]:
+        """The last lines: what was shown, and the findings by severity; `notes` says how to see those that are only counted."""
         if self.options.quiet:
             return []
         look = self.palette
@@ -216,7 +235,7 @@ class View:
         if not self.connections:  # nothing was shown: say what there was
             words += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
         if self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
-            found[-1] += f" ({NOTE_HINT})"
+            found[-1] += f" ({notes})"
         dot = f" {look.dim}{self.symbols.dot}{look.reset} "
         return ["", dot.join([*words, ", ".join(found) or "no findings"])]
 
@@ -227,11 +246,7 @@ class View:
             return []
         kinds = [kind for kind, seen in selection.seen.items() if seen] or list(self.options.kinds[:1])
         shares = [f"{selection.kept[kind]:,} of {count_text(selection.seen[kind], kind)}" for kind in kinds]
-        return [f"{', '.join(shares)} match the filter"]
-
-
-NOTE_HINT = "see --records finding"
-"""How to see notes, which text views only count."""
+        return [f"{', '.join(shares)} {escape(selection.words)}"]
 
 
 def count_text(number: int, noun: str) -> str:

@@ -104,6 +104,10 @@ class FieldType(msgspec.Struct, frozen=True):
     """What an object holds."""
 
 
+StoryTest = Callable[[FrameRow], bool]
+"""Whether a frame belongs to a story that is followed. It sees all frames of a run in their order."""
+
+
 class Vocabulary(msgspec.Struct, frozen=True):
     """The names and types in a dissector's rows beyond the columns: what a filter may ask for."""
 
@@ -199,6 +203,13 @@ class Dissector(Protocol):
     @property
     def vocabulary(self) -> Vocabulary:
         """The names and types of all that its rows can hold."""
+
+    @property
+    def stories(self) -> Mapping[str, Callable[[str], StoryTest]]:
+        """Test makers for what can be followed and no column tells: by kind (message, consumer, txn), from the name in the user's words.
+
+        They raise UsageError when that is no such name.
+        """
 
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """One frame with its secrets masked, and its named byte ranges: (start, end, name, depth)."""

@@ -45,6 +45,14 @@ class Fact(NamedTuple):
     """Plain values: text, numbers, lists and dicts of them."""
 
 
+class Heard(NamedTuple):
+    """A finding of the layers below about a connection."""
+
+    where: Where
+    text: str
+    evidence: dict[str, Any]
+
+
 Say = Callable[[str, Where, str, dict[str, Any]], None]
 """(code, where, text, evidence): a finding. The text is one sentence with the numbers; `frames` in the evidence are names of frames."""
 
@@ -60,6 +68,9 @@ class Voice(Protocol):
     @property
     def lost(self) -> bool:
         """Whether bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been said."""
+
+    def heard(self, code: str) -> Sequence[Heard]:
+        """The findings of this code that the layers below have said about this connection: the first few of them."""
 
     def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """A finding."""

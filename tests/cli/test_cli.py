@@ -190,3 +190,20 @@ def test_messages_are_filtered_by_their_payload(
     first = json.loads(capsys.readouterr().out.splitlines()[0])["payload"][:8]
     assert run(monkeypatch, "messages", quickstart, "--format", "ndjson", "-Y", f"payload[0:4] == 0x{first}") == 0
     assert capsys.readouterr().out
+
+
+def test_follow_draws_a_message_across_connections(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], captures: Path
+) -> None:
+    assert run(monkeypatch, "follow", str(captures / "stuck-consumer.pcap"), "--message", "96:2", "-q") == 0
+    drawn = capsys.readouterr().out.splitlines()
+    commands = ["SEND", "SEND_RECEIPT", "MESSAGE", "MESSAGE", "ACK"]
+    assert [
+        next(word for word in line.split() if word.isupper() and word.isascii() and word[0] > "9") for line in drawn if "later" not in line
+    ] == commands
+    assert [line.split()[2] for line in drawn if "later" not in line] == ["1", "1", "2", "1", "1"]
+
+
+def test_follow_needs_one_thing_to_follow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "follow", "x.pcap") == 2
+    assert "give one of --connection, --producer, --consumer, --topic, --message, --txn" in capsys.readouterr().err.lower()

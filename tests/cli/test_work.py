@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pulsarscope import pipeline
-from pulsarscope.cli.work import Request, complain, output_name, work
+from pulsarscope.cli.work import Request, complain, one_story, output_name, work
 from pulsarscope.errors import CaptureError, OutputError, UsageError
 from tests.render import rows
 
@@ -316,3 +316,22 @@ def test_a_filter_may_read_columns_that_are_not_put_out(given: Given, capsys: py
     assert work(request(format="csv", records="message", columns="packet", filter='key == "x"')) == 0
     assert asked[0].message_columns is None
     assert capsys.readouterr().out.split() == ["packet", "9"]
+
+
+def test_what_is_followed_is_drawn_or_given_as_frames(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+    given([[rows.send(), rows.frame(5, "PING"), rows.receipt(), rows.connection()]])
+    assert work(request(story=("message", "26:14"), no_color=True)) == 0
+    out = capsys.readouterr().out
+    assert "├─ SEND  seq 7" in out
+    assert "2 of 3 frames belong to message 26:14" in out
+    given([[rows.send(), rows.frame(5, "PING"), rows.receipt()]])
+    assert work(request(story=("message", "26:14"), format="ndjson")) == 0
+    assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 6]
+
+
+def test_one_thing_is_followed() -> None:
+    assert one_story(topic=None, message="26:14") == ("message", "26:14")
+    with pytest.raises(UsageError, match="Give one of --topic, --message"):
+        one_story(topic=None, message=None)
+    with pytest.raises(UsageError, match="Give only one of --topic, --message"):
+        one_story(topic="t", message="26:14")

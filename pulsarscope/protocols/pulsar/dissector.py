@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from pulsarscope.protocols.pulsar.layouts import HEAD_END, HEAD_START
 from pulsarscope.protocols.pulsar.messages import Plans
 from pulsarscope.protocols.pulsar.session import PulsarSession
 from pulsarscope.records import FrameRow
-from pulsarscope.wire.contract import Candidate, SessionContext, Vocabulary
+from pulsarscope.wire.contract import Candidate, SessionContext, StoryTest, Vocabulary
 from pulsarscope.wire.rules import Rules
 
 PLAIN_PORT, TLS_PORT = 6650, 6651
@@ -103,6 +103,13 @@ class PulsarDissector:
         from pulsarscope.protocols.pulsar.vocabulary import vocabulary  # noqa: PLC0415 - only a filter needs it
 
         return vocabulary()
+
+    @cached_property
+    def stories(self) -> Mapping[str, Callable[[str], StoryTest]]:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.stories import STORIES  # noqa: PLC0415 - only `follow` needs it
+
+        return STORIES
 
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """See the contract."""

@@ -71,19 +71,25 @@ class Requests:
         self._voice = voice
         self._unanswered: list[tuple[Where, str]] = []
         self.frames: Mapping[str, Handler] = {}
-        self.exchanges: Mapping[str, Handler] = {"*": self._exchange, "ACK": _left_out}  # acks.py has it
+        # ACK: acks.py; late receipts: publishing.py
+        self.exchanges: Mapping[str, Handler] = {"*": self._exchange, "ACK": _left_out, "SEND": self._refused}
         self.messages: Handler | None = None
 
+    def _refused(self, row: ExchangeRow) -> None:
+        if row.status != "error" or _told_elsewhere(row):
+            return
+        where = where_of(row)
+        code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
+        response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+        evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
+        self._voice.say(code, where, f"{_asked(row)} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
+
     def _exchange(self, row: ExchangeRow) -> None:
+        self._refused(row)
         where = where_of(row)
         evidence: dict[str, Any]
-        asked = f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"
-        if row.status == "error" and not _told_elsewhere(row):
-            code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
-            response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-            evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
-            self._voice.say(code, where, f"{asked} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
-        elif row.status == "unanswered":
+        asked = _asked(row)
+        if row.status == "unanswered":
             if len(self._unanswered) < WAITING_MAX:
                 self._unanswered.append((where, asked))
         elif row.status == "unrequested":
@@ -109,3 +115,7 @@ def _left_out(_: ExchangeRow) -> None:
 
 def _told_elsewhere(row: ExchangeRow) -> bool:
     return row.error in (SPECIALISED_SENDS if row.request == "SEND" else SPECIALISED_ERRORS) or transactions.told_here(row)
+
+
+def _asked(row: ExchangeRow) -> str:
+    return f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"

@@ -1,0 +1,134 @@
+"""Chunked messages that get stuck, and those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pulsarscope as ps
+from pulsarscope.findings import ERROR, WARNING
+from tests.encoder import command_frame
+from tests.encoder.dialogue import message, receipt, send
+from tests.encoder.examination import SECOND, Examination
+
+CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+TOPIC = "persistent://public/default/videos"
+COUNT = 4
+
+
+def part(chunk: int, **more: Any) -> dict[str, Any]:
+    return {"uuid": "u-1", "chunk_id": chunk, "num_chunks_from_msg": COUNT, "total_chunk_msg_size": 7 * COUNT} | more
+
+
+def sent(chunks: Iterable[int] = range(COUNT)) -> Examination:
+    """Packet 1 subscribes on 0:50; packets 2, 3: the first chunk and its receipt; and so on."""
+    subscribe = command_frame("SUBSCRIBE", topic=TOPIC, subscription="view", subType="Exclusive", consumer_id=1, request_id=1)
+    told = Examination().client(subscribe, on="0:50")
+    for chunk in chunks:
+        told.client(send(is_chunk=True, metadata=part(chunk))).server(receipt(entry=chunk))
+    return told
+
+
+def deliver(told: Examination, chunks: Iterable[int]) -> Examination:
+    return told.server(*(message(entry=chunk, metadata=part(chunk)) for chunk in chunks), on="0:50")
+
+
+def stuck(told: Examination) -> list[Any]:
+    return [row for row in told.end() if row.code == "chunk-stuck"]
+
+
+def test_a_chunk_that_was_stored_and_is_not_delivered() -> None:
+    (row,) = stuck(deliver(sent(), [0, 1, 3]))
+    assert (row.severity, row.connection, row.packet) == (WARNING, "0:50", 12)
+    assert row.evidence == {
+        "frames": ["0:6.1", "0:10.1", "0:11.1", "0:12.1"],
+        "uuid": "u-1",
+        "topic": TOPIC,
+        "subscription": "view",
+        "producer_name": "producer-1",
+        "consumer_id": 1,
+        "chunks": 4,
+        "sent": 4,
+        "stored": 4,
+        "delivered": 3,
+        "missing": [2],
+        "duplicates": 0,
+        "out_of_order": 1,
+    }
+    assert "the first missing is chunk 2, which SEND 0:6.1 brought and the broker stored as 7:2" in row.text
+
+
+def test_the_rest_of_a_message_that_does_not_come() -> None:
+    told = deliver(sent(), [0, 1])
+    (row,) = stuck(told.wait(6 * SECOND).client(command_frame("PING"), on="0:50"))
+    assert row.evidence["missing"] == [2, 3]
+
+
+def test_chunks_out_of_order_make_the_consumer_drop_the_message() -> None:
+    (row,) = stuck(deliver(sent(), [0, 2, 1, 3]))
+    assert row.evidence["missing"] == []
+    assert row.evidence["out_of_order"] == 2
+    assert "out of order" in row.text
+
+
+def test_a_message_that_is_whole_in_the_end_is_not_stuck() -> None:
+    assert stuck(deliver(sent(), [0, 1, 0, 1, 2, 3])) == []
+    assert stuck(deliver(sent(), [0, 1, 1, 2, 3])) == []
+
+
+def test_a_capture_that_ends_while_chunks_come_says_nothing() -> None:
+    assert stuck(deliver(sent(), [0, 1])) == []
+
+
+def test_what_was_never_seen_sent_is_left_to_chunk_missing() -> None:
+    assert stuck(deliver(sent(()), [0, 1, 3])) == []
+
+
+def test_another_consumer_of_the_subscription_may_have_it_whole() -> None:
+    told = deliver(sent(), [0, 1])
+    subscribe = command_frame("SUBSCRIBE", topic=TOPIC, subscription="view", subType="Exclusive", consumer_id=5, request_id=1)
+    told.wait(6 * SECOND).client(command_frame("PING"), on="0:50").client(subscribe, on="0:60")
+    told.server(*(message(5, entry=chunk, metadata=part(chunk)) for chunk in range(COUNT)), on="0:60")
+    assert stuck(told) == []
+
+
+def test_chunks_that_do_not_add_up() -> None:
+    told = Examination()
+    for chunk in range(COUNT):
+        told.client(send(is_chunk=True, metadata=part(chunk, total_chunk_msg_size=30))).server(receipt(entry=chunk))
+    found = [row for row in told.end() if row.code == "chunk-size-mismatch"]
+    assert [(row.severity, row.packet) for row in found] == [(ERROR, 1)]
+    evidence = found[0].evidence or {}
+    assert (evidence["bytes"], evidence["announced"]) == (28, 30)
+    assert evidence["frames"] == ["0:1.1", "0:3.1", "0:5.1", "0:7.1"]
+
+
+def test_encrypted_chunks_are_larger_than_what_they_announce() -> None:
+    told = Examination()
+    keys = [{"key": "k", "value": b"v"}]
+    for chunk in range(COUNT):
+        told.client(send(is_chunk=True, metadata=part(chunk, total_chunk_msg_size=9, encryption_keys=keys))).server(receipt(entry=chunk))
+    assert "chunk-size-mismatch" not in told.codes()
+
+
+def test_a_message_of_more_chunks_than_facts_are_kept_is_not_judged() -> None:
+    told = Examination()
+    many = {"num_chunks_from_msg": 400, "total_chunk_msg_size": 2800}
+    for chunk in range(400):
+        told.client(send(is_chunk=True, metadata=part(chunk, **many))).server(receipt(entry=chunk))
+    told.server(*(message(entry=chunk, metadata=part(chunk, **many)) for chunk in range(400)), on="0:50")
+    assert told.codes() == []
+
+
+def test_a_count_of_chunks_that_cannot_be_costs_nothing() -> None:
+    many = {"num_chunks_from_msg": 2**31 - 1, "total_chunk_msg_size": 2**31 - 1}
+    told = Examination().client(send(is_chunk=True, metadata=part(1, **many))).server(receipt(entry=1))
+    told.server(message(entry=0, metadata=part(0, **many)), message(entry=2, metadata=part(5, **many)), on="0:50")
+    (row,) = stuck(told)
+    assert row.evidence["missing"] == [1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
+
+
+def test_interleaved_chunks_of_real_producers_are_well() -> None:
+    codes = {row.code for row in ps.open(str(CAPTURES / "java-chunk-interleaved.pcap.zst")).findings()}
+    assert codes.isdisjoint({"chunk-stuck", "chunk-size-mismatch"})

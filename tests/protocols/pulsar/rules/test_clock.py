@@ -1,0 +1,80 @@
+"""Clocks that differ from the capture's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pulsarscope as ps
+from pulsarscope.findings import NOTE
+from tests.encoder.dialogue import message, receipt, send
+from tests.encoder.examination import MILLISECOND, SECOND, START, Examination
+
+CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+NOW = START // MILLISECOND
+"""When the capture begins, in milliseconds."""
+
+
+def skews(told: Examination) -> list[Any]:
+    return [row for row in told.end() if row.code == "clock-skew"]
+
+
+def published(*offsets_ms: int) -> Examination:
+    """SENDs in packets 1, 3, …, one millisecond after each other, and their receipts; publish times so far from the first one's."""
+    told = Examination()
+    for number, offset in enumerate(offsets_ms):
+        times = {"publish_time": NOW + offset}
+        told.client(send(sequence_id=number, metadata=times)).server(receipt(sequence_id=number, entry=number))
+    return told
+
+
+def test_a_producer_whose_clock_is_ahead() -> None:
+    (row,) = skews(published(3_000, 2_000, 3_100))
+    assert (row.severity, row.packet) == (NOTE, 5)
+    assert row.evidence == {"frames": ["0:5.1"], "host": "10.0.0.1:40000", "offset_ns": 3_095 * MILLISECOND, "sends": 3}
+    assert "at least 3.095 s ahead" in row.text
+
+
+def test_a_producer_whose_clock_is_behind_or_that_held_its_messages() -> None:
+    (row,) = skews(published(-3_000, -2_000))
+    assert row.evidence["offset_ns"] == -2_003 * MILLISECOND
+    assert "behind" in row.text
+    assert "or it held each message so long" in row.text
+
+
+def test_one_prompt_message_shows_that_the_others_only_waited() -> None:
+    assert skews(published(-3_000, 3, -2_000)) == []
+
+
+def test_a_replicator_keeps_the_times_of_another_cluster() -> None:
+    times = {"publish_time": NOW - 90_000, "replicated_from": "west"}
+    assert skews(Examination().client(send(metadata=times))) == []
+
+
+def delivered(offset_ms: int, *, wait_ns: int = 0) -> Examination:
+    """Entry 7:0, sent in packet 1, and delivered on another connection in packet 3; stamped by a broker with such a clock."""
+    stamp = {"broker_timestamp": NOW + 1 + offset_ms, "index": 0}
+    return published(0).wait(wait_ns).server(message(broker_entry=stamp), on="0:50")
+
+
+@pytest.mark.parametrize(
+    ("offset_ms", "frames", "offset_ns"),
+    [(2_000, ["0:3.1"], 1_998 * MILLISECOND), (-2_000, ["0:1.1", "0:3.1"], -1_999 * MILLISECOND)],
+)
+def test_a_broker_whose_clock_is_off(offset_ms: int, frames: list[str], offset_ns: int) -> None:
+    (row,) = skews(delivered(offset_ms))
+    assert row.evidence == {"frames": frames, "host": "10.0.0.99:6650", "offset_ns": offset_ns, "entries": 1}
+    assert ("ahead of" if offset_ms > 0 else "behind") in row.text
+
+
+def test_a_backlog_is_no_skew() -> None:
+    assert skews(delivered(0, wait_ns=90 * SECOND)) == []
+
+
+def test_a_capture_made_of_two_days_shows_it_and_others_do_not() -> None:
+    shifted = [row for row in ps.open(str(CAPTURES / "rw-portreuse.pcap")).findings() if row.code == "clock-skew"]
+    assert len(shifted) == 2
+    assert all((row.evidence or {})["offset_ns"] > 46 * SECOND for row in shifted)
+    assert "clock-skew" not in {row.code for row in ps.open(str(CAPTURES / "quickstart.pcapng")).findings()}

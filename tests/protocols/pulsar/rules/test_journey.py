@@ -1,0 +1,161 @@
+"""Journeys of entries across connections, and where they were corrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsarscope.findings import ERROR
+from pulsarscope.pipeline import Options, run
+from pulsarscope.protocols.pulsar import rules
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, Journeys, entry_key, journey
+from pulsarscope.wire.rules import Fact, KeyRule, Rules, Say
+from tests.encoder import command_frame
+from tests.encoder.dialogue import message, receipt, send
+from tests.encoder.examination import SECOND, Examination
+from tests.encoder.frames import message_metadata, payload_frame
+
+CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+TOPIC = "persistent://public/default/orders"
+WRONG = 0xDEADBEEF
+
+
+def producer(number: int = 1) -> bytes:
+    return command_frame("PRODUCER", topic=TOPIC, producer_id=number, producer_name="billing", request_id=1)
+
+
+def subscribe(number: int, subscription: str) -> bytes:
+    return command_frame("SUBSCRIBE", topic=TOPIC, subscription=subscription, subType="Shared", consumer_id=number, request_id=number)
+
+
+def corrupted(entry: int = 0, consumer_id: int = 1) -> bytes:
+    """A MESSAGE whose CRC32-C is wrong."""
+    ident = {"ledgerId": 7, "entryId": entry}
+    return payload_frame("MESSAGE", message_metadata(), b"payload", checksum=WRONG, consumer_id=consumer_id, message_id=ident)
+
+
+def ack(entry: int, consumer_id: int = 1, **fields: Any) -> bytes:
+    return command_frame("ACK", consumer_id=consumer_id, ack_type="Individual", message_id=[{"ledgerId": 7, "entryId": entry}], **fields)
+
+
+def collecting() -> tuple[Rules, dict[str, Journey]]:
+    """Rules that only collect journeys, and where they go."""
+    found: dict[str, Journey] = {}
+
+    def keep(key: str, facts: Sequence[Fact], _say: Say) -> None:
+        found[key] = journey(key, facts)
+
+    return Rules(CODES, (Journeys,), (KeyRule(JOURNEY, 10**18, keep),)), found
+
+
+def published(told: Examination) -> Examination:
+    """Packets 1 to 3: a producer sends entry 7:0, and gets its receipt."""
+    return told.client(producer(), send()).server(receipt())
+
+
+def test_a_journey_has_each_attempt_and_each_subscription_apart() -> None:
+    collect, found = collecting()
+    told = published(Examination(collect))
+    told.client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")  # 4, 5
+    told.server(message(1), on="0:50").server(message(2), on="0:60")  # 6, 7
+    told.wait(SECOND).server(message(1, redelivery_count=1), on="0:50")  # 8
+    told.client(ack(0, 1, request_id=9), on="0:50")  # 9
+    told.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=9), on="0:50").end()  # 10
+    one = found["7:0"]
+    assert (one.topic, one.producer_name, one.checksum) == (TOPIC, "billing", "good")
+    assert one.sent is not None
+    assert one.received is not None
+    assert (one.sent.name, one.received.name) == ("0:2.1", "0:3.1")
+    assert [(each.subscription, each.attempt, each.where.name) for each in one.deliveries] == [
+        ("audit", 1, "0:6.1"),
+        ("mail", 1, "0:7.1"),
+        ("audit", 2, "0:8.1"),
+    ]
+    assert [each.acked and each.acked.name for each in one.deliveries] == [None, None, "0:9.1"]
+    assert [each.confirmed and each.confirmed.name for each in one.deliveries] == [None, None, "0:10.1"]
+    assert [one.latency_ns(each) for each in one.deliveries] == [4_000_000, 5_000_000, 6_000_000 + SECOND]
+
+
+def test_a_latency_is_never_negative() -> None:
+    collect, found = collecting()
+    told = Examination(collect).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
+    published(told).end()
+    one = found["7:0"]
+    assert one.latency_ns(one.deliveries[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("message_id", "key"),
+    [
+        ({"ledgerId": 7, "entryId": 0}, "7:0"),
+        ({"ledgerId": 7, "entryId": 3, "batch_index": 2}, "7:3"),
+        ({"ledgerId": -1, "entryId": -1}, None),
+        ({"ledgerId": 0, "entryId": 0}, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_only_what_is_stored_has_a_journey(message_id: Any, key: str | None) -> None:
+    assert entry_key(message_id) == key
+
+
+def test_whole_when_sent_and_bad_when_delivered_is_corrupted_in_the_broker_or_behind_it() -> None:
+    told = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
+    found = [row for row in told.end() if row.code == "message-corrupted"]
+    assert [(row.severity, row.packet, row.connection) for row in found] == [(ERROR, 5, "0:50")]
+    assert "in the broker, or between the broker and the consumer" in (found[0].text or "")
+    assert found[0].evidence == {
+        "frames": ["0:2.1", "0:5.1"],
+        "entry": "7:0",
+        "topic": TOPIC,
+        "producer_name": "billing",
+        "subscriptions": ["audit"],
+        "bad": 1,
+        "good": 0,
+    }
+
+
+def test_whole_for_one_consumer_and_bad_for_another_is_corrupted_on_the_way_to_that_one() -> None:
+    told = Examination().client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")
+    told.server(message(1), on="0:50").server(corrupted(consumer_id=2), on="0:60")
+    found = [row for row in told.end() if row.code == "message-corrupted"]
+    assert len(found) == 1
+    assert "between the broker and the consumer" in (found[0].text or "")
+    assert (found[0].evidence or {})["frames"] == ["0:4.1", "0:3.1"]
+    assert (found[0].evidence or {})["subscriptions"] == ["mail"]
+
+
+def test_nothing_is_said_of_the_place_when_only_the_bad_delivery_is_in_the_capture() -> None:
+    assert "message-corrupted" not in Examination().server(corrupted()).codes()
+
+
+def test_nothing_is_said_of_what_arrives_whole() -> None:
+    told = published(Examination()).client(subscribe(1, "audit")).server(message(1)).client(ack(0))
+    assert told.codes() == []
+
+
+@pytest.mark.parametrize("name", ["stuck-consumer.pcap", "shared-nack-dlq.pcap"])
+def test_the_journeys_of_a_real_capture_agree_with_the_messages_in_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    collect, found = collecting()
+    monkeypatch.setattr(rules, "RULES", collect)
+    rows: list[Any] = []
+    for batch in run([str(CAPTURES / name)], Options(frozenset({"frame", "finding"}), rules=True)):
+        rows += batch.rows
+    assert PulsarDissector().rules is collect
+    sent = {f"{row.fields['message_id']['ledgerId']}:{row.fields['message_id'].get('entryId')}" for row in rows if _is(row, "SEND_RECEIPT")}
+    assert {key for key, one in found.items() if one.received} == sent
+    delivered = [row for row in rows if _is(row, "MESSAGE")]
+    assert sum(len(one.deliveries) for one in found.values()) == len(delivered)
+    for one in found.values():
+        pairs = [(each.topic, each.subscription, each.attempt) for each in one.deliveries]
+        assert len(set(pairs)) == len(pairs)
+        assert all((one.latency_ns(each) or 0) >= 0 for each in one.deliveries)
+    assert max(len({each.subscription for each in one.deliveries}) for one in found.values()) == (2 if name.startswith("stuck") else 1)
+
+
+def _is(row: Any, command: str) -> bool:
+    return bool(row.kind == "frame" and row.command == command)

@@ -1,0 +1,119 @@
+"""Slow and missing receipts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.findings import WARNING
+from pulsarscope.protocols.pulsar.rules.publishing import percentile
+from pulsarscope.records import FindingRow
+from tests.encoder import command_frame
+from tests.encoder.dialogue import receipt, send
+from tests.encoder.examination import MILLISECOND, SECOND, Examination
+
+TOPIC = "persistent://public/default/orders"
+PRODUCER = command_frame("PRODUCER", topic=TOPIC, producer_id=1, producer_name="billing", request_id=1)
+READY = command_frame("PRODUCER_SUCCESS", producer_name="billing", request_id=1)
+CLOSED = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2**64 - 1)
+
+
+def publishing(latency_ns: int, count: int) -> Examination:
+    """Packets 3, 4: the first SEND and its receipt; and so on."""
+    told = Examination().client(PRODUCER).server(READY)
+    for number in range(count):
+        told.client(send(sequence_id=number)).wait(latency_ns - MILLISECOND).server(receipt(sequence_id=number, entry=number))
+    return told
+
+
+def test_a_producer_that_waits_longer_than_a_second_is_slow() -> None:
+    told = publishing(1_500 * MILLISECOND, 12)
+    found = told.end()
+    assert [(row.code, row.severity, row.packet) for row in found] == [("slow-publish", WARNING, 3)]
+    assert found[0].evidence == {
+        "frames": ["0:3.1", "0:4.1"],
+        "topic": TOPIC,
+        "producer_name": "billing",
+        "sends": 12,
+        "p50_ns": 1_500 * MILLISECOND,
+        "p99_ns": 1_500 * MILLISECOND,
+        "max_ns": 1_500 * MILLISECOND,
+        "in_flight_max": 1,
+        "zero_windows": 0,
+        "window_closed_ns": 0,
+    }
+
+
+def test_one_send_that_waits_a_third_of_its_time_out_is_enough() -> None:
+    assert publishing(11 * SECOND, 1).codes() == ["slow-publish"]
+
+
+@pytest.mark.parametrize(("latency_ns", "count"), [(1_500 * MILLISECOND, 9), (900 * MILLISECOND, 50), (9 * SECOND, 1)])
+def test_what_does_not_hurt_is_not_said(latency_ns: int, count: int) -> None:
+    assert publishing(latency_ns, count).codes() == []
+
+
+def test_the_broker_that_stops_reading_is_named_beside_it() -> None:
+    told = publishing(11 * SECOND, 2)
+    shut = FindingRow(None, 0, 3, None, told.time, "0:1", "zero-window", "note", "tcp", "10.0.0.99:6650 closed its receive window 2 times.")
+    shut.evidence = {"direction": 1, "count": 2, "closed_ns": 9 * SECOND}
+    other = FindingRow(None, 0, 3, None, told.time, "0:1", "zero-window", "note", "tcp", "10.0.0.1:40000 closed its receive window.")
+    other.evidence = {"direction": 0, "count": 70, "closed_ns": 5}
+    told.close("0:1", shut, other)
+    (row,) = told.end()
+    assert "the broker closed its window for 9.0 s" in (row.text or "")
+    assert row.evidence is not None
+    assert (row.evidence["zero_windows"], row.evidence["window_closed_ns"]) == (2, 9 * SECOND)
+
+
+def test_sends_in_flight_are_counted() -> None:
+    told = Examination().client(PRODUCER).server(READY).client(*(send(sequence_id=number) for number in range(12))).wait(11 * SECOND)
+    told.server(*(receipt(sequence_id=number, entry=number) for number in range(12)))
+    (row,) = told.end()
+    assert (row.evidence or {})["in_flight_max"] == 12
+
+
+def test_a_send_without_an_answer_while_the_connection_goes_on() -> None:
+    told = publishing(5 * MILLISECOND, 3).client(send(sequence_id=3)).wait(4 * SECOND)
+    (row,) = told.end()
+    assert (row.code, row.severity, row.packet) == ("send-unanswered", WARNING, 9)
+    assert row.evidence == {"frames": ["0:9.1"], "topic": TOPIC, "producer_name": "billing", "count": 1, "waited_ns": 4 * SECOND}
+
+
+def test_a_verdict_is_qualified_when_the_capture_lacks_bytes() -> None:
+    told = publishing(5 * MILLISECOND, 1).hear("stream-gap").client(send(sequence_id=3)).wait(4 * SECOND)
+    (row,) = told.end()
+    assert "the capture lacks bytes" in (row.text or "")
+
+
+def test_sends_at_the_end_of_the_connection_may_still_be_answered() -> None:
+    assert publishing(5 * MILLISECOND, 1).client(send(sequence_id=3)).wait(SECOND // 2).codes() == []
+
+
+@pytest.mark.parametrize("steps", ["close then send", "send then close", "send then begin anew"])
+def test_a_producer_that_the_broker_closed_knows_to_send_again(steps: str) -> None:
+    told = publishing(5 * MILLISECOND, 1)
+    if steps == "close then send":
+        told.server(CLOSED).client(send(sequence_id=1))
+    else:
+        told.client(send(sequence_id=1))
+    if steps == "send then close":
+        told.server(CLOSED)
+    elif steps == "send then begin anew":
+        told.client(PRODUCER).server(READY)
+    assert "send-unanswered" not in told.wait(4 * SECOND).codes()
+
+
+@given(st.lists(st.integers(0, 50), min_size=1), st.integers(1, 100))
+def test_a_percentile_is_the_smallest_value_that_enough_do_not_exceed(values: list[int], percent: int) -> None:
+    found = percentile(Counter(values), percent)
+    assert found in values
+    assert sum(value <= found for value in values) * 100 >= percent * len(values)
+    assert sum(value < found for value in values) * 100 < percent * len(values)
+
+
+def test_the_percentile_of_nothing_is_nothing() -> None:
+    assert percentile({}, 99) == 0
