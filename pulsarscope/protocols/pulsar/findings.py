@@ -80,14 +80,16 @@ CODES = table(
         WARNING,
         "frame",
         "TLS on the port for plain connections.",
-        "The client's service URL says pulsar+ssl:// and the plain port: use the TLS port.",
+        "The client's service URL says pulsar+ssl:// and the plain port: use the TLS port. The broker takes the first bytes for a size and "
+        "logs an adjusted frame length of 369295620 or a little more.",
     ),
     Code(
         "http-on-plain-port",
         WARNING,
         "frame",
         "HTTP on the port of the binary protocol.",
-        "The service URL says http:// and the binary port: use pulsar://, or the web port.",
+        "The service URL says http:// and the binary port: use pulsar://, or the web port. The broker takes GET for a size and logs an "
+        "adjusted frame length of 1195725860.",
     ),
     # payload
     Code(

@@ -11,6 +11,7 @@ from pulsarscope.findings import ERROR, WARNING, Code, table
 from pulsarscope.flow import CLIENT
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer, ConsumerRule, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, seconds, some
+from pulsarscope.protocols.pulsar.rules.transactions import told_here
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.wire.rules import Voice, Where, where_of
 
@@ -129,7 +130,7 @@ class Acks(ConsumerRule[Acknowledging]):
                 first = self._unanswered.setdefault(key, [])
                 if len(first) < SHOWN_MAX:
                     first.append(where_of(row))
-        elif row.status == "error":
+        elif row.status == "error" and not told_here(row):
             where = where_of(row)
             response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
             why = f"{row.error}: {row.error_message or 'no message'}"

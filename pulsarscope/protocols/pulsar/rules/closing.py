@@ -25,8 +25,9 @@ CODES = table(
         "connection-closed-by-client",
         NOTE,
         "session",
-        "The client closed a connection on which requests were not answered.",
-        "Whether they were carried out is not known: a client closes so when it times out, or dies.",
+        "The client closed a connection on which requests were not answered, or because one topic was not ready.",
+        "Whether requests were carried out is not known. A client closes so when it times out, dies, or is told ServiceNotReady: "
+        "then all its topics on this connection reconnect.",
     ),
     Code(
         "keepalive-lost",
@@ -43,6 +44,9 @@ SILENCE_NS = 10_000_000_000
 SHORT_NS = 60_000_000_000
 """A connection that lived longer did get on."""
 
+COLLATERAL_NS = 1_000_000_000
+"""A client that closes because of an error does so at once."""
+
 OPEN_MAX = 1_000
 """Names of what is open that are kept; more are counted as so many."""
 
@@ -52,6 +56,8 @@ _CLOSES = {
     "CLOSE_CONSUMER": ("consumer_id", "consumer"),
     "UNSUBSCRIBE": ("consumer_id", "consumer"),
 }
+_ACHIEVEMENTS = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN"})
+"""What a client connects for; the rest leads up to it."""
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 
 
@@ -76,6 +82,7 @@ class Closing:
         """The latest error."""
         self._refusal: str | None = None
         """Its frame."""
+        self._refused_at = 0
         self._strange: str | None = None
         """The client's latest frame that does not decode."""
         self._achieved = False
@@ -125,10 +132,11 @@ class Closing:
 
     def _exchange(self, row: ExchangeRow) -> None:
         if row.status == "ok":
-            self._achieved = self._achieved or row.request in ("SEND", "PRODUCER", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN")
+            self._achieved = self._achieved or row.request in _ACHIEVEMENTS
         elif row.status == "error":
             self._refused = row.error
             self._refusal = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+            self._refused_at = (row.time or 0) + (row.latency_ns or 0)
         elif row.status == "unanswered":
             self._unanswered[row.request or ""] += 1
 
@@ -145,18 +153,17 @@ class Closing:
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
-        silent = next((side for side in (CLIENT, SERVER) if self._silent_since(side, row, last) is not None), None)
+        silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row.end or last.time)), None)
         if silent is not None:
             self._say_silent(silent, row, last)
         elif row.closed in ("fin", "rst") and row.closed_by is not None:
             self._say_closed(row, last)
         self._tell_attempt(row, last)
 
-    def _silent_since(self, side: str, row: ConnectionRow, last: Where) -> int | None:
-        """Since when this side has not answered the other's PING."""
+    def _is_silent(self, side: str, end: int) -> bool:
+        """Whether this side has left the other's PING without an answer; of one that is not in the capture nothing is known."""
         waiting = self._pinged[_OTHER[side]]
-        heard = self._said[side] is not None
-        return waiting[0].time if waiting and heard and (row.end or last.time) - waiting[0].time > SILENCE_NS else None
+        return bool(waiting) and self._said[side] is not None and end - waiting[0].time > SILENCE_NS
 
     def _say_silent(self, side: str, row: ConnectionRow, last: Where) -> None:
         other = _OTHER[side]
@@ -187,14 +194,18 @@ class Closing:
         """Only what was left open is worth a word; an ERROR or a goodbye before the end says itself."""
         by_broker = row.closed_by == SERVER
         strange = self._strange if by_broker and not self._voice.lost else None
-        if not (self._unanswered or strange or (by_broker and self._open)):
+        # Java clients close the connection of all their topics when a broker is not ready to serve one of them.
+        collateral = not by_broker and self._refused == "ServiceNotReady" and last.time - self._refused_at < COLLATERAL_NS
+        if not (self._unanswered or strange or (self._open and (by_broker or collateral))):
             return
         left = [count(times, command) + " unanswered" for command, times in self._unanswered.items()]
-        if by_broker and self._open:
+        if self._open and (by_broker or collateral):
             left.append(f"{some([*self._open.values()])} open")
         left = [f"leaving {', '.join(left)}"] if left else []
         if strange:
             left.append(f"after the frame {strange} that it could not read")
+        if collateral:
+            left.append(f"after {self._refused} ({self._refusal})")
         commands = {side: f"{said[0]} ({said[1]}:{said[2]}.{said[3]})" if said else "none" for side, said in self._said.items()}
         idle = (row.end or last.time) - last.time
         text = (
@@ -202,7 +213,11 @@ class Closing:
             f"{seconds(idle)} after the last frame, {', '.join(left)}; the client's last command was {commands[CLIENT]}, "
             f"the broker's {commands[SERVER]}{lacking(lost=self._voice.lost)}."
         )
-        names = [strange or "", *(f"{said[1]}:{said[2]}.{said[3]}" for said in self._said.values() if said)]
+        names = [
+            strange,
+            self._refusal if collateral else None,
+            *(f"{said[1]}:{said[2]}.{said[3]}" for said in self._said.values() if said),
+        ]
         evidence = {
             "frames": frames(names),
             "closed": row.closed,
@@ -210,6 +225,7 @@ class Closing:
             "idle_ns": idle,
             "unanswered": dict(self._unanswered),
             "open": len(self._open),
+            "after_error": self._refused if collateral else None,
             "round_trip_max_ns": self._round_trips[1],
         }
         self._voice.say("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
@@ -223,6 +239,12 @@ class Closing:
                 reason = self._refused
             elif row.closed == "rst" or row.closed_by == SERVER:
                 reason = f"{'reset' if row.closed == 'rst' else 'closed'} by the {'broker' if row.closed_by == SERVER else 'client'}"
-        attempt: dict[str, Any] = {"start": start, "reason": reason, "frame": self._refusal or last.name, "lived": end - start}
-        where = where_of(row)._replace(time=end)
-        self._voice.tell(RECONNECTS, f"{host(self._voice.client)}\n{self._voice.server}", where, "attempt", attempt)
+        attempt: dict[str, Any] = {
+            "start": start,
+            "last": last.time,
+            "reason": reason,
+            "frame": self._refusal or last.name,
+            "lived": end - start,
+        }
+        key = f"{host(self._voice.client)}\n{self._voice.server}"
+        self._voice.tell(RECONNECTS, key, last._replace(time=end), "attempt", attempt)

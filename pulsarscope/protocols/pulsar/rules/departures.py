@@ -16,7 +16,7 @@ TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
 ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
 """Refusals that are told here."""
 
-TOPICS = "clients-of-topic"
+TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
 
 CLIENTS_MAX = 10_000
 """Producers and consumers of one connection that are watched."""
@@ -38,6 +38,8 @@ class Departures:
         """Topic and name by kind and id."""
         self._asked: dict[str, tuple[str, int]] = {}
         """Kind and id by name of the request's frame."""
+        self._sought: set[tuple[str, str | None]] = set()
+        """Topics and subscriptions that were told to begin at another place, for which the broker closes their consumers."""
         self.frames: Mapping[str, Handler] = {
             "PRODUCER": self._ask,
             "SUBSCRIBE": self._ask,
@@ -97,12 +99,15 @@ class Departures:
         topic, name = client or (row.topic, f"{kind} {number}")
         if topic is not None:
             url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
-            self._voice.tell(
-                TOPICS, topic, where_of(row), "closed", self._values(name, None) | {"url": url, "subscription": row.subscription}
-            )
+            closed = self._values(name, None) | {"url": url, "subscription": row.subscription}
+            self._voice.tell(TOPICS, topic, where_of(row), "closed", closed)
+            if (topic, row.subscription) not in self._sought:
+                self._voice.tell(BROKERS, self._voice.server, where_of(row), "closed", {"topic": topic, "kind": kind})
 
     def _seek(self, row: FrameRow) -> None:
         if row.topic is not None:
+            if len(self._sought) < CLIENTS_MAX:
+                self._sought.add((row.topic, row.subscription))
             self._voice.tell(TOPICS, row.topic, where_of(row), "seek", self._values("", None) | {"subscription": row.subscription})
 
     def _migrated(self, row: FrameRow) -> None:

@@ -63,7 +63,7 @@ def _say_loop(client: str, server: str, run: Sequence[Fact], healthy: int, say: 
         "span_ns": span,
         "lived_max_ns": max(fact.values["lived"] for fact in run),
     }
-    say("reconnect-loop", first.where._replace(time=first.values["start"]), text, evidence)
+    say("reconnect-loop", first.where._replace(time=first.values["last"]), text, evidence)
 
 
 KEYS = (KeyRule(RECONNECTS, FORGET_NS, _judge_reconnects),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsarscope.findings import ERROR, NOTE, Code, table
-from pulsarscope.protocols.pulsar.rules.departures import ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
+from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, seconds, some
 from pulsarscope.wire.rules import Fact, KeyRule, Say
 
@@ -16,6 +16,13 @@ CODES = table(
         "session",
         "The broker closed producers and consumers of a topic, as when it unloads it.",
         "They look the topic up and come back by themselves; see the times to recover, and why a broker unloads if it was not you.",
+    ),
+    Code(
+        "unload-burst",
+        NOTE,
+        "session",
+        "A broker closed the producers and consumers of several topics at once, as when it stops or sheds load.",
+        "See topic-unloaded for how long each was away; many at a time make a storm of lookups.",
     ),
     Code(
         "topic-terminated",
@@ -53,6 +60,9 @@ FORGET_NS = 600_000_000_000
 BURST_NS = 1_000_000_000
 """Closed within so long of each other: one event."""
 
+BURST_TOPICS_MIN = 3
+"""Topics closed together that are worth a word beside those on each; a bundle that moves has any number of them."""
+
 SEEK_NS = 10_000_000_000
 """The consumers of a subscription that are closed so long after a SEEK of it are to begin at another place."""
 
@@ -88,7 +98,7 @@ def _bursts(facts: Sequence[Fact]) -> list[list[Fact]]:
         elif fact.where.time - sought.get(fact.values.get("subscription"), -SEEK_NS) < SEEK_NS:
             continue
         elif fact.what in ("closed", "migrated"):
-            if not bursts or fact.where.time - bursts[-1][-1].where.time > BURST_NS or _client(fact) in back:
+            if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > BURST_NS or _client(fact) in back:
                 bursts.append([])
                 back.clear()
             bursts[-1].append(fact)
@@ -174,4 +184,22 @@ def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], since
     return None, *refusal
 
 
-KEYS = (KeyRule(TOPICS, FORGET_NS, _judge_topic),)
+def _judge_broker(broker: str, facts: Sequence[Fact], say: Say) -> None:
+    """Many topics closed one soon after the other."""
+    bursts: list[list[Fact]] = []
+    for fact in facts:
+        if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > BURST_NS:
+            bursts.append([])
+        bursts[-1].append(fact)
+    for burst in bursts:
+        topics = list(dict.fromkeys(fact.values["topic"] for fact in burst))
+        if len(topics) < BURST_TOPICS_MIN:
+            continue
+        kinds = [count(sum(fact.values["kind"] == kind for fact in burst), kind) for kind in ("producer", "consumer")]
+        first, span = burst[0].where, burst[-1].where.time - burst[0].where.time
+        text = f"Broker {broker} closed {' and '.join(kinds)} of {len(topics):,} topics within {seconds(span)}: {some(topics)}."
+        evidence = {"frames": frames(fact.where.name for fact in burst), "topics": len(topics), "closed": len(burst), "span_ns": span}
+        say("unload-burst", first, text, evidence)
+
+
+KEYS = (KeyRule(TOPICS, FORGET_NS, _judge_topic), KeyRule(BROKERS, FORGET_NS, _judge_broker))

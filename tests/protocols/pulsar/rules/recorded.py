@@ -61,9 +61,9 @@ def troubles(rows: list[FindingRow]) -> list[str | None]:
     return [row.code for row in rows if row.severity != "note"]
 
 
-def producer(number: int = 1, name: str = "p", request: int = 1, **fields: Any) -> bytes:
+def producer(number: int = 1, name: str = "p", request: int = 1, topic: str = TOPIC, **fields: Any) -> bytes:
     """A PRODUCER."""
-    return command_frame("PRODUCER", topic=TOPIC, producer_id=number, request_id=request, producer_name=name, **fields)
+    return command_frame("PRODUCER", topic=topic, producer_id=number, request_id=request, producer_name=name, **fields)
 
 
 def created(name: str = "p", request: int = 1, **fields: Any) -> bytes:
@@ -71,10 +71,10 @@ def created(name: str = "p", request: int = 1, **fields: Any) -> bytes:
     return command_frame("PRODUCER_SUCCESS", request_id=request, producer_name=name, **fields)
 
 
-def subscribe(number: int = 1, name: str = "c", request: int = 2, kind: str = "Exclusive", **fields: Any) -> bytes:
+def subscribe(number: int = 1, name: str = "c", request: int = 2, kind: str = "Exclusive", topic: str = TOPIC, **fields: Any) -> bytes:
     """A SUBSCRIBE."""
     return command_frame(
-        "SUBSCRIBE", topic=TOPIC, subscription="s", subType=kind, consumer_id=number, request_id=request, consumer_name=name, **fields
+        "SUBSCRIBE", topic=topic, subscription="s", subType=kind, consumer_id=number, request_id=request, consumer_name=name, **fields
     )
 
 

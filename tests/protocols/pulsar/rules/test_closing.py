@@ -17,6 +17,8 @@ from tests.protocols.pulsar.rules.recorded import (
     dial,
     found_in,
     judged,
+    looked_up,
+    lookup,
     of,
     only,
     producer,
@@ -53,6 +55,18 @@ def test_a_client_that_goes_while_it_waits_is_a_note(tmp_path: Path) -> None:
     found = judged(tmp_path, dial().client(producer()).server(created()).client(send()).close("client"))
     assert [row.severity for row in of(found, "connection-closed-by-client")] == [NOTE]
     assert only(found, "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
+
+
+def test_a_topic_that_is_not_ready_takes_the_others_along(tmp_path: Path) -> None:
+    told = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="ServiceNotReady"))
+    text, evidence = only(judged(tmp_path, told.close("client")), "connection-closed-by-client")
+    assert "leaving producer p open, after ServiceNotReady (0:9.1)" in text
+    assert (evidence["after_error"], evidence["open"], evidence["frames"][0]) == ("ServiceNotReady", 1, "0:9.1")
+
+
+def test_other_errors_do_not(tmp_path: Path) -> None:
+    told = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="TopicNotFound"))
+    assert of(judged(tmp_path, told.close("client")), "connection-closed-by-client") == []
 
 
 @pytest.mark.parametrize("by", ["client", "server"])

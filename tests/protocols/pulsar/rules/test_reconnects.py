@@ -32,7 +32,7 @@ def test_a_client_with_an_expired_token_comes_again_and_again() -> None:
     )
     assert (evidence["count"], evidence["reasons"]) == (15, {"AuthenticationError": 14, "AuthorizationError": 1})
     assert evidence["frames"][:2] == ["0:34.1", "0:44.1"]
-    assert [row.severity for row in of(found, "reconnect-loop")] == [WARNING]
+    assert [(row.severity, row.packet, row.sub) for row in of(found, "reconnect-loop")] == [(WARNING, 34, 1)]
 
 
 def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:

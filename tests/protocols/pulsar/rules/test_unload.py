@@ -105,6 +105,36 @@ def test_two_unloads_are_two(tmp_path: Path) -> None:
     assert all("it came back after" in (row.text or "") for row in found)
 
 
+def stopping(topics: int) -> Conversation:
+    told = dial()
+    for number in range(topics):
+        told.client(producer(number, request=number, topic=f"{TOPIC}-{number}")).server(created(request=number))
+    return until(told, SECOND).server(*(close_producer(number) for number in range(topics))).close("server")
+
+
+def test_a_broker_that_stops_closes_many_at_once(tmp_path: Path) -> None:
+    found = judged(tmp_path, stopping(12))
+    text, evidence = only(found, "unload-burst")
+    assert text.startswith("Broker 10.0.0.2:6650 closed 12 producers and 0 consumers of 12 topics within")
+    assert text.endswith(f"{TOPIC}-9 and 2 more.")
+    assert (evidence["topics"], evidence["closed"]) == (12, 12)
+    assert len(of(found, "topic-unloaded")) == 12
+    assert troubles(found) == []
+
+
+def test_one_or_two_topics_are_no_burst(tmp_path: Path) -> None:
+    assert of(judged(tmp_path, stopping(2)), "unload-burst") == []
+
+
+def test_a_seek_on_many_topics_is_no_burst(tmp_path: Path) -> None:
+    told = dial()
+    for number in range(5):
+        told.client(subscribe(number, request=number, topic=f"{TOPIC}-{number}")).server(success(number))
+        told.client(command_frame("SEEK", consumer_id=number, request_id=10 + number, message_publish_time=1))
+        told.server(close_consumer(number), success(10 + number))
+    assert judged(tmp_path, told) == []
+
+
 def test_a_client_that_closes_is_none(tmp_path: Path) -> None:
     told = served().client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=5)).server(success(5))
     told.client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=6)).server(success(6)).close()
