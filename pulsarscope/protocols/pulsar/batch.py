@@ -2,6 +2,7 @@
 
 Clients write SingleMessageMetadata in the order of its field numbers, short: `BatchReader.read_usual` reads that
 form without a table, and leaves any other to `walk`, whose answer is always the same (a property test holds them together).
+Of messages laid out as the one before, `pulsarscope.protocols.pulsar.alike` reads many at once.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import base64
 import struct
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
+from itertools import repeat
 from typing import Any
 
 from pulsarscope.limits import BATCH_MESSAGES_MAX
+from pulsarscope.protocols.pulsar.alike import RUN_MAX, Shape
 from pulsarscope.protocols.pulsar.messages import Plan, WireError, walk
 from pulsarscope.records import MessageRow
 from pulsarscope.wire.contract import Note
@@ -23,6 +26,12 @@ MILLISECOND = 1_000_000
 _TIME_MAX = (1 << 63) // MILLISECOND - 1
 
 COMPACTED_OUT = "compacted-out"
+
+ALIKE_MIN = 16
+"""So many messages at the least are tried at once for being alike; the more, the longer they have been."""
+
+ODD_MAX = 4096
+"""So many messages at the most are read one by one before alike ones are looked for again."""
 
 _U32 = struct.Struct(">I")
 _START = struct.Struct(">IBBBB")
@@ -77,6 +86,12 @@ class BatchReader:
         self._properties = "properties" in wanted
         self._sha256 = "payload_sha256" in wanted
         self._form = payload_form if "payload" in wanted else None
+        self._shape: Shape | None = None
+        """Of a message read one by one."""
+        self._alike = ALIKE_MIN
+        """How many messages to try for this shape."""
+        self._odd = 1
+        """How many to read one by one where it does not fit."""
 
     def read(self, data: bytes, claimed: int, entry: MessageRow, notes: list[Note]) -> tuple[int, Columns]:
         """How many messages there are, and what each says for itself; a column that is not there is the entry's for all.
@@ -86,8 +101,14 @@ class BatchReader:
         batch = Batch()
         end, limit = len(data), min(claimed, BATCH_MESSAGES_MAX)
         while batch.position < end and batch.count < limit:
-            self.read_usual(data, limit, entry.sequence_id, batch)
-            if batch.position < end and batch.count < limit:
+            if self._shape is not None and self.read_alike(data, limit, entry.sequence_id, batch, self._shape):
+                continue
+            start, count, stop = batch.position, batch.count, min(limit, batch.count + self._odd)
+            self.read_usual(data, stop, entry.sequence_id, batch)
+            if batch.count > count:
+                size, wants_payloads = batch.sizes[count], self._sha256 or self._form is not None
+                self._shape = Shape(data, start, size, want_properties=self._properties, want_payloads=wants_payloads)
+            if batch.position < end and batch.count < stop:
                 try:
                     self.read_any(data, entry.sequence_id, batch, notes)
                 except WireError as error:
@@ -147,6 +168,29 @@ class BatchReader:
         batch.rare[batch.count] = fields
         batch.position = position
         batch.count += 1
+
+    def read_alike(self, data: bytes, limit: int, entry_sequence_id: int | None, batch: Batch, shape: Shape) -> bool:
+        """Add messages of this shape. False when there were so few of them that the next ones are better read one by one."""
+        wanted = min(self._alike, limit - batch.count)
+        batch.position, run = shape.read(data, batch.position, wanted)
+        count = 0
+        if run is not None:
+            count = run.messages
+            batch.count += count
+            batch.sizes += repeat(shape.payload_size, count)
+            batch.keys += run.keys or repeat(None, count)
+            batch.sequence_ids += run.sequence_ids or repeat(entry_sequence_id, count)
+            if self._properties:
+                batch.properties += run.properties or repeat(None, count)
+            if self._sha256 and run.payloads is not None:
+                batch.digests += [sha256(payload).hexdigest() for payload in run.payloads]
+            if self._form is not None and run.payloads is not None:
+                batch.payloads += [payload_text(payload, self._form) for payload in run.payloads]
+        if count == wanted:
+            self._alike, self._odd = min(max(2 * wanted, self._alike), RUN_MAX), 1
+            return True
+        self._alike, self._odd = ALIKE_MIN, 1 if count >= ALIKE_MIN else min(2 * self._odd, ODD_MAX)
+        return False
 
     def read_usual(self, data: bytes, limit: int, entry_sequence_id: int | None, batch: Batch) -> None:
         """Add messages up to the first whose metadata are not in the usual form, or `limit` of them.
