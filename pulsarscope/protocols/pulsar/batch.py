@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from hashlib import sha256
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 from pulsarscope.limits import BATCH_MESSAGES_MAX
@@ -37,8 +37,8 @@ _U32 = struct.Struct(">I")
 _START = struct.Struct(">IBBBB")
 """Size of the metadata, and their first bytes: tag and length of a property, tag and length of its key."""
 
-Columns = dict[str, Sequence[Any]]
-"""Values by column of MessageRow, one for each message."""
+Columns = dict[str, Iterable[Any]]
+"""Values by column of MessageRow, one for each message; the properties may be taken once."""
 
 
 def nanoseconds(milliseconds: int | None) -> int | None:
@@ -70,7 +70,8 @@ class Batch:
         self.sizes: list[int] = []
         self.keys: list[str | None] = []
         self.sequence_ids: list[int | None] = []
-        self.properties: list[dict[str, str] | None] = []
+        self.properties: list[Iterable[dict[str, str] | None]] = []
+        """One after the other; those of alike messages are yet to be made."""
         self.digests: list[str] = []
         self.payloads: list[str] = []
         self.rare: dict[int, dict[str, Any]] = {}
@@ -92,6 +93,8 @@ class BatchReader:
         """How many messages to try for this shape."""
         self._odd = 1
         """How many to read one by one where it does not fit."""
+        self._odd_left = 1
+        """How many of them are left to read, in this batch and those that follow."""
 
     def read(self, data: bytes, claimed: int, entry: MessageRow, notes: list[Note]) -> tuple[int, Columns]:
         """How many messages there are, and what each says for itself; a column that is not there is the entry's for all.
@@ -101,11 +104,12 @@ class BatchReader:
         batch = Batch()
         end, limit = len(data), min(claimed, BATCH_MESSAGES_MAX)
         while batch.position < end and batch.count < limit:
-            if self._shape is not None and self.read_alike(data, limit, entry.sequence_id, batch, self._shape):
+            if not self._odd_left and self._shape is not None and self.read_alike(data, limit, entry.sequence_id, batch, self._shape):
                 continue
-            start, count, stop = batch.position, batch.count, min(limit, batch.count + self._odd)
+            start, count, stop = batch.position, batch.count, min(limit, batch.count + self._odd_left)
             self.read_usual(data, stop, entry.sequence_id, batch)
-            if batch.count > count:
+            self._odd_left -= batch.count - count
+            if not self._odd_left and batch.count > count:
                 size, wants_payloads = batch.sizes[count], self._sha256 or self._form is not None
                 self._shape = Shape(data, start, size, want_properties=self._properties, want_payloads=wants_payloads)
             if batch.position < end and batch.count < stop:
@@ -132,7 +136,7 @@ class BatchReader:
             "sequence_id": batch.sequence_ids,
         }
         if self._properties:
-            columns["properties"] = batch.properties
+            columns["properties"] = chain.from_iterable(batch.properties)
         if self._sha256:
             columns["payload_sha256"] = batch.digests
         if self._form is not None:
@@ -160,7 +164,7 @@ class BatchReader:
         batch.keys.append(fields.get("partition_key"))
         batch.sequence_ids.append(fields.get("sequence_id", sequence_id))
         if self._properties:
-            batch.properties.append(property_map(fields.get("properties")))
+            batch.properties.append((property_map(fields.get("properties")),))
         if self._sha256:
             batch.digests.append(sha256(data[stop:position]).hexdigest())
         if self._form is not None:
@@ -181,7 +185,7 @@ class BatchReader:
             batch.keys += run.keys or repeat(None, count)
             batch.sequence_ids += run.sequence_ids or repeat(entry_sequence_id, count)
             if self._properties:
-                batch.properties += run.properties or repeat(None, count)
+                batch.properties.append(run.properties or repeat(None, count))
             if self._sha256 and run.payloads is not None:
                 batch.digests += [sha256(payload).hexdigest() for payload in run.payloads]
             if self._form is not None and run.payloads is not None:
@@ -190,6 +194,7 @@ class BatchReader:
             self._alike, self._odd = min(max(2 * wanted, self._alike), RUN_MAX), 1
             return True
         self._alike, self._odd = ALIKE_MIN, 1 if count >= ALIKE_MIN else min(2 * self._odd, ODD_MAX)
+        self._odd_left = self._odd
         return False
 
     def read_usual(self, data: bytes, limit: int, entry_sequence_id: int | None, batch: Batch) -> None:
@@ -202,7 +207,8 @@ class BatchReader:
         add_size, add_key, add_sequence_id = batch.sizes.append, batch.keys.append, batch.sequence_ids.append
         wants_payload = want_sha256 or form is not None
         position, end = batch.position, len(data)
-        add_properties = batch.properties.append
+        properties: list[dict[str, str] | None] = []
+        add_properties = properties.append
         unpack = _START.unpack_from
         pairs: dict[str, str] | None
         key: str | None
@@ -293,6 +299,7 @@ class BatchReader:
             return
         finally:
             batch.position, batch.count = position, len(batch.sizes)
+            batch.properties.append(properties)
 
 
 _RARE: dict[str, Callable[[dict[str, Any], MessageRow], Any]] = {

@@ -29,21 +29,20 @@ def read(messages: list[Single], cut: int = 0, count: int = 100) -> tuple[list[S
 def test_values_keys_ids_and_payloads_are_those_of_each(length: int, sign: str) -> None:
     texts = [(sign + letter * length)[:length] for letter in "abcde"]
     messages = [single(text, text[::-1], 1000 + number, bytes((number, 200))) for number, text in enumerate(texts)]
-    assert read(messages) == (
-        [],
-        Run(
-            5,
-            [{"name": text} for text in texts],
-            [text[::-1] for text in texts],
-            [1000, 1001, 1002, 1003, 1004],
-            [message.payload for message in messages],
-        ),
-    )
+    rest, run = read(messages)
+    assert run is not None
+    assert (rest, run.messages) == ([], 5)
+    assert list(run.properties or ()) == [{"name": text} for text in texts]
+    assert run.keys == [text[::-1] for text in texts]
+    assert run.sequence_ids == [1000, 1001, 1002, 1003, 1004]
+    assert run.payloads == [message.payload for message in messages]
 
 
 def test_of_a_repeated_property_the_last_counts() -> None:
     messages = [Single(b"", {"properties": [{"key": "a", "value": one}, {"key": "a", "value": two}]}) for one, two in ("12", "34")]
-    assert read(messages) == ([], Run(2, [{"a": "2"}, {"a": "4"}], None, None, [b"", b""]))
+    rest, run = read(messages)
+    assert run is not None
+    assert (rest, list(run.properties or ()), run.keys, run.sequence_ids) == ([], [{"a": "2"}, {"a": "4"}], None, None)
 
 
 @pytest.mark.parametrize(

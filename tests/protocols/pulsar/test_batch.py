@@ -37,13 +37,14 @@ class Walked(BatchReader):
 def answer(reader: BatchReader, data: bytes, claimed: int) -> Answer:
     notes: list[Note] = []
     entry = MessageRow(sequence_id=7, index=1000, marker="txn-commit")
-    count, columns = reader.read(data, claimed, entry, notes)
+    count, taken = reader.read(data, claimed, entry, notes)
+    columns = {name: list(values) for name, values in taken.items()}
     for column in columns.values():
         assert len(column) == count
     if count:
         shared = {**dict.fromkeys(OWN_COLUMNS, None), "marker": entry.marker}
         columns = {name: [value] * count for name, value in shared.items()} | columns
-    return count, {name: list(values) for name, values in columns.items()}, notes
+    return count, columns, notes
 
 
 def check(data: bytes, claimed: int, wanted: tuple[str, ...]) -> Answer:
