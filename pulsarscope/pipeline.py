@@ -21,7 +21,7 @@ from pulsarscope.capture import Record, expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
-from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, finding_row, row_type
+from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, RowList, finding_row, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
 from pulsarscope.wire.contract import Dissector, Frame
@@ -283,7 +283,7 @@ class Run:
         return steps, found
 
     def _carry_out(self, steps: Iterable[_Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
-        rows: list[Row | RawFrame] = []
+        rows = RowList(later=self._rows_max < sys.maxsize)
         payload_bytes = 0
         for _, name, step in steps:
             timeline = self._timelines[name]
@@ -293,10 +293,16 @@ class Run:
             elif step is None:
                 self._timelines[name] = timeline.end(rows)
                 self._ended.append(name)
+                if rows.later:
+                    yield from map(self._counted, rows.take(self._rows_max))
             else:
                 for part in self._parts(step):
                     before = len(rows)
                     timeline.observe(part, rows)
+                    if rows.later:
+                        yield from map(self._counted, rows.take(self._rows_max))
+                        payload_bytes = 0
+                        continue
                     if self._gives_payloads:
                         payload_bytes += self._payload_bytes(rows[before:])
                     while payload_bytes > PAYLOADS_MAX_BYTES or len(rows) > self._rows_max:
@@ -304,7 +310,7 @@ class Run:
                         del rows[: self._rows_max]
                         payload_bytes = 0
         rows.extend(finding_row(finding, None) for finding in located)
-        yield self._counted(rows)
+        yield self._counted(rows[:])
 
     def _carry_out_by_connection(self, steps: Iterable[_Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
         """As `_carry_out` of the steps in order, but one connection after the other, and then the rows are put in order: twice as fast."""

@@ -7,7 +7,9 @@ epoch (JSON and CSV print them as ISO 8601 with nine digits). Unsigned 64-bit id
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain, islice
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
@@ -272,6 +274,37 @@ def finding_row(finding: Finding, source: str | None) -> FindingRow:
         finding.evidence or None,
         finding.hint,
     )
+
+
+class RowList(list[Any]):
+    """Rows; the many of one entry can be put behind them to be made only when they are taken: a row takes ten times what it says."""
+
+    def __init__(self, *, later: bool) -> None:
+        """`later`: False makes all rows at once."""
+        super().__init__()
+        self.later: list[tuple[int, Iterator[Row]]] = []
+        """Rows yet to be made, and how many of the list stand before them: nothing may be inserted there."""
+        self._allowed = later
+
+    def extend_later(self, rows: Iterator[Row]) -> None:
+        """Put these behind the rows so far."""
+        if self._allowed:
+            self.later.append((len(self), rows))
+        else:
+            self.extend(rows)
+
+    def take(self, size: int) -> Iterator[list[Any]]:
+        """All rows, so many at a time. The list is empty then."""
+        parts: list[Iterable[Any]] = []
+        start = 0
+        for stop, rows in self.later:
+            parts += (self[start:stop], rows)
+            start = stop
+        every = chain(*parts, self[start:])
+        self.later = []
+        self.clear()
+        while piece := list(islice(every, size)):
+            yield piece
 
 
 class RawFrame(msgspec.Struct, gc=False):

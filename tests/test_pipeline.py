@@ -15,6 +15,7 @@ from pulsarscope import pipeline
 from pulsarscope.capture import read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES
+from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import ALL_RECORDS, DAMAGE_CODES, Options, run
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
 from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap
@@ -318,6 +319,23 @@ class TestOptions:
         assert sum(sizes) == 200
         assert max(sizes) == 50
         assert rows_of(path, rows_max=50) == rows_of(path)
+
+    @pytest.mark.parametrize("payload", [None, "text"])
+    def test_rows_of_one_very_large_entry_are_handed_on_in_pieces(self, payload: str | None, tmp_path: Path) -> None:
+        count = ROWS_MAX + 10
+        metadata = {"num_messages_in_batch": count}
+        data = batch([Single(b"x", {"partition_key": str(number)}) for number in range(count)])
+        conversation = Conversation().client(CONNECT)
+        conversation.server(message(payload=b"one"), message(payload=data, metadata=metadata), message(payload=b"one"))
+        conversation.client(send(payload=data, metadata=metadata))  # no receipt: given at the end
+        path = tmp_path / "batches.pcap"
+        write_pcap(path, conversation.packets)
+        records = frozenset({"frame", "message"})
+        sizes = [len(part.rows) for part in run([str(path)], Options(records, payload=payload, rows_max=500)) if part.rows]
+        assert max(sizes) == 500
+        rows = rows_of(path, records=records, payload=payload, rows_max=500)
+        assert rows == rows_of(path, records=records, payload=payload)
+        assert [row.key for row in rows if row.kind == "message"] == [None, *map(str, range(count)), None, *map(str, range(count))]
 
     def test_secrets_are_hidden_unless_asked_for(self) -> None:
         def tokens(*, show: bool) -> set[Any]:

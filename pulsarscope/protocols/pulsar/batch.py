@@ -2,17 +2,20 @@
 
 Clients write SingleMessageMetadata in the order of its field numbers, short: `BatchReader.read_usual` reads that
 form without a table, and leaves any other to `walk`, whose answer is always the same (a property test holds them together).
+Of messages laid out as the one before, `pulsarscope.protocols.pulsar.alike` reads many at once.
 """
 
 from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from hashlib import sha256
+from itertools import chain, repeat
 from typing import Any
 
 from pulsarscope.limits import BATCH_MESSAGES_MAX
+from pulsarscope.protocols.pulsar.alike import RUN_MAX, Shape
 from pulsarscope.protocols.pulsar.messages import Plan, WireError, walk
 from pulsarscope.records import MessageRow
 from pulsarscope.wire.contract import Note
@@ -24,12 +27,18 @@ _TIME_MAX = (1 << 63) // MILLISECOND - 1
 
 COMPACTED_OUT = "compacted-out"
 
+ALIKE_MIN = 16
+"""So many messages at the least are tried at once for being alike; the more, the longer they have been."""
+
+ODD_MAX = 4096
+"""So many messages at the most are read one by one before alike ones are looked for again."""
+
 _U32 = struct.Struct(">I")
 _START = struct.Struct(">IBBBB")
 """Size of the metadata, and their first bytes: tag and length of a property, tag and length of its key."""
 
-Columns = dict[str, Sequence[Any]]
-"""Values by column of MessageRow, one for each message."""
+Columns = dict[str, Iterable[Any]]
+"""Values by column of MessageRow, one for each message; the properties may be taken once."""
 
 
 def nanoseconds(milliseconds: int | None) -> int | None:
@@ -61,7 +70,8 @@ class Batch:
         self.sizes: list[int] = []
         self.keys: list[str | None] = []
         self.sequence_ids: list[int | None] = []
-        self.properties: list[dict[str, str] | None] = []
+        self.properties: list[Iterable[dict[str, str] | None]] = []
+        """One after the other; those of alike messages are yet to be made."""
         self.digests: list[str] = []
         self.payloads: list[str] = []
         self.rare: dict[int, dict[str, Any]] = {}
@@ -77,6 +87,14 @@ class BatchReader:
         self._properties = "properties" in wanted
         self._sha256 = "payload_sha256" in wanted
         self._form = payload_form if "payload" in wanted else None
+        self._shape: Shape | None = None
+        """Of a message read one by one."""
+        self._alike = ALIKE_MIN
+        """How many messages to try for this shape."""
+        self._odd = 1
+        """How many to read one by one where it does not fit."""
+        self._odd_left = 1
+        """How many of them are left to read, in this batch and those that follow."""
 
     def read(self, data: bytes, claimed: int, entry: MessageRow, notes: list[Note]) -> tuple[int, Columns]:
         """How many messages there are, and what each says for itself; a column that is not there is the entry's for all.
@@ -86,8 +104,15 @@ class BatchReader:
         batch = Batch()
         end, limit = len(data), min(claimed, BATCH_MESSAGES_MAX)
         while batch.position < end and batch.count < limit:
-            self.read_usual(data, limit, entry.sequence_id, batch)
-            if batch.position < end and batch.count < limit:
+            if not self._odd_left and self._shape is not None and self.read_alike(data, limit, entry.sequence_id, batch, self._shape):
+                continue
+            start, count, stop = batch.position, batch.count, min(limit, batch.count + self._odd_left)
+            self.read_usual(data, stop, entry.sequence_id, batch)
+            self._odd_left -= batch.count - count
+            if not self._odd_left and batch.count > count:
+                size, wants_payloads = batch.sizes[count], self._sha256 or self._form is not None
+                self._shape = Shape(data, start, size, want_properties=self._properties, want_payloads=wants_payloads)
+            if batch.position < end and batch.count < stop:
                 try:
                     self.read_any(data, entry.sequence_id, batch, notes)
                 except WireError as error:
@@ -111,7 +136,7 @@ class BatchReader:
             "sequence_id": batch.sequence_ids,
         }
         if self._properties:
-            columns["properties"] = batch.properties
+            columns["properties"] = chain.from_iterable(batch.properties)
         if self._sha256:
             columns["payload_sha256"] = batch.digests
         if self._form is not None:
@@ -139,7 +164,7 @@ class BatchReader:
         batch.keys.append(fields.get("partition_key"))
         batch.sequence_ids.append(fields.get("sequence_id", sequence_id))
         if self._properties:
-            batch.properties.append(property_map(fields.get("properties")))
+            batch.properties.append((property_map(fields.get("properties")),))
         if self._sha256:
             batch.digests.append(sha256(data[stop:position]).hexdigest())
         if self._form is not None:
@@ -147,6 +172,30 @@ class BatchReader:
         batch.rare[batch.count] = fields
         batch.position = position
         batch.count += 1
+
+    def read_alike(self, data: bytes, limit: int, entry_sequence_id: int | None, batch: Batch, shape: Shape) -> bool:
+        """Add messages of this shape. False when there were so few of them that the next ones are better read one by one."""
+        wanted = min(self._alike, limit - batch.count)
+        batch.position, run = shape.read(data, batch.position, wanted)
+        count = 0
+        if run is not None:
+            count = run.messages
+            batch.count += count
+            batch.sizes += repeat(shape.payload_size, count)
+            batch.keys += run.keys or repeat(None, count)
+            batch.sequence_ids += run.sequence_ids or repeat(entry_sequence_id, count)
+            if self._properties:
+                batch.properties.append(run.properties or repeat(None, count))
+            if self._sha256 and run.payloads is not None:
+                batch.digests += [sha256(payload).hexdigest() for payload in run.payloads]
+            if self._form is not None and run.payloads is not None:
+                batch.payloads += [payload_text(payload, self._form) for payload in run.payloads]
+        if count == wanted:
+            self._alike, self._odd = min(max(2 * wanted, self._alike), RUN_MAX), 1
+            return True
+        self._alike, self._odd = ALIKE_MIN, 1 if count >= ALIKE_MIN else min(2 * self._odd, ODD_MAX)
+        self._odd_left = self._odd
+        return False
 
     def read_usual(self, data: bytes, limit: int, entry_sequence_id: int | None, batch: Batch) -> None:
         """Add messages up to the first whose metadata are not in the usual form, or `limit` of them.
@@ -158,7 +207,8 @@ class BatchReader:
         add_size, add_key, add_sequence_id = batch.sizes.append, batch.keys.append, batch.sequence_ids.append
         wants_payload = want_sha256 or form is not None
         position, end = batch.position, len(data)
-        add_properties = batch.properties.append
+        properties: list[dict[str, str] | None] = []
+        add_properties = properties.append
         unpack = _START.unpack_from
         pairs: dict[str, str] | None
         key: str | None
@@ -249,6 +299,7 @@ class BatchReader:
             return
         finally:
             batch.position, batch.count = position, len(batch.sizes)
+            batch.properties.append(properties)
 
 
 _RARE: dict[str, Callable[[dict[str, Any], MessageRow], Any]] = {

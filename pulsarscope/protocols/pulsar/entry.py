@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.limits import CHUNKED_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES
+from pulsarscope.limits import CHUNKED_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, ROWS_MAX
 from pulsarscope.protocols.pulsar.batch import OWN_COLUMNS, BatchReader, Columns, nanoseconds, payload_text, property_map
 from pulsarscope.protocols.pulsar.compression import decompress
 from pulsarscope.protocols.pulsar.markers import marker_name
 from pulsarscope.protocols.pulsar.messages import Plan
-from pulsarscope.records import MessageRow, Row, row_type
+from pulsarscope.records import MessageRow, Row, RowList, row_type
 from pulsarscope.wire.contract import TRUNCATED, Frame, Note
 
 Owner = tuple[str, int]
@@ -120,12 +120,16 @@ class EntryOpener:
         return Entry(base, count, columns)
 
     def give(self, entry: Entry, out: list[Row]) -> None:
-        """Append the rows of an entry: whole ones, or of the columns that are wanted."""
+        """Append the rows of an entry: whole ones, or of the columns that are wanted; very many to a RowList, to be made later."""
         base, columns = entry.base, entry.columns
         if columns is not None:
             own = columns.get
             values = [own(name) or repeat(getattr(base, name), entry.count) for name in self._columns]
-            out.extend(map(self._row_type, *values))
+            rows = map(self._row_type, *values)
+            if entry.count > ROWS_MAX and isinstance(out, RowList):
+                out.extend_later(rows)
+            else:
+                out.extend(rows)
         elif self._row_type is MessageRow:
             out.append(base)
         else:

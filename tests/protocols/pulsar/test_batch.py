@@ -28,7 +28,7 @@ Answer = tuple[int, dict[str, list[Any]], list[Note]]
 
 
 class Walked(BatchReader):
-    """Knows no usual form."""
+    """Knows no usual form, and so none that is alike."""
 
     def read_usual(self, data: bytes, limit: int, entry_sequence_id: int | None, batch: Batch) -> None:
         pass
@@ -37,13 +37,14 @@ class Walked(BatchReader):
 def answer(reader: BatchReader, data: bytes, claimed: int) -> Answer:
     notes: list[Note] = []
     entry = MessageRow(sequence_id=7, index=1000, marker="txn-commit")
-    count, columns = reader.read(data, claimed, entry, notes)
+    count, taken = reader.read(data, claimed, entry, notes)
+    columns = {name: list(values) for name, values in taken.items()}
     for column in columns.values():
         assert len(column) == count
     if count:
         shared = {**dict.fromkeys(OWN_COLUMNS, None), "marker": entry.marker}
         columns = {name: [value] * count for name, value in shared.items()} | columns
-    return count, {name: list(values) for name, values in columns.items()}, notes
+    return count, columns, notes
 
 
 def check(data: bytes, claimed: int, wanted: tuple[str, ...]) -> Answer:
@@ -74,8 +75,28 @@ def usual_message(random: Random) -> Single:
     return Single(bytes(random.choice((0, 1, 5, 127, 128, 300, 20_000))), fields)
 
 
+def alike(single: Single, random: Random) -> Single:
+    """A message that mostly differs from this one in its values only, each as long."""
+
+    def other(text: str) -> str:
+        return "".join(chr(random.randrange(97, 123)) if sign.isascii() else sign for sign in text)
+
+    fields = dict(single.fields)
+    if "properties" in fields:
+        fields["properties"] = [{"key": pair["key"], "value": other(pair["value"])} for pair in fields["properties"]]
+    if "partition_key" in fields:
+        fields["partition_key"] = other(fields["partition_key"])
+    if "sequence_id" in fields and random.random() < 0.5:
+        fields["sequence_id"] = max(fields["sequence_id"] - random.randrange(300), 0)
+    size = len(single.payload) if random.random() < 0.98 else random.randrange(300)
+    return Single(random.randbytes(size), fields)
+
+
 def usual_batch(random: Random) -> tuple[bytes, int]:
+    """Messages one by one, or in runs of alike ones."""
     messages = [usual_message(random) for _ in range(random.choice((1, 2, 5)))]
+    if random.random() < 0.5:
+        messages = [alike(one, random) for one in messages[:2] for _ in range(random.choice((1, 2, 10, 40)))]
     return batch(messages), len(messages)
 
 
