@@ -37,10 +37,10 @@ def test_nor_is_one_at_the_end_of_the_capture(tmp_path: Path) -> None:
 
 def test_a_refused_ack_is_an_error(tmp_path: Path) -> None:
     talk = subscribed(connected()).client(flow(10)).server(delivery(1)).client(ack(1, request_id=50))
-    talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="TransactionConflict", message="taken")).close()
+    talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="PersistenceError", message="taken")).close()
     diagnosis = diagnose(tmp_path, talk)
     row, evidence = diagnosis.only("ack-failed")
-    assert (row.severity, evidence["error"], diagnosis.commands(row)) == ("error", "TransactionConflict", ["ACK", "ACK_RESPONSE"])
+    assert (row.severity, evidence["error"], diagnosis.commands(row)) == ("error", "PersistenceError", ["ACK", "ACK_RESPONSE"])
     assert "request-failed" not in diagnosis.codes
 
 
