@@ -20,6 +20,9 @@ PAYLOAD_COMMANDS = frozenset({"SEND", "MESSAGE"})
 OPENING_COMMANDS = frozenset({"CONNECT", "CONNECTED"})
 """Commands that open a connection: one of them at the very start of a stream proves the protocol."""
 
+ANNOUNCING_COMMANDS = frozenset({"CONNECTED"})
+"""Commands that may announce how large frames can be."""
+
 _BOTH_WAYS = frozenset({"PING", "PONG", "CLOSE_PRODUCER", "CLOSE_CONSUMER", "SCALABLE_TOPIC_CLOSE"})
 _FROM_SERVER = frozenset(
     {
@@ -58,7 +61,7 @@ class Command(NamedTuple):
     payload: bool
     """Metadata and payload follow the command."""
     read: Reader
-    """Reads the sub-message: `walk`, the faster reader of its usual form, or one that remembers."""
+    """Reads the sub-message: `walk`, or the faster reader of its usual form."""
     sender: str | None
     """The only side that sends it; None when both may."""
 
@@ -71,7 +74,6 @@ REPEATED_COMMANDS = frozenset(
         "PARTITIONED_METADATA_RESPONSE",
         "LOOKUP",
         "LOOKUP_RESPONSE",
-        "PRODUCER",
         "SUBSCRIBE",
         "SUCCESS",
         "FLOW",
@@ -80,42 +82,6 @@ REPEATED_COMMANDS = frozenset(
     }
 )
 """What clients and brokers say when a connection begins and ends: on many short connections the same bytes again and again."""
-
-REPEATED_MAX_BYTES = 256
-"""Longest sub-message that is remembered."""
-
-REPEATED_MAX = 512
-"""Sub-messages of one command that are remembered; all are forgotten when there are more."""
-
-
-def repeated() -> Reader:
-    """A reader like `walk`, but of bytes that it has read before, without anything odd, it gives a copy of what they say."""
-    known: dict[bytes, tuple[dict[str, Any], tuple[str, ...]]] = {}  # with the names of the messages in it
-
-    def read(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
-        raw = data[position:end]
-        found = known.get(raw)
-        if found is not None:
-            fields, inner = found
-            fields = fields.copy()  # rows are handed over, whoever has them may change them
-            for name in inner:
-                fields[name] = fields[name].copy()
-            return fields
-        fields = walk(data, position, end, plan, notes)
-        if not notes and len(raw) <= REPEATED_MAX_BYTES:
-            inner = tuple(name for name, value in fields.items() if isinstance(value, dict))
-            if all(map(_is_plain, fields.values())):
-                if len(known) >= REPEATED_MAX:
-                    known.clear()
-                known[raw] = {name: value.copy() if name in inner else value for name, value in fields.items()}, inner
-        return fields
-
-    return read
-
-
-def _is_plain(value: object) -> bool:
-    """Whether copying a dict with this value, and the value if that is a dict, copies all that can be changed."""
-    return not isinstance(value, list) and not (isinstance(value, dict) and any(isinstance(part, (dict, list)) for part in value.values()))
 
 
 def _tag(number: int) -> bytes:
@@ -141,7 +107,7 @@ def command_table(plans: Plans) -> dict[int, Command]:
             plans.named(message),
             _tag(number),
             name in PAYLOAD_COMMANDS,
-            repeated() if name in REPEATED_COMMANDS else USUAL.get(name, walk),
+            USUAL.get(name, walk),
             _sender(name),
         )
     return table

@@ -9,6 +9,7 @@ from typing import Any
 
 from pulsarscope.limits import FRAME_PADDING_BYTES
 from pulsarscope.protocols.pulsar import boundary
+from pulsarscope.protocols.pulsar.commands import ANNOUNCING_COMMANDS
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.frame import FrameDecoder
 from pulsarscope.protocols.pulsar.layouts import HEAD_END, HEAD_START
@@ -30,7 +31,7 @@ class PulsarDissector:
     length_adds = 4
     min_frame_bytes = boundary.HEADER_BYTES
     lookahead = boundary.LOOKAHEAD_BYTES
-    announcing = frozenset({"CONNECTED"})
+    announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)
 
     def __init__(self, *, show_secrets: bool = False) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from crc32c import crc32c
 
-from pulsarscope.protocols.pulsar.commands import Reader, command_table
-from pulsarscope.protocols.pulsar.layouts import COPY_MAX_BYTES, learn
+from pulsarscope.protocols.pulsar.commands import ANNOUNCING_COMMANDS, REPEATED_COMMANDS, Reader, command_table
+from pulsarscope.protocols.pulsar.layouts import COPY_MAX_BYTES, Repeated, keep, learn
 from pulsarscope.protocols.pulsar.messages import INT32, Plan, Plans, WireError, walk
 from pulsarscope.protocols.pulsar.usual import COMMAND_MIN_BYTES
 from pulsarscope.protocols.pulsar.usual import broker_entry_metadata as read_entry_metadata
@@ -39,9 +39,9 @@ SHORTEST, LONGEST = COMMAND_MIN_BYTES + 4, 127 + 4
 HEAD_BYTES = 8
 """Size of the command; tag and value of its type; tag and length of its sub-message, or a tag of two bytes."""
 
-_Usual = tuple[str, int, int, Plan, Reader, bool]
+_Usual = tuple[str, int, int, Plan, Reader, bool, bool]
 """What such a head stands for: the command's name, where its sub-message begins and ends within its frame, plan and reader of that,
-whether a payload follows."""
+whether a payload follows, whether the same frame may come again and again."""
 
 
 class FrameDecoder:
@@ -55,6 +55,7 @@ class FrameDecoder:
         self.base_plan = self._base_plan(plans)
         self.layouts: dict[bytes, Layout] = {}
         """See the contract."""
+        self._repeated = Repeated()
         self._usual: dict[bytes, _Usual] = {}  # by head; filled as heads are met, for most captures hold few of the thousands
 
     @staticmethod
@@ -76,7 +77,9 @@ class FrameDecoder:
         usual = self._usual.get(head) or self._meet(head)
         if usual is None:
             return self._decode_unusual(data[start:end])
-        name, body, size, plan, read, payload = usual
+        name, body, size, plan, read, payload, repeated = usual
+        if repeated and (known := self._repeated.read(data, start, end)) is not None:
+            return known
         at = start + size
         notes: list[Note] = []
         entry = None
@@ -86,7 +89,11 @@ class FrameDecoder:
                     return self._decode_unusual(data[start:end])
                 fields = read(data, start + body, at, plan, notes)
                 decoded: Decoded = (name, fields, None, None, None, None, OK, notes or None)
-                if name == "SEND_RECEIPT":
+                if repeated and not notes:
+                    self._repeated.put(data[start:end], name, fields)
+                    if name not in ANNOUNCING_COMMANDS:
+                        keep(self.layouts, data, start, self._repeated.read)
+                elif name == "SEND_RECEIPT":
                     learn(self.layouts, data, start, end, decoded)
                 return decoded
             if at + 10 > end:
@@ -122,7 +129,15 @@ class FrameDecoder:
         if head[6:8] != command.tag and (head[6:7] != command.tag or head[7] != size - 4):
             return None
         body = 11 + len(command.tag)
-        usual = self._usual[head] = (command.name, body, size + 8, command.plan, command.read, command.payload)
+        usual = self._usual[head] = (
+            command.name,
+            body,
+            size + 8,
+            command.plan,
+            command.read,
+            command.payload,
+            command.name in REPEATED_COMMANDS,
+        )
         return usual
 
     def _decode_unusual(self, data: bytes) -> Decoded:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from crc32c import crc32c
 
@@ -29,6 +30,11 @@ COPY_MAX_BYTES = 4096
 LAYOUTS_MAX = 4096
 """Layouts kept: one for each producer id in use, mostly."""
 
+REPEATED_MAX_BYTES = 256
+"""Longest frame that is remembered as a whole."""
+
+REPEATED_MAX = 4096
+"""So many are; all are forgotten when there are more."""
 
 _LEDGERS = Memo()
 """Tag and varint of a ledger id with the tag of the entry id behind it, to the ledger id."""
@@ -138,6 +144,40 @@ def _receipt_layout(data: bytes, start: int, decoded: Decoded) -> Layout | None:
     return read
 
 
+class Repeated:
+    """Whole frames without a payload that come again and again, by their bytes: a look costs less than reading them."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[str, dict[str, Any], tuple[str, ...]]] = {}  # command, fields, names of the messages in them
+
+    def read(self, data: bytes, start: int, end: int) -> Decoded | None:
+        """What the frame data[start:end] says, if it was met before: as a copy, for rows are handed over, and whoever has them may change
+        them."""
+        found = self._known.get(data[start:end])
+        if found is None:
+            return None
+        name, fields, inner = found
+        fields = fields.copy()
+        for one in inner:
+            fields[one] = fields[one].copy()
+        return name, fields, None, None, None, None, OK, None
+
+    def put(self, frame: bytes, name: str, fields: dict[str, Any]) -> None:
+        """Remember a frame without any oddity, unless it is long or says more than plain values."""
+        if len(frame) <= REPEATED_MAX_BYTES and all(map(_is_plain, fields.values())):
+            if len(self._known) >= REPEATED_MAX:
+                self._known.clear()
+            inner = tuple(one for one, value in fields.items() if isinstance(value, dict))
+            self._known[frame] = name, {one: value.copy() if one in inner else value for one, value in fields.items()}, inner
+
+
+def _is_plain(value: object) -> bool:
+    """Whether copying a dict with this value, and the value if that is a dict, copies all that can be changed."""
+    return not isinstance(value, list) and not (isinstance(value, dict) and any(isinstance(part, (dict, list)) for part in value.values()))
+
+
 LEARNERS: dict[str, Callable[[bytes, int, Decoded], Layout | None]] = {"SEND": _send_layout, "SEND_RECEIPT": _receipt_layout}
 """By command: the layout of the frame that begins at a position, and was decoded so; None when it has none."""
 
@@ -146,6 +186,11 @@ def learn(layouts: dict[bytes, Layout], data: bytes, start: int, end: int, decod
     """Keep the layout of this frame for the next one that begins with the same bytes."""
     layout = LEARNERS[decoded[0] or ""](data, start, decoded)
     if layout is not None and layout(data, start, end) == decoded:
-        if len(layouts) >= LAYOUTS_MAX:
-            layouts.clear()
-        layouts[data[start + HEAD_START : start + HEAD_END]] = layout
+        keep(layouts, data, start, layout)
+
+
+def keep(layouts: dict[bytes, Layout], data: bytes, start: int, layout: Layout) -> None:
+    """Frames that begin with the same bytes as the one at `start` are to be tried with this layout."""
+    if len(layouts) >= LAYOUTS_MAX:
+        layouts.clear()
+    layouts[data[start + HEAD_START : start + HEAD_END]] = layout

@@ -32,14 +32,17 @@ TIMES = Memo()
 RESTS = Memo()
 """What follows publish_time in the metadata, when that is short and plain: a key, a codec, a schema version."""
 
-REST_MAX_BYTES = 64
-"""Longer ones are not remembered."""
+PLAIN_MAX_BYTES = 64
+"""More of such bytes are not remembered."""
 
 HIGHER = Memo()
 """All but the first byte of a varint to what they add to that byte: so many ids share them that a look costs less than reading them."""
 
 NAMES = Memo()
 """Tag, length and text of producer_name with the tag of sequence_id: a capture holds few."""
+
+PRODUCERS, PRODUCER_SUCCESSES = (Memo(), Memo()), (Memo(), Memo())
+"""Of these commands, what stands in front of the producer_name, with the tag of that, and what stands behind it."""
 
 COMMAND_MIN_BYTES = 4
 """Shorter sub-messages are not of a usual form."""
@@ -221,7 +224,7 @@ def metadata(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]
             if publish_time:
                 out = {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time}
                 if after != end:
-                    rest = RESTS.get(data[after:end]) or _rest(data[after:end], plan)
+                    rest = RESTS.get(data[after:end]) or _plain(data[after:end], end - after, plan, RESTS)
                     if rest is None:
                         return walk(data, after, end, plan, notes, 0, out)
                     out.update(rest)
@@ -248,6 +251,54 @@ def broker_entry_metadata(data: bytes, position: int, end: int, plan: Plan, note
     return walk(data, position, end, plan, notes)
 
 
+def producer(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
+    """CommandProducer: topic, producer_id, request_id, producer_name, and whatever else."""
+    return _named(data, position, position + 7 + data[position + 1], end, plan, notes, PRODUCERS)
+
+
+def producer_success(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]) -> dict[str, Any]:
+    """CommandProducerSuccess: request_id, producer_name, and whatever else."""
+    return _named(data, position, position + 3, end, plan, notes, PRODUCER_SUCCESSES)
+
+
+def _named(data: bytes, position: int, at: int, end: int, plan: Plan, notes: list[Note], around: tuple[Memo, Memo]) -> dict[str, Any]:
+    """A message with the length of its producer_name at `at`: the name is new each time, what stands in front and behind is not."""
+    if at < end and (stop := at + 1 + data[at]) <= end and data[at] < 128:
+        fronts, backs = around
+        raw_front, raw_back = data[position:at], data[stop:end]
+        front = fronts.get(raw_front) or _front(raw_front, plan, fronts)
+        back = backs.get(raw_back) or _plain(raw_back, end - stop, plan, backs)
+        if front is not None and back is not None:
+            try:
+                fields = {**front, "producer_name": data[at + 1 : stop].decode(), **back}
+            except UnicodeDecodeError:
+                fields = {}
+            if fields.keys() >= plan.required.keys():
+                return fields
+    return walk(data, position, end, plan, notes)
+
+
+def _front(raw: bytes, plan: Plan, memo: Memo) -> dict[str, Any] | None:
+    """The fields in front of a producer_name, whose tag is the last byte; None when they are odd or the tag is another one's."""
+    row = plan.rows.get(raw[-1])
+    return None if row is None or row.name != "producer_name" else _plain(raw, len(raw) - 1, plan, memo)
+
+
+def _plain(raw: bytes, end: int, plan: Plan, memo: Memo) -> dict[str, Any] | None:
+    """The fields in raw[:end], remembered under `raw`; None when they are long, odd or more than plain values."""
+    if end > PLAIN_MAX_BYTES:
+        return None
+    notes: list[Note] = []
+    try:
+        fields = walk(raw, 0, end, plan, notes, checked=False)
+    except WireError:
+        return None
+    if notes or not all(isinstance(value, (str, int, bytes)) for value in fields.values()):
+        return None
+    memo.put(raw, fields)
+    return fields
+
+
 def higher(raw: bytes) -> int | None:
     """What the bytes after the first one of a varint of at most eight add to the first; None when they are not the rest of one."""
     if not 0 < len(raw) < 8 or raw[-1] > 127 or min(raw[:-1], default=128) < 128:
@@ -255,22 +306,6 @@ def higher(raw: bytes) -> int | None:
     value = sum((byte & 127) << 7 * index for index, byte in enumerate(raw, 1)) - 128
     HIGHER.put(raw, value)
     return value
-
-
-def _rest(raw: bytes, plan: Plan) -> dict[str, Any] | None:
-    """The fields in these bytes; None when they are long, odd or more than plain values."""
-    if len(raw) > REST_MAX_BYTES:
-        return None
-    notes: list[Note] = []
-    try:
-        rest = walk(raw, 0, len(raw), plan, notes, begun=dict.fromkeys(plan.required))
-    except WireError:
-        return None
-    rest = {name: value for name, value in rest.items() if value is not None}
-    if notes or not rest or not all(isinstance(value, (str, int)) for value in rest.values()):
-        return None
-    RESTS.put(raw, rest)
-    return rest
 
 
 def _time(raw: bytes) -> int:
@@ -298,5 +333,5 @@ def _name(raw: bytes) -> str | None:
     return name
 
 
-USUAL = {"SEND": send, "SEND_RECEIPT": send_receipt, "MESSAGE": message}
+USUAL = {"SEND": send, "SEND_RECEIPT": send_receipt, "MESSAGE": message, "PRODUCER": producer, "PRODUCER_SUCCESS": producer_success}
 """Readers by command; the others go through `walk`."""

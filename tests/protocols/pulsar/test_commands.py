@@ -10,10 +10,7 @@ from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.commands import (
     OPENING_COMMANDS,
     PAYLOAD_COMMANDS,
-    REPEATED_COMMANDS,
-    REPEATED_MAX,
     command_table,
-    repeated,
 )
 from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY, IN_ORDER
 from pulsarscope.protocols.pulsar.frame import FrameDecoder
@@ -125,39 +122,3 @@ def test_what_both_sides_send_proves_nobody_s_role() -> None:
 def test_only_send_and_message_carry_a_payload() -> None:
     assert {row.name for row in TABLE.values() if row.payload} == PAYLOAD_COMMANDS == {"SEND", "MESSAGE"}
     assert {"CONNECT", "CONNECTED"} == OPENING_COMMANDS
-
-
-@pytest.mark.parametrize("variant", range(VARIANTS))
-@pytest.mark.parametrize("name", sorted(REPEATED_COMMANDS))
-def test_a_command_read_before_reads_the_same_and_shares_nothing(name: str, variant: int) -> None:
-    _, body = command(NUMBERS[name], variant)
-    data = body.SerializePartialToString()
-    plan = TABLE[NUMBERS[name]].plan
-    read = repeated()
-    notes: list[Note] = []
-    for _ in range(3):
-        fields = read(data, 0, len(data), plan, notes)
-        assert fields == walk(data, 0, len(data), plan, [])
-        assert list(fields) == list(walk(data, 0, len(data), plan, []))
-        for value in fields.values():
-            if isinstance(value, (dict, list)):
-                value.clear()
-        fields.clear()
-    assert notes == []
-
-
-def test_what_is_odd_about_a_repeated_command_is_said_each_time() -> None:
-    plan = TABLE[NUMBERS["CONNECT"]].plan
-    read = repeated()
-    for _ in range(2):
-        notes: list[Note] = []
-        assert read(b"", 0, 0, plan, notes) == {}
-        assert notes == [("required-field-missing", "CommandConnect.client_version")]
-
-
-def test_more_commands_than_are_remembered_are_read_all_the_same() -> None:
-    plan = TABLE[NUMBERS["SUCCESS"]].plan
-    read = repeated()
-    for number in [*range(REPEATED_MAX + 2), 1]:
-        data = pb.CommandSuccess(request_id=number).SerializeToString()
-        assert read(data, 0, len(data), plan, []) == {"request_id": number}

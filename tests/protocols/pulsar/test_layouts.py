@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given, settings
 
 from pulsarscope.protocols.pulsar import layouts, usual
+from pulsarscope.protocols.pulsar.commands import REPEATED_COMMANDS
 from pulsarscope.protocols.pulsar.frame import FrameDecoder
 from pulsarscope.wire.contract import Decoded, Layout
 from tests.encoder import command_frame, message_metadata, payload_frame
 from tests.encoder.chance import damaged, randoms
+from tests.encoder.frames import sized
+from tests.encoder.samples import VARIANTS, command
 
 DECODER = FrameDecoder()
 """Remembers what all examples have brought."""
@@ -132,3 +135,36 @@ def test_neither_layouts_nor_values_are_kept_without_bound(monkeypatch: pytest.M
     for memo in (usual.HIGHER, layouts._LEDGERS):
         memo.put(b"one more", 0)
         assert len(memo) <= 7
+
+
+@pytest.mark.parametrize("variant", range(VARIANTS))
+@pytest.mark.parametrize("name", sorted(REPEATED_COMMANDS))
+def test_a_frame_met_before_reads_the_same_and_shares_nothing(name: str, variant: int) -> None:
+    number = next(number for number, row in DECODER.commands.items() if row.name == name)
+    base, _ = command(number, variant)
+    frame = sized(sized(base.SerializePartialToString()))
+    want = PLAIN.decode(frame, 0, len(frame))[1]
+    for _ in range(3):
+        fields = read(DECODER, frame, 0, len(frame))[1]
+        assert fields is not None
+        assert fields == want
+        assert list(fields) == list(want or ())
+        for value in fields.values():
+            if isinstance(value, (dict, list)):
+                value.clear()
+        fields.clear()
+
+
+def test_what_is_odd_about_a_repeated_frame_is_said_each_time() -> None:
+    frame = sized(sized(bytes((8, 2, 18, 0))))
+    for _ in range(3):
+        assert read(DECODER, frame, 0, len(frame))[7] == [("required-field-missing", "CommandConnect.client_version")]
+
+
+def test_more_frames_than_are_remembered_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "REPEATED_MAX", 5)
+    decoder = FrameDecoder()
+    for number in [*range(8), 1]:
+        frame = command_frame("SUCCESS", request_id=number)
+        assert read(decoder, frame, 0, len(frame))[1] == {"request_id": number}
+        assert len(decoder._repeated._known) <= 5

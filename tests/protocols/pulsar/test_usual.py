@@ -21,10 +21,15 @@ READERS: dict[str, tuple[Reader, Plan, int]] = {
     "SEND": (usual.send, PLANS.named("CommandSend"), usual.COMMAND_MIN_BYTES),
     "SEND_RECEIPT": (usual.send_receipt, PLANS.named("CommandSendReceipt"), usual.COMMAND_MIN_BYTES),
     "MESSAGE": (usual.message, PLANS.named("CommandMessage"), usual.COMMAND_MIN_BYTES),
+    "PRODUCER": (usual.producer, PLANS.named("CommandProducer"), usual.COMMAND_MIN_BYTES),
+    "PRODUCER_SUCCESS": (usual.producer_success, PLANS.named("CommandProducerSuccess"), usual.COMMAND_MIN_BYTES),
     "metadata": (usual.metadata, PLANS.named("MessageMetadata"), 0),
 }
 NUMBERS = (0, 1, 127, 128, 255, 16_383, 16_384, 2_097_151, 2_097_152, (1 << 28) - 1, 1 << 28, (1 << 32), (1 << 63) - 1, (1 << 64) - 1)
 SIZES = st.sampled_from(NUMBERS) | st.integers(0, (1 << 64) - 1)
+
+TOPICS = ("", "t", "persistent://public/default/topic", "é", "x" * 130)
+PRODUCER_NAMES = ("", "p", "standalone-0-1", "é", "x" * 127, "x" * 128)
 
 Answer = tuple[dict[str, Any], list[Note]] | str
 REFUSED = "refused"
@@ -87,6 +92,24 @@ def usual_message(kind: str, random: Random) -> bytes:
             message.redelivery_count = random.choice((0, 1, 127, 128, (1 << 32) - 1))
         if more and random.random() < 0.4:
             message.ack_set.extend([-1, 5])
+    elif kind == "PRODUCER":
+        message = pb.CommandProducer(
+            topic=random.choice(TOPICS), producer_id=random.choice(NUMBERS[:4]), request_id=random.choice((0, 1, 200))
+        )
+        if random.random() < 0.8:
+            message.producer_name = random.choice(PRODUCER_NAMES)
+        if random.random() < 0.6:
+            message.encrypted, message.epoch = False, 0
+        if more:
+            message.MergeFrom(message_of(pb.CommandProducer.DESCRIPTOR, random))
+    elif kind == "PRODUCER_SUCCESS":
+        message = pb.CommandProducerSuccess(request_id=random.choice((0, 1, 200)))
+        if random.random() < 0.9:
+            message.producer_name = random.choice(PRODUCER_NAMES)
+        if random.random() < 0.6:
+            message.last_sequence_id, message.schema_version, message.producer_ready = -1, b"", True
+        if more:
+            message.MergeFrom(message_of(pb.CommandProducerSuccess.DESCRIPTOR, random))
     else:
         message = pb.MessageMetadata(
             producer_name=random.choice(("", "p", "standalone-0-1", "é", "x" * 127, "x" * 128, "y" * 300)),
