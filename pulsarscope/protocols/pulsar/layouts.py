@@ -154,7 +154,8 @@ class Repeated:
 
     def read(self, data: bytes, start: int, end: int) -> Decoded | None:
         """What the frame data[start:end] says, if it was met before: as a copy, for rows are handed over, and whoever has them may change
-        them."""
+        them.
+        """
         found = self._known.get(data[start:end])
         if found is None:
             return None

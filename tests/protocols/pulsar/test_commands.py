@@ -14,8 +14,8 @@ from pulsarscope.protocols.pulsar.commands import (
 )
 from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY, IN_ORDER
 from pulsarscope.protocols.pulsar.frame import FrameDecoder
-from pulsarscope.protocols.pulsar.messages import Plans, walk
-from pulsarscope.wire.contract import OK, Note
+from pulsarscope.protocols.pulsar.messages import Plans
+from pulsarscope.wire.contract import OK
 from tests.encoder.frames import CHECKSUM_MAGIC, message_metadata, sized
 from tests.encoder.samples import VARIANTS, as_dict, command
 
