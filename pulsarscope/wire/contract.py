@@ -166,8 +166,8 @@ class Dissector(Protocol):
     def find_candidate(self, data: bytes, position: int, end: int) -> int:
         """Next position, from `position` on, worth a `candidate` call; -1 for none before `end`."""
 
-    def opens(self, data: bytes, position: int, end: int) -> bool:
-        """Whether the frame at the start of a stream proves the protocol by itself."""
+    def opens(self, data: bytes, position: int, end: int) -> str | None:
+        """Who sends the frame at the start of a stream, when that proves the protocol by itself: client, server; None when it does not."""
 
     def sender(self, command: str) -> str | None:
         """The only side that sends this command: client, server, or None when both may."""

@@ -142,6 +142,9 @@ class Conversation:
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
         """Piece by piece in the order of their moments, so that the answer does not depend on how many came at once."""
+        opening = self._opening(items)
+        if opening >= 0:
+            return self._feed_opened(opening, items)
         first, second = _Cursor(items[0]), _Cursor(items[1])
         while True:
             moment, other = first.moment, second.moment
@@ -166,6 +169,36 @@ class Conversation:
                 self._tried = []
                 return []
 
+    def _opening(self, items: Sequence[Sequence[Item]]) -> int:
+        """The stream whose next piece comes first, when that is the frame by which a client opens a connection and no more; else −1."""
+        first, second = items
+        stream = 0 if first and not (second and _moment_of_first(second) < _moment_of_first(first)) else 1
+        item = items[stream][0] if items[stream] else None
+        splitter = self._tried[0][stream]
+        if not isinstance(item, Run) or item.offset or not splitter.at_start:
+            return -1
+        dissector = splitter.dissector
+        data = item.pieces[0][0]
+        if dissector.opens(data, 0, len(data)) != CLIENT or dissector.length.unpack_from(data)[0] + dissector.length_adds != len(data):
+            return -1
+        return stream
+
+    def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> list[Frame]:
+        """What piece by piece would come to, without going through the pieces: the next one, from the client, shows the protocol."""
+        self.splitters = splitters = self._tried[0]
+        self.dissector = splitters[0].dissector
+        self._server = 1 - client
+        self._tried = []
+        found = self._before[0]
+        waited = splitters[1 - client].waits()
+        splitters[client].trust(0, found)
+        splitters[1 - client].trust(_moment_of_first(items[client]), found)
+        frames = self.feed(items)
+        if found or waited:
+            frames = found + frames
+            frames.sort(key=_moment_and_stream_of)
+        return frames
+
     def finish(self, moment: int) -> list[Frame]:
         """The connection has ended with packet `moment`."""
         out: list[Frame] = []
@@ -179,6 +212,11 @@ class Conversation:
                 break
         out.sort(key=_moment_and_stream_of)
         return out
+
+
+def _moment_of_first(items: Sequence[Item]) -> int:
+    item = items[0]
+    return item.pieces[0][3] if isinstance(item, Run) else item.moment
 
 
 def _give(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:

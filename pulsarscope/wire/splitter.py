@@ -50,7 +50,6 @@ class StreamSplitter:
     """Cuts one stream; feed it runs and gaps in order, then finish it."""
 
     __slots__ = (
-        "_at_start",
         "_base",
         "_data",
         "_ends",
@@ -74,6 +73,7 @@ class StreamSplitter:
         "_sub_of",
         "_wake",
         "_work",
+        "at_start",
         "cut",
         "direction",
         "dissector",
@@ -113,7 +113,8 @@ class StreamSplitter:
         self.limits: list[Limit] = [(0, FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES)]
         """Largest frames, each from a moment on; the last one is the newest."""
         self._keep = keep
-        self._at_start = at_start
+        self.at_start = at_start
+        """Nothing of it was dealt with, and the capture holds the handshake before it."""
         self._data = b""
         self._more: list[bytes] = []  # bytes behind _data that are not enough to go on with: joined once, when they are
         self._wake = 0  # stream offset up to which bytes must be there to go on
@@ -139,7 +140,7 @@ class StreamSplitter:
 
     def trust(self, moment: int, out: list[Frame]) -> None:
         """The other direction has proven the protocol at `moment`: a stream seen from its start is in sync."""
-        if self._at_start and not self.synced and self._skip_start < 0:
+        if self.at_start and not self.synced and self._skip_start < 0:
             self.synced = True
             self._floor = max(self._floor, moment)
             if self._ends:
@@ -188,7 +189,7 @@ class StreamSplitter:
         if not self._gapped:
             self._gapped = True
             self._sub_of = {self._packet: self._sub}
-        self._at_start = False
+        self.at_start = False
         self.synced = False
 
     def finish(self, moment: int, out: list[Frame]) -> None:
@@ -208,7 +209,7 @@ class StreamSplitter:
             self._more = []
         self._wake = 0
         position = 0
-        if self._at_start and not self._base and not self._start:
+        if self.at_start and not self._base and not self._start:
             position = self._proxy(out, at_end=at_end)
             if position < 0:
                 return
@@ -350,7 +351,7 @@ class StreamSplitter:
         count = len(out) - before
         self.frames += count
         if count:
-            self._at_start = False
+            self.at_start = False
         return position
 
     def _announce(self, fields: dict[str, Any] | None, moment: int) -> None:
@@ -415,7 +416,7 @@ class StreamSplitter:
 
     def _search(self, position: int, out: list[Frame], *, at_end: bool) -> int:
         """Skip to the next frame; sets `synced` when one is found. Returns the position from which bytes are still needed."""
-        if self._at_start and self._base + position == self._start:
+        if self.at_start and self._base + position == self._start:
             if self.dissector.opens(self._data, position, len(self._data)):
                 self.synced = True
                 return position

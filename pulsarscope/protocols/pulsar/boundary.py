@@ -93,25 +93,25 @@ def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, budge
     return Candidate(size, position + size, "sure" if proven else "no", cost + size)
 
 
-def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> bool:
-    """CONNECT or CONNECTED, whole and strict."""
+def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> str | None:
+    """The sender of a CONNECT or CONNECTED, whole and strict; None when it is none."""
     if end - position < HEADER_BYTES + 2:
-        return False
+        return None
     total, command_size = SIZES.unpack_from(data, position)
     command_end = position + HEADER_BYTES + command_size
     if total != command_size + 4 or command_end > end:
-        return False
-    is_opening = _is_known_opening if command_size <= OPENING_MAX_BYTES else _is_opening
-    return is_opening(decoder, data[position + HEADER_BYTES : command_end])
+        return None
+    opening_sender = _known_opening_sender if command_size <= OPENING_MAX_BYTES else _opening_sender
+    return opening_sender(decoder, data[position + HEADER_BYTES : command_end])
 
 
-def _is_opening(decoder: FrameDecoder, data: bytes) -> bool:
-    """Whether this is a strict CONNECT or CONNECTED."""
+def _opening_sender(decoder: FrameDecoder, data: bytes) -> str | None:
+    """Who sends this, when it is a strict CONNECT or CONNECTED."""
     if len(data) < 2 or data[0] != 8 or data[1] not in decoder.commands:
-        return False
+        return None
     command, _ = _strict_command(decoder, data, 0, len(data))
-    return command is not None and command.name in OPENING_COMMANDS
+    return None if command is None or command.name not in OPENING_COMMANDS else command.sender
 
 
-_is_known_opening = lru_cache(OPENINGS_MAX)(_is_opening)
+_known_opening_sender = lru_cache(OPENINGS_MAX)(_opening_sender)
 """The same, remembered: all connections of a client begin with the same bytes."""

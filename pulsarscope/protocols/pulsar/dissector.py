@@ -48,7 +48,7 @@ class PulsarDissector:
         """See the contract."""
         return boundary.candidate(self._decoder, data, position, end, budget, checksums=checksums)
 
-    def opens(self, data: bytes, position: int, end: int) -> bool:
+    def opens(self, data: bytes, position: int, end: int) -> str | None:
         """See the contract."""
         return boundary.opens(self._decoder, data, position, end)
 

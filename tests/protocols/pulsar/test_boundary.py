@@ -171,7 +171,7 @@ class TestCandidate:
 class TestOpens:
     def test_connect_and_connected_open_a_connection(self) -> None:
         for frame in (CONNECT, command_frame("CONNECTED", server_version="x")):
-            assert boundary.opens(DECODER, frame, 0, len(frame))
+            assert boundary.opens(DECODER, frame, 0, len(frame)) is not None
             assert boundary.opens(DECODER, b"xyz" + frame + PING, 3, len(frame) + 3 + len(PING))
 
     def test_no_other_frame_does(self) -> None:
