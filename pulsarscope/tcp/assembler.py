@@ -1,8 +1,8 @@
 """Blocks of packets -> connections with ordered streams.
 
-The tight loop (`_advance`) takes segments in order, of connections that neither begin nor end in this block. All else goes one by one
-through `Stream.receive`: single odd segments where they stand, and all packets of a connection that begins or ends, in capture
-order over both directions.
+The tight loop (`_advance`) takes segments in order, of connections that neither begin nor end in this block; `whole_connection` those of
+a connection that does both, without anything odd. All else goes one by one through `Stream.receive`: single odd segments where they
+stand, and all packets of other connections that begin or end, in capture order over both directions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
+from pulsarscope.flow import reverse_key
 from pulsarscope.limits import (
     CLOSED_CONNECTIONS_MAX,
     DUPLICATE_SEGMENTS_PERCENT,
@@ -22,9 +23,10 @@ from pulsarscope.limits import (
 )
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.oddities import finding
-from pulsarscope.tcp.pieces import Piece
+from pulsarscope.tcp.pieces import Piece, Run
 from pulsarscope.tcp.sequence import SEQUENCE_MASK
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.whole import WholeConnection, whole_connection
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
@@ -54,7 +56,7 @@ class Assembler:
     def feed(self, block: Block) -> list[ConnectionEvents]:
         """What the block brought, one item for each connection touched."""
         file = block.file
-        loose, delicate = self._sort_out(block)
+        loose, delicate, whole = self._sort_out(block)
         for connection, key, segments, latest in loose:
             events = connection.events or self._touch(connection)
             if connection.last_file != file:
@@ -67,13 +69,16 @@ class Assembler:
                 connection.last_packet = packet
                 connection.last_time = time
             connection.end = max(connection.end, latest)
-        if delicate:
-            entries: list[tuple[int, bytes, Segment]] = []
+        if delicate or whole:
+            entries: list[tuple[int, bytes, Segment | WholeConnection]] = [(one.packet, one.connection.key, one) for one in whole]
             for key, segments in delicate:
                 entries += zip(map(_packet_of, segments), repeat(key), segments, strict=False)
             entries.sort(key=_packet_of)  # by the number alone: half the time of comparing tuples
-            for _, key, segment in entries:
-                self._receive(key, segment, file)
+            for _, key, entry in entries:
+                if isinstance(entry, WholeConnection):
+                    self._take(entry, file)
+                else:
+                    self._receive(key, entry, file)
         return self._hand_on(file, block.last_packet)
 
     def end_file(self, file: int) -> list[ConnectionEvents]:
@@ -95,15 +100,29 @@ class Assembler:
             self._finish(connection)
         return self._hand_on(0, 0)
 
-    def _sort_out(self, block: Block) -> tuple[list[tuple[Connection, bytes, list[Segment], int]], list[tuple[bytes, list[Segment]]]]:
-        """The flows whose directions can be taken one after the other, and those that need the order of capture."""
+    def _sort_out(
+        self, block: Block
+    ) -> tuple[list[tuple[Connection, bytes, list[Segment], int]], list[tuple[bytes, list[Segment]]], list[WholeConnection]]:
+        """The flows whose directions can be taken one after the other, those that need the order of capture, and whole connections."""
         table = self._table
+        whole: list[WholeConnection] = []
+        taken: set[bytes] = set()
         careful = {table.get(key) for key in block.control}
         loose = []
         delicate = []
         resumed: set[Connection] = set()
         for key, segments in block.flows.items():
             connection = table.get(key)
+            if connection is None:
+                if key in taken:
+                    continue
+                other = reverse_key(key)
+                one = whole_connection(key, segments, block.flows[other], block.file) if other in block.flows else None
+                # None of the connections that close meanwhile may be the one too many, for which this one makes room.
+                if one is not None and one.connection.last_packet - one.packet < CLOSED_CONNECTIONS_MAX:
+                    whole.append(one)
+                    taken.add(other)
+                    continue
             if connection is None or connection.delicate or connection in careful:
                 delicate.append((key, segments))
                 continue
@@ -114,7 +133,7 @@ class Assembler:
         if resumed:
             delicate += [(key, segments) for connection, key, segments, _ in loose if connection in resumed]
             loose = [entry for entry in loose if entry[0] not in resumed]
-        return loose, delicate
+        return loose, delicate, whole
 
     def _receive(self, key: bytes, segment: Segment, file: int) -> None:
         """One packet in order of capture."""
@@ -164,6 +183,19 @@ class Assembler:
                     connection.closed_by = index
                 if connection.streams[0].ended and connection.streams[1].ended:
                     self._close(connection, "fin")
+
+    def _take(self, whole: WholeConnection, file: int) -> None:
+        """A connection that begins and ends here, at the packet that closes it."""
+        connection = whole.connection
+        first, second = connection.streams
+        self._table[first.key] = self._table[second.key] = connection
+        self._open += 1
+        events = self._touch(connection)
+        events.opened = True
+        for items, run in zip(events.items, whole.pieces, strict=True):
+            if run:
+                items.append(Run(file, 0, run))
+        self._close(connection, "fin")
 
     def _reset(self, connection: Connection, index: int, segment: Segment, file: int) -> None:
         stream = connection.streams[index]
