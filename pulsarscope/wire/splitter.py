@@ -274,15 +274,13 @@ class StreamSplitter:
             decoded = None if layout is None else layout(data, position, end)
             if decoded is None:
                 decoded = decode(data, position, end)
-                if decoded[0] is None and decoded[6] == MALFORMED and not self._length_holds(end, at_end=at_end):
-                    if self.synced:  # not known yet: wait for the bytes that tell
+                if decoded[0] is None and decoded[6] == MALFORMED:
+                    if not self._length_holds(end, at_end=at_end):
+                        if not self.synced:  # else it is not known yet: wait for the bytes that tell
+                            self._skip_notes.append(("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode"))
                         break
-                    self.synced = False
-                    self._skip_notes.append(("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode"))
-                    break
-                floor = self._floor  # later bytes may have been looked at
-                if moment < floor:  # noqa: PLR1730 - as below
-                    moment = floor
+                    floor = self._floor  # later bytes were looked at: this frame and all behind it were readable no sooner
+                    moment = max(moment, floor)
                 announces = decoded[0] in announcing
             command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
             # Its name: that of the piece with its last byte, looked for only when the frame goes beyond the one before's.
@@ -366,6 +364,11 @@ class StreamSplitter:
         moment = self._pieces[index][3]
         return next((limit for since, limit in reversed(self.limits) if since <= moment), self.limits[0][1])
 
+    def _size_at(self, position: int) -> int:
+        """The size of a frame that begins at a position, as its length field says."""
+        length: int = self.dissector.length.unpack_from(self._data, position)[0]
+        return length + self.dissector.length_adds
+
     def _next_sub(self, packet: int) -> int:
         """The sub of a frame behind a gap, where names may go back to earlier packets."""
         sub = self._sub_of.get(packet, 0) + 1
@@ -378,15 +381,16 @@ class StreamSplitter:
         """Whether what follows a frame that did not decode looks like a frame, so that its length can be believed."""
         available = len(self._data)
         if available - end < self.dissector.min_frame_bytes:
+            self._wake = self._base + end + self.dissector.min_frame_bytes
             if at_end and end != available:
                 self.synced = False
             return at_end and end == available
-        size = self.dissector.length.unpack_from(self._data, end)[0] + self.dissector.length_adds
         follow = self.dissector.candidate(self._data, end, available, SCAN_WORK_BYTES, checksums=False)
         if follow is not None and follow.proof == "wait" and not at_end:
+            self._wake = self._base + follow.seen
             return False
         self._look(end, follow)
-        if follow is None or follow.proof == "no" or not self.dissector.min_frame_bytes <= size <= self._limit_at(end):
+        if follow is None or follow.proof == "no" or not self.dissector.min_frame_bytes <= self._size_at(end) <= self._limit_at(end):
             self.synced = False
             return False
         self._prove(follow.seen)
@@ -452,16 +456,21 @@ class StreamSplitter:
                 if only is not None and only.proof in ("sure", "likely") and only.size <= self._limit_at(position):
                     self._prove(only.seen)
                     return position, position
+                self._look(position, only)
             self._expected = -1
         start = position
         while True:
             start = dissector.find_candidate(data, start, available)
             if start < 0:
                 return -1, available if at_end else max(position, available - dissector.lookahead + 1)
+            if self._size_at(start) > self._limit_at(start):
+                self._look(start, None)  # the length alone tells: how much of the command is there must not matter
+                start += 1
+                continue
             # How much may be spent on proofs depends on the stream alone: hostile bytes can hold a candidate every ten.
             budget = SCAN_WORK_FACTOR * (self.skipped + start - position) + SCAN_WORK_BYTES - self._work
             first = dissector.candidate(data, start, available, budget)
-            if first is None or first.proof == "no" or first.size > self._limit_at(start):
+            if first is None or first.proof == "no":
                 self._look(start, first)
                 start += 1
             elif first.proof == "wait":
@@ -494,7 +503,8 @@ class StreamSplitter:
         if candidate is not None:
             self._work += candidate.cost
             seen = candidate.seen
-        self._seen = max(self._seen, self._base + seen)
+        # At the end of the stream a candidate may ask for more bytes than there are: those were not looked at.
+        self._seen = max(self._seen, self._base + min(seen, len(self._data)))
 
     def _prove(self, seen: int) -> None:
         """Frames found here were readable no sooner than the byte before position `seen` was, and all that was looked at before."""
@@ -546,7 +556,7 @@ class StreamSplitter:
         piece = max(self._pieces, key=_packet_of) if self._gapped else self._pieces[-1]
         need = None
         if left >= dissector.length.size:
-            need = dissector.length.unpack_from(data)[0] + dissector.length_adds
+            need = self._size_at(0)
             self._expected = self._base + need
         text = f"{left} of {need if need is not None else 'at least ' + str(dissector.min_frame_bytes)} bytes are there"
         notes = [*(decoded[7] or ()), ("frame-truncated", text)]
