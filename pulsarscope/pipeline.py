@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
+from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -148,6 +149,8 @@ class Run:
         columns = options.message_columns
         self._message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
         self._gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
+        self._by_connection = "frame" in options.records and "message" not in options.records
+        """Rows are few for each frame, and tell where those of the next one begin."""
         self._timelines: dict[str, Timeline | EndedTimeline] = {}
         self._ended: list[str] = []
 
@@ -218,9 +221,11 @@ class Run:
     def _rows(self, events: Sequence[ConnectionEvents], findings: Sequence[Finding]) -> Iterator[list[Row | RawFrame]]:
         """The rows of one block, in the order of their moments; in one list, unless they are too many or hold too much payload."""
         steps, found = self._steps(events)
+        located = [*findings, *(finding for _, some in found for finding in some)]
+        if len(events) > 1 and self._by_connection:
+            return self._carry_out_by_connection(steps, located)
         if len(events) > 1 or self._gives_payloads:
             steps = _in_order(steps, together=not self._gives_payloads)
-        located = [*findings, *(finding for _, some in found for finding in some)]
         return self._carry_out(steps, located)
 
     def _ending(self, events: Sequence[ConnectionEvents]) -> Ending:
@@ -293,6 +298,33 @@ class Run:
         rows.extend(finding_row(finding, None) for finding in located)
         yield self._counted(rows)
 
+    def _carry_out_by_connection(self, steps: Iterable[_Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
+        """As `_carry_out` of the steps in order, but one connection after the other, and then the rows are put in order: twice as fast."""
+        rows: list[Row | RawFrame] = []
+        orders: list[int] = []
+        for order, name, frames in steps:
+            timeline = self._timelines[name]
+            before = len(rows)
+            if isinstance(timeline, EndedTimeline):
+                timeline.finish(rows)
+                del self._timelines[name]
+            elif frames is None:
+                self._timelines[name] = timeline.end(rows)
+                self._ended.append(name)
+            else:
+                orders += _orders(order, frames)
+                timeline.observe(frames, rows)
+                if len(rows) != len(orders):
+                    _spread(orders, frames, rows[before:])
+                continue
+            orders += [order] * (len(rows) - before)
+        rows = [rows[index] for index in sorted(range(len(rows)), key=orders.__getitem__)]
+        while len(rows) > self._rows_max:
+            yield self._counted(rows[: self._rows_max])
+            del rows[: self._rows_max]
+        rows.extend(finding_row(finding, None) for finding in located)
+        yield self._counted(rows)
+
     def _parts(self, frames: Sequence[Frame]) -> Iterable[Sequence[Frame]]:
         """The frames one by one where each may give very many rows."""
         return zip(frames) if self._rows_max < sys.maxsize and "message" in self._options.records else (frames,)
@@ -317,6 +349,24 @@ class Run:
         return rows if "finding" in self._options.records else [row for row in rows if type(row) is not FindingRow]
 
 
+def _orders(order: int, frames: Sequence[Frame]) -> list[int]:
+    """When each frame of a step stands."""
+    file = order >> FILE_SHIFT << FILE_SHIFT
+    # Frames that waited since an earlier file have a moment of that file; none stands behind the end of its connection.
+    return [at if (at := file | frame.moment) < order else order for frame in frames]
+
+
+def _spread(orders: list[int], frames: Sequence[Frame], rows: Sequence[Row | RawFrame]) -> None:
+    """The last orders are those of the frames: give each to all rows of its frame, of which the frame is the first."""
+    of_frames = orders[-len(frames) :]
+    del orders[-len(frames) :]
+    index = -1
+    for row in rows:
+        if index + 1 < len(frames) and row is frames[index + 1]:
+            index += 1
+        orders.append(of_frames[index])
+
+
 def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:
     """Steps of several connections by moment: frames one by one, or those together between which no other connection has any."""
     single: list[tuple[int, str, Frame | None]] = []
@@ -324,9 +374,7 @@ def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:
         if frames is None:
             single.append((order, name, None))
         else:
-            file = order >> FILE_SHIFT << FILE_SHIFT
-            # Frames that waited since an earlier file have a moment of that file; none stands behind the end of its connection.
-            single += [(min(file | frame.moment, order), name, frame) for frame in frames]
+            single += zip(_orders(order, frames), repeat(name), frames, strict=False)
     single.sort(key=itemgetter(0))
     ordered: list[_Step] = []
     joined: list[Frame] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -89,8 +90,9 @@ class PulsarSession:
         self._want_messages = "message" in context.kinds
         self._want_payloads = self._want_messages or context.payloads
         self._want_exchanges = "exchange" in context.kinds
-        wanted = context.message_columns if self._want_messages else ()
-        self._opener = EntryOpener(context.source, context.connection, single_plan, context.payload, wanted)
+        self._single_plan = single_plan
+        self._payload_form = context.payload
+        self._message_columns = context.message_columns if self._want_messages else ()
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
         self._pairing = context.pairing
@@ -103,6 +105,11 @@ class PulsarSession:
         self._connect: dict[str, Any] | None = None
         self._connected: dict[str, Any] | None = None
         self._creating: dict[int, int] = {}  # request_id of a PRODUCER → its producer_id
+
+    @cached_property
+    def _opener(self) -> EntryOpener:
+        """Made on first use: most connections have nothing to open, or nobody asks."""
+        return EntryOpener(self._source, self._connection, self._single_plan, self._payload_form, self._message_columns)
 
     # ---- the contract
 
@@ -177,7 +184,7 @@ class PulsarSession:
 
     def finish(self, out: list[Row]) -> None:
         """What still waits gets its rows: unanswered requests, unrequested responses, messages without a receipt."""
-        for (direction, number), row in self._opener.rest():
+        for (direction, number), row in self._opener.rest() if self._want_payloads else ():
             row.direction = direction
             if direction == PRODUCE:
                 row.topic, row.producer_id = (self._producers.get(number) or _UNKNOWN_PRODUCER).topic, number
@@ -414,32 +421,41 @@ class PulsarSession:
 
     def _other(self, frame: Frame, fields: dict[str, Any], direction: str, out: list[Row]) -> None:
         command = frame.command or ""
-        frame.topic, frame.producer_name, frame.subscription = names = topic, name, subscription = self._names(command, fields)
-        number = request_id(command, fields, direction)
-        if number is not None:
+        names = topic, name, subscription = self._names(command, fields)
+        if direction == CLIENT and (number := request_id(command, fields, direction)) is not None:
             if command in _REMEMBERED:
                 self._register(command, fields, out)
             self._ask((command, number), frame, str(number), names, out)
-            return
-        if command in IN_ORDER:
+        elif command in IN_ORDER:
             if command == "CONNECT":
                 self._connect = fields
             self._ask((command, direction), frame, None, names, out)
-            return
-        request = self._answered(command, fields, direction)
-        if request is None:
-            if command in CAN_ANSWER or command in _ASKED_IN_ORDER:
+        else:
+            request = self._answered(command, fields, direction)
+            if request is not None:
+                topic = topic or request.topic
+                name = name or request.producer_name
+                subscription = subscription or request.subscription
+                self._answer(frame, fields, request, out)
+            elif command in CAN_ANSWER or command in _ASKED_IN_ORDER:
                 early: EarlyKey | None = ("id", command, fields.get("request_id")) if "request_id" in fields else None
                 self._remember(early, frame, out)
-            return
-        latency = self._latency(request, frame, out)
-        if self._want_exchanges and not (command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False):
-            self._exchange(request, _response(frame), latency, out)
-        frame.topic = topic or request.topic
-        frame.producer_name = name or request.producer_name
-        frame.subscription = subscription or request.subscription
+        if topic is not None:
+            frame.topic = topic
+        if name is not None:
+            frame.producer_name = name
+        if subscription is not None:
+            frame.subscription = subscription
+
+    def _answer(self, frame: Frame, fields: dict[str, Any], request: Request, out: list[Row]) -> None:
+        """This frame answers a request."""
         frame.request = f"{request.file}:{request.packet}.{request.sub}"
-        frame.latency_ns = latency
+        if request.time <= frame.time and request.packet <= frame.packet and request.file == frame.file:
+            frame.latency_ns = frame.time - request.time
+        else:
+            frame.latency_ns = self._latency(request, frame, out)
+        if self._want_exchanges and not (frame.command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False):
+            self._exchange(request, _response(frame), frame.latency_ns, out)
 
     def _give_up(self, number: int, producer: Producer, out: list[Row]) -> None:
         """The SENDs of this producer that wait get no receipt any more."""
@@ -451,19 +467,20 @@ class PulsarSession:
 
     def _names(self, command: str, fields: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
         """(topic, producer name, subscription) that a command is about."""
-        topic, name, subscription = fields.get("topic"), fields.get("producer_name"), fields.get("subscription")
-        if isinstance(topic, list):  # WATCH_TOPIC_LIST_SUCCESS: no one topic
+        get = fields.get
+        topic, name, subscription = get("topic"), get("producer_name"), get("subscription")
+        if topic.__class__ is list:  # WATCH_TOPIC_LIST_SUCCESS: no one topic
             topic = None
-        if isinstance(subscription, dict):
-            topic, subscription = subscription.get("topic", topic), subscription.get("subscription")
-        elif not isinstance(subscription, str):
-            subscription = None
-        if "consumer_id" in fields and command not in ("SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"):
-            consumer = self._consumers.get(fields["consumer_id"])
+        if subscription is not None and subscription.__class__ is not str:
+            nested: dict[str, Any] = subscription if isinstance(subscription, dict) else {}
+            topic, subscription = nested.get("topic", topic), nested.get("subscription")
+        consumer_id, producer_id = get("consumer_id"), get("producer_id")
+        if consumer_id is not None and command not in ("SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"):
+            consumer = self._consumers.get(consumer_id)
             if consumer is not None:
                 topic, subscription = consumer.topic, consumer.subscription
-        elif "producer_id" in fields and command != "PRODUCER":
-            producer = self._producers.get(fields["producer_id"])
+        elif producer_id is not None and command != "PRODUCER":
+            producer = self._producers.get(producer_id)
             if producer is not None:
                 topic, name = producer.topic, producer.name
         return topic, name, subscription
