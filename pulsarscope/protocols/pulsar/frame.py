@@ -33,8 +33,8 @@ _BROKER_ENTRY_METADATA, _CHECKSUM = 0x0E02, 0x0E01
 ABSENT = Checksum("absent")
 UNVERIFIED = Checksum("unverified")
 
-SHORTEST, LONGEST = COMMAND_MIN_BYTES + 4, 127 + 4
-"""Sizes of a command in the usual form: type, tag and length of its sub-message take four bytes."""
+EMPTY, SHORTEST, LONGEST = 4, COMMAND_MIN_BYTES + 4, 127 + 4
+"""Sizes of a command in the usual form: type, tag and length of its sub-message take four bytes. Other readers than `walk` need more."""
 
 HEAD_BYTES = 8
 """Size of the command; tag and value of its type; tag and length of its sub-message, or a tag of two bytes."""
@@ -93,7 +93,7 @@ class FrameDecoder:
                     self._repeated.put(data[start:end], name, fields)
                     if name not in ANNOUNCING_COMMANDS:
                         keep(self.layouts, data, start, self._repeated.read)
-                elif name == "SEND_RECEIPT":
+                elif name == "SEND_RECEIPT" and fields.get("sequence_id", 0) > 127:
                     learn(self.layouts, data, start, end, decoded)
                 return decoded
             if at + 10 > end:
@@ -115,16 +115,16 @@ class FrameDecoder:
         except (WireError, IndexError):
             return self._decode_unusual(data[start:end])
         decoded = (name, fields, entry, Checksum("good", text, text), metadata, metadata_end - start, OK, notes or None)
-        if name == "SEND" and entry is None:
+        if name == "SEND" and entry is None and fields.get("sequence_id", 0) > 127:  # shorter ids have no layout
             learn(self.layouts, data, start, end, decoded)
         return decoded
 
     def _meet(self, head: bytes) -> _Usual | None:
         """What a head that was not met before stands for; None when it is not of the usual form."""
-        if len(head) < HEAD_BYTES or not SHORTEST <= (size := _U32.unpack_from(head)[0]) <= LONGEST:
+        if len(head) < HEAD_BYTES or not EMPTY <= (size := _U32.unpack_from(head)[0]) <= LONGEST:
             return None
         command = self.commands.get(head[5])
-        if command is None or head[4] != 8:
+        if command is None or head[4] != 8 or (size < SHORTEST and command.read is not walk):
             return None
         if head[6:8] != command.tag and (head[6:7] != command.tag or head[7] != size - 4):
             return None
