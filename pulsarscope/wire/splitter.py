@@ -37,6 +37,7 @@ SUB_WINDOW_PACKETS = 4096
 """Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
 
 _packet_of = itemgetter(1)
+_limit_of = itemgetter(1)
 
 
 class Keep(NamedTuple):
@@ -243,7 +244,7 @@ class StreamSplitter:
         decode = dissector.decode
         unpack = dissector.length.unpack_from
         length_bytes, length_adds = dissector.length.size, dissector.length_adds
-        smallest, largest = dissector.min_frame_bytes, min(limit for _, limit in self.limits)
+        smallest, largest = dissector.min_frame_bytes, self._least_limit()
         data, base, file = self._data, self._base, self._file
         pieces, ends = self._pieces, self._ends
         keep_payload, keep_raw = self._keep
@@ -342,7 +343,7 @@ class StreamSplitter:
             )
             if announces:
                 self._announce(fields, moment)
-                largest = min(limit for _, limit in self.limits)
+                largest = self._least_limit()
                 announces = False
             position = end
         self._packet, self._sub = last_packet, sub
@@ -357,6 +358,11 @@ class StreamSplitter:
         if announced is not None:
             self.limits.append((moment, max(self.dissector.min_frame_bytes, min(announced, FRAME_HARD_MAX_BYTES))))
             del self.limits[:-LIMITS_MAX]
+
+    def _least_limit(self) -> int:
+        """A frame no larger than this fits whatever was announced."""
+        limits = self.limits
+        return limits[0][1] if len(limits) == 1 else min(map(_limit_of, limits))
 
     def _limit_at(self, position: int) -> int:
         """The largest frame that may begin at a position: what was announced before the moment of its first byte."""
