@@ -276,6 +276,11 @@ class TestOptions:
             among_all = [row for row in rows_of(CAPTURES / name) if row.kind == kind]
             assert encoded(alone) == encoded(among_all), name
 
+    @pytest.mark.parametrize("name", NAMES)
+    def test_without_message_rows_the_others_stand_in_the_same_order(self, name: str) -> None:
+        want = [row for row in rows_of(CAPTURES / name) if not isinstance(row, MessageRow)]
+        assert rows_of(CAPTURES / name, records=ALL_RECORDS - {"message"}, payloads=True) == want
+
     def test_every_frame_is_followed_by_its_bytes_when_they_are_asked_for(self) -> None:
         for records in (frozenset({"frame"}), ALL_RECORDS):
             rows = rows_of(self.QUICKSTART, records=records, raw=True)

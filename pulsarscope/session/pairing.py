@@ -58,6 +58,8 @@ class Pairing:
 
     def rest(self) -> list[Request]:
         """All that still wait, in the order in which they began; none waits any more."""
+        if not self._waiting:
+            return []
         left = sorted((entry for queue in self._waiting.values() for entry in queue), key=lambda entry: entry[0])
         self._waiting.clear()
         self._keys.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,6 +28,9 @@ HELD_FINDINGS_MAX = 100
 """Findings of TCP kept for a connection whose protocol is not known yet."""
 
 
+_keep = cache(Keep)
+
+
 class Settings(msgspec.Struct, frozen=True):
     """What all connections of a run share."""
 
@@ -46,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     def keep(self) -> Keep:
         """The bytes that frames must hold."""
-        return Keep("message" in self.kinds or self.payloads, self.raw)
+        return _keep("message" in self.kinds or self.payloads, self.raw)
 
 
 class Timeline:

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pulsarscope.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES, FRAME_PADDING_BYTES
+from pulsarscope.wire.bounds import Limit, add_limit, least_limit, limit_at
 from pulsarscope.wire.contract import MALFORMED, SKIPPED, TRUNCATED, Candidate, Decoded, Dissector, Frame, Note
 from pulsarscope.wire.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
 
@@ -26,12 +27,6 @@ SCAN_WORK_BYTES = 8 << 20
 
 SCAN_WORK_FACTOR = 4
 """More of them, for each byte of the stream that is searched."""
-
-LIMITS_MAX = 8
-"""Announced limits that are remembered; a connection has one."""
-
-Limit = tuple[int, int]
-"""(moment, bytes): frames may be this large from this moment on."""
 
 SUB_WINDOW_PACKETS = 4096
 """Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
@@ -243,7 +238,7 @@ class StreamSplitter:
         decode = dissector.decode
         unpack = dissector.length.unpack_from
         length_bytes, length_adds = dissector.length.size, dissector.length_adds
-        smallest, largest = dissector.min_frame_bytes, min(limit for _, limit in self.limits)
+        smallest, largest = dissector.min_frame_bytes, least_limit(self.limits)
         data, base, file = self._data, self._base, self._file
         pieces, ends = self._pieces, self._ends
         keep_payload, keep_raw = self._keep
@@ -342,7 +337,7 @@ class StreamSplitter:
             )
             if announces:
                 self._announce(fields, moment)
-                largest = min(limit for _, limit in self.limits)
+                largest = least_limit(self.limits)
                 announces = False
             position = end
         self._packet, self._sub = last_packet, sub
@@ -355,14 +350,18 @@ class StreamSplitter:
     def _announce(self, fields: dict[str, Any] | None, moment: int) -> None:
         announced = self.dissector.max_frame_size(fields or {})
         if announced is not None:
-            self.limits.append((moment, max(self.dissector.min_frame_bytes, min(announced, FRAME_HARD_MAX_BYTES))))
-            del self.limits[:-LIMITS_MAX]
+            add_limit(self.limits, moment, max(self.dissector.min_frame_bytes, min(announced, FRAME_HARD_MAX_BYTES)))
 
     def _limit_at(self, position: int) -> int:
         """The largest frame that may begin at a position: what was announced before the moment of its first byte."""
         index = min(bisect_right(self._ends, self._base + position), len(self._pieces) - 1)
         moment = self._pieces[index][3]
-        return next((limit for since, limit in reversed(self.limits) if since <= moment), self.limits[0][1])
+        return limit_at(self.limits, moment)
+
+    def _size_at(self, position: int) -> int:
+        """The size of a frame that begins at a position, as its length field says."""
+        length: int = self.dissector.length.unpack_from(self._data, position)[0]
+        return length + self.dissector.length_adds
 
     def _size_at(self, position: int) -> int:
         """The size of a frame that begins at a position, as its length field says."""

@@ -5,12 +5,9 @@ Fed with frames in the order of their moments. Everything in here belongs to thi
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
-
-import msgspec
 
 from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.flow import CLIENT, SERVER
@@ -26,6 +23,7 @@ from pulsarscope.protocols.pulsar.exchanges import (
 )
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.messages import Plan
+from pulsarscope.protocols.pulsar.parties import Consumer, Producer, Sent
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, MessageRow, Row
 from pulsarscope.wire.contract import Frame, Note, SessionContext
 from pulsarscope.wire.exchange import Request, Response, elapsed
@@ -48,36 +46,6 @@ REORDERED_PACKETS_MAX = 256
 
 IDS_MAX = 65_536
 """Producers, and consumers, remembered on one connection; clients count them up from 0, hostile bytes do not."""
-
-
-class Producer(msgspec.Struct):
-    """A PRODUCER and the SENDs of it that wait for their receipt, oldest first."""
-
-    topic: str | None = None
-    name: str | None = None
-    waiting: deque[Sent] = msgspec.field(default_factory=deque)
-    known: set[int] | None = None
-    """Their sequence ids, and maybe some that wait no more; made when a receipt first does not fit the oldest."""
-
-
-class Sent(msgspec.Struct, gc=False):
-    """A SEND that waits for its receipt, with its messages."""
-
-    file: int
-    packet: int
-    sub: int
-    time: int
-    sequence_id: int
-    entry: Entry | None
-    ticket: int = 0
-    """Under which its messages wait."""
-
-
-class Consumer(msgspec.Struct):
-    """A SUBSCRIBE."""
-
-    topic: str | None = None
-    subscription: str | None = None
 
 
 class PulsarSession:
