@@ -339,33 +339,6 @@ class Run:
         rows.extend(finding_row(finding, None) for finding in located)
         yield self._counted(rows)
 
-    def _carry_out_by_connection(self, steps: Iterable[_Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
-        """As `_carry_out` of the steps in order, but one connection after the other, and then the rows are put in order: twice as fast."""
-        rows: list[Row | RawFrame] = []
-        orders: list[int] = []
-        for order, name, frames in steps:
-            timeline = self._timelines[name]
-            before = len(rows)
-            if isinstance(timeline, EndedTimeline):
-                timeline.finish(rows)
-                del self._timelines[name]
-            elif frames is None:
-                self._timelines[name] = timeline.end(rows)
-                self._ended.append(name)
-            else:
-                orders += _orders(order, frames)
-                timeline.observe(frames, rows)
-                if len(rows) != len(orders):
-                    _spread(orders, frames, rows[before:])
-                continue
-            orders += [order] * (len(rows) - before)
-        rows = [rows[index] for index in sorted(range(len(rows)), key=orders.__getitem__)]
-        while len(rows) > self._rows_max:
-            yield self._counted(rows[: self._rows_max])
-            del rows[: self._rows_max]
-        rows.extend(finding_row(finding, None) for finding in located)
-        yield self._counted(rows)
-
     def _parts(self, frames: Sequence[Frame]) -> Iterable[Sequence[Frame]]:
         """The frames one by one where each may give very many rows."""
         return zip(frames) if self._rows_max < sys.maxsize and "message" in self._options.records else (frames,)
@@ -419,24 +392,6 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
         for block in read_blocks(path, index, records=True):
             places = placement.feed(block, assembler.feed(block))
             yield PacketBatch(index, block.bytes_read, [(record, places.get(record.number)) for record in block.records])
-
-
-def _orders(order: int, frames: Sequence[Frame]) -> list[int]:
-    """When each frame of a step stands."""
-    file = order >> FILE_SHIFT << FILE_SHIFT
-    # Frames that waited since an earlier file have a moment of that file; none stands behind the end of its connection.
-    return [at if (at := file | frame.moment) < order else order for frame in frames]
-
-
-def _spread(orders: list[int], frames: Sequence[Frame], rows: Sequence[Row | RawFrame]) -> None:
-    """The last orders are those of the frames: give each to all rows of its frame, of which the frame is the first."""
-    of_frames = orders[-len(frames) :]
-    del orders[-len(frames) :]
-    index = -1
-    for row in rows:
-        if index + 1 < len(frames) and row is frames[index + 1]:
-            index += 1
-        orders.append(of_frames[index])
 
 
 def _orders(order: int, frames: Sequence[Frame]) -> list[int]:

@@ -303,38 +303,13 @@ class StreamSplitter:
                 payload_size = size - payload_offset
                 if keep_payload:
                     payload = data[position + payload_offset : end]
-            append(
-                Frame(
-                    source,
-                    file,
-                    packet,
-                    sub,
-                    time,
-                    connection,
-                    direction,
-                    base + position,
-                    size,
-                    command,
-                    fields,
-                    entry,
-                    checksum,
-                    metadata,
-                    payload_size,
-                    None,
-                    None,
-                    None,
-                    None,
-                    None,
-                    None,
-                    status,
-                    None,
-                    moment,
-                    stream,
-                    notes,
-                    payload,
-                    data[position:end] if keep_raw else None,
-                )
-            )
+            # fmt: off
+            append(Frame(
+                source, file, packet, sub, time, connection, direction, base + position, size, command, fields, entry, checksum, metadata,
+                payload_size, None, None, None, None, None, None, status, None, moment, stream, notes, payload,
+                data[position:end] if keep_raw else None,
+            ))
+            # fmt: on
             if announces:
                 self._announce(fields, moment)
                 largest = least_limit(self.limits)
@@ -357,11 +332,6 @@ class StreamSplitter:
         index = min(bisect_right(self._ends, self._base + position), len(self._pieces) - 1)
         moment = self._pieces[index][3]
         return limit_at(self.limits, moment)
-
-    def _size_at(self, position: int) -> int:
-        """The size of a frame that begins at a position, as its length field says."""
-        length: int = self.dissector.length.unpack_from(self._data, position)[0]
-        return length + self.dissector.length_adds
 
     def _size_at(self, position: int) -> int:
         """The size of a frame that begins at a position, as its length field says."""
