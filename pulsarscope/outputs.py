@@ -55,6 +55,14 @@ class RunView(Protocol):
         """TCP connections met so far, of any protocol."""
 
     @property
+    def judged(self) -> bool:
+        """Whether the rules judge what is said: only then findings are all there are."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all has been read: not when the output stops early."""
+
+    @property
     def severities(self) -> Mapping[str, int]:
         """Findings so far, by severity."""
 

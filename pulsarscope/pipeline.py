@@ -123,6 +123,10 @@ class Run:
     def __init__(self, inputs: Inputs, options: Options) -> None:
         self.inputs = inputs
         self.severities: Counter[str] = Counter()
+        self.judged = options.rules
+        """Whether findings are all there are: the rules judge what is said."""
+        self.complete = False
+        """All has been read and given."""
         self.damaged = False
         self.packets = 0
         """Packets read so far, of any kind."""
@@ -182,6 +186,7 @@ class Run:
                     yield Batch(rows, batch.file, batch.bytes_read, batch.last_packet)
         if self._doctor is not None:
             yield Batch(self._tallied([*self._doctor.finish()]), batch.file, batch.bytes_read, batch.last_packet)
+        self.complete = True
 
     def first_rows(self) -> Iterator[list[Row | RawFrame]]:
         """What is known before any file is read."""

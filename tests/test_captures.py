@@ -33,7 +33,6 @@ EXPECTED_FINDINGS = {
         "producer-fenced",
         "request-failed",
         "schema-incompatible",
-        "slow-exchange",
     },
     "raw-checksum.pcap": {"checksum-mismatch", "consumer-corrupt", "message-corrupted", "request-failed"},
     "raw-not-pulsar.pcap": {"http-on-plain-port", "tls-on-plain-port"},

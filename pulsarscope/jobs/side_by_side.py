@@ -51,6 +51,7 @@ class SideBySide(Run):
             dealt = self._deal(processes)
             if len(dealt) > 1:
                 yield from self._batches(processes, dealt)
+                self.complete = True
                 return
         yield from super().__iter__()
 

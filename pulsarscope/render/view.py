@@ -225,6 +225,8 @@ class View:
         if self.options.quiet:
             return []
         look = self.palette
+        if not self.run.complete:
+            return ["", f"{', '.join(counts) or 'some'} shown, stopped early: the rest was not read"]
         words = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
         found = [
@@ -237,7 +239,10 @@ class View:
         if self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
             found[-1] += f" ({notes})"
         dot = f" {look.dim}{self.symbols.dot}{look.reset} "
-        return ["", dot.join([*words, ", ".join(found) or "no findings"])]
+        told = ", ".join(found) or "no findings"
+        if self.connections and not self.run.judged:
+            told += " in the frames; diagnose judges what they say"
+        return ["", dot.join([*words, told])]
 
     def _selected(self) -> list[str]:
         """How many rows a filter chose, of how many."""

@@ -167,6 +167,7 @@ class Conversation:
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
                 self._foreign = self.foreign
                 self._tried = []
+                self._before = []
                 return []
 
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:

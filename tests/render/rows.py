@@ -160,6 +160,7 @@ class Run:
         self.severities = Counter(severities or {})
         self.endpoints = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650")} if endpoints is None else dict(endpoints)
         self.dissectors = {"pulsar": SimpleNamespace(summary=summary, explain=explain, codes=CODES)}
+        self.judged = self.complete = True
         self.dissector_of = dict.fromkeys(self.endpoints, "pulsar")
 
 

@@ -276,3 +276,9 @@ def test_what_waits_is_known() -> None:
     assert used.waits() == 4
     used.feed(([], [Gap(4, 100, 5, "hole")]))
     assert used.waits() == 0
+
+
+def test_a_protocol_that_nobody_knows_is_given_up_for_good() -> None:
+    exchange = Exchange().say(0, *[bytes(1 << 20)] * 9)
+    assert hold(conversation(), exchange) == []
+    assert hold(conversation(), exchange, [(at, at + 1) for at in range(9)]) == []

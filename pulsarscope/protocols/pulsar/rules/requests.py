@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas, transactions
-from pulsarscope.records import ConnectionRow, ExchangeRow
+from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.wire.rules import Handler, Voice, Where, where_of
 
 CODES = table(
@@ -70,10 +70,16 @@ class Requests:
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
         self._unanswered: list[tuple[Where, str]] = []
-        self.frames: Mapping[str, Handler] = {}
+        self.frames: Mapping[str, Handler] = {"PRODUCER": self._producer}
+        self._queued: set[tuple[int | None, int | None, int | None]] = set()
         # ACK: acks.py; late receipts: publishing.py
         self.exchanges: Mapping[str, Handler] = {"*": self._exchange, "ACK": _left_out, "SEND": self._refused}
         self.messages: Handler | None = None
+
+    def _producer(self, row: FrameRow) -> None:
+        """One that asks to wait for its turn is not slow when it does."""
+        if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < WAITING_MAX:
+            self._queued.add((row.file, row.packet, row.sub))
 
     def _refused(self, row: ExchangeRow) -> None:
         if row.status != "error" or _told_elsewhere(row):
@@ -95,7 +101,7 @@ class Requests:
         elif row.status == "unrequested":
             evidence = {"frames": [where.name], "response": row.response}
             self._voice.say("response-unrequested", where, f"{row.response} answers a request that is not in the capture.", evidence)
-        if row.latency_ns is not None and row.latency_ns > SLOW_NS:
+        if row.latency_ns is not None and row.latency_ns > SLOW_NS and (row.file, row.packet, row.sub) not in self._queued:
             evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
             self._voice.say("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
 
