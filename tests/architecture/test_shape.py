@@ -19,8 +19,9 @@ LINES_MAX = 600
 
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
-OF_THE_WHOLE = {"tests/test_captures.py", "tests/protocols/pulsar/test_proto.py"}
-"""Tests of no one module: of the real captures, and of the generated one. And those of this folder, and of docs/bad_inputs."""
+OF_THE_WHOLE = {"tests/test_captures.py", "tests/protocols/pulsar/test_proto.py", "tests/protocols/pulsar/rules/test_questions.py"}
+"""Tests of no one module: of the real captures, of the generated one, and of all rules together, question by question.
+And those of this folder, and of docs/bad_inputs."""
 
 PLAIN_DECODE = """
 import sys

@@ -1,0 +1,256 @@
+"""What goes wrong, and what only looks so, told as connections for the questions of `test_questions.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.encoder.consultation import ack, closing, connected, delivery, flow, redeliver, subscribed
+from tests.encoder.conversation import Conversation
+from tests.encoder.dialogue import receipt, send
+from tests.encoder.frames import command_frame
+from tests.protocols.pulsar.rules import test_backlog as backlog
+from tests.protocols.pulsar.rules import test_batch_index as batch_index
+from tests.protocols.pulsar.rules import test_chunks as chunks
+from tests.protocols.pulsar.rules import test_deduplication as deduplication
+from tests.protocols.pulsar.rules import test_journey as journey
+from tests.protocols.pulsar.rules import test_key_shared as key_shared
+from tests.protocols.pulsar.rules import test_lookups as lookups
+from tests.protocols.pulsar.rules import test_publishing as publishing
+from tests.protocols.pulsar.rules import test_resends as resends
+from tests.protocols.pulsar.rules import test_schemas as schemas
+from tests.protocols.pulsar.rules import test_transactions as transactions
+from tests.protocols.pulsar.rules import test_unacked as unacked
+from tests.protocols.pulsar.rules.recorded import (
+    PING,
+    PONG,
+    SECOND,
+    created,
+    dial,
+    looked_up,
+    lookup,
+    producer,
+    subscribe,
+    success,
+    until,
+)
+
+MILLISECOND = SECOND // 1_000
+HOUR = 3_600 * SECOND
+
+
+def silent_broker() -> list[Conversation]:
+    waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
+    return [waiting, backlog.producing(connected(1, after=2 * SECOND), entry=2).close()]
+
+
+def consumer_at_its_own_pace() -> list[Conversation]:
+    """No permits for two minutes, but it acknowledges; then it gives some, and what was published comes at once."""
+    talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)])
+    for entry in range(10):
+        talk.wait(12 * SECOND).client(ack(entry), PING).server(PONG)
+    talk.client(flow(10)).server(delivery(20)).client(ack(*range(10, 21))).close()
+    return [talk, backlog.producing(connected(1, after=110 * SECOND), entry=20).close()]
+
+
+def one_forgotten() -> list[Conversation]:
+    talk = unacked.given(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND)
+    return [talk.server(delivery(30)).client(ack(30), PING).close()]
+
+
+def one_after_the_other() -> list[Conversation]:
+    talk = unacked.given(60)
+    for entry in range(50):
+        talk.wait(5 * SECOND).client(ack(entry), PING).server(PONG)
+    return [talk.close()]
+
+
+def refused_without_damage() -> list[Conversation]:
+    """Another reason, a whole message sent again with success, and its delivery."""
+    refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="PersistenceError", message="full")
+    talk = dial().client(producer()).server(created())
+    for _ in range(4):
+        talk.client(send()).server(refusal)
+    return [
+        talk.client(send()).server(receipt()).close(),
+        subscribed(connected(9, after=SECOND)).client(flow(9)).server(delivery(0)).close(),
+    ]
+
+
+def refused_again_and_again() -> list[Conversation]:
+    talk = dial().client(producer()).server(created())
+    for _ in range(3):
+        talk.client(send()).server(resends.REFUSAL)
+    return [talk.close()]
+
+
+def damaged_behind_the_broker() -> list[Conversation]:
+    told = subscribed(connected(1, after=SECOND)).client(flow(10)).server(journey.corrupted())
+    return [dial().client(producer()).server(created()).client(send()).server(receipt()).close(), told.close()]
+
+
+def name_that_is_free_again() -> list[Conversation]:
+    first = dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2))
+    first.server(success(2)).close()
+    return [first, dial(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created()).close()]
+
+
+def subscription_that_is_free_again() -> list[Conversation]:
+    first = dial().client(subscribe()).server(success(2)).client(closing(request_id=3)).server(success(3)).close()
+    return [first, dial(40001, start=SECOND).client(subscribe(name="d")).server(success(2)).close()]
+
+
+def redirects(times: int) -> list[Conversation]:
+    """Two brokers that send each other the client so often."""
+    talks = lookups.brokers()
+    for hop in range(times):
+        url = (lookups.TO_TWO, lookups.TO_ONE)[hop % 2]
+        until(talks[hop % 2], (hop + 1) * SECOND).client(lookup(hop, authoritative=hop > 0)).server(looked_up("Redirect", url, hop))
+    last = talks[times % 2]
+    own = (lookups.TO_ONE, lookups.TO_TWO)[times % 2]
+    until(last, (times + 1) * SECOND).client(lookup(times, authoritative=True)).server(looked_up("Connect", own, times))
+    return [talk.close() for talk in talks]
+
+
+def acked_and_again() -> list[Conversation]:
+    talk = batch_index.batches().client(ack(0, ack_set=[0b11110000])).wait(5 * SECOND).client(redeliver(0))
+    return [talk.server(delivery(0, batch=8, again=1)).client(closing()).close()]
+
+
+def the_rest_again() -> list[Conversation]:
+    """Half of a batch comes again, and is acknowledged then."""
+    talk = batch_index.batches().client(ack(0, ack_set=[0b11110000])).wait(5 * SECOND).client(redeliver(0))
+    talk.server(delivery(0, batch=8, again=1, ack_set=[0b11110000])).client(ack(0, ack_set=[0b00001111]), ack(1))
+    return [talk.client(closing()).close()]
+
+
+def chunked(delivered: Sequence[int], **more: Any) -> list[Conversation]:
+    """All chunks of a message are stored, and these delivered."""
+    sender = dial().client(producer()).server(created())
+    for chunk in range(chunks.COUNT):
+        sender.client(send(is_chunk=True, metadata=chunks.part(chunk, **more))).server(receipt(entry=chunk))
+    taker = subscribed(connected(1, after=SECOND), kind="Exclusive").client(flow(10))
+    taker.server(*(delivery(chunk, **chunks.part(chunk, **more)) for chunk in delivered))
+    return [sender.close(), taker.wait(6 * SECOND).client(PING).close()]
+
+
+def half_dead() -> list[Conversation]:
+    told = until(dial().server(PING).client(PONG), 30 * SECOND).server(PING)
+    return [until(told, 60 * SECOND).server(PING).close("server")]
+
+
+def left_waiting() -> list[Conversation]:
+    return [dial().client(producer()).server(created()).client(send()).close("client")]
+
+
+def orderly_end() -> list[Conversation]:
+    told = dial().client(producer()).server(created()).client(send()).server(receipt())
+    told = until(told, 30 * SECOND).server(PING).client(PONG)
+    return [until(told, 60 * SECOND).client(PING).server(PONG).client(publishing.CLOSED).server(success((1 << 64) - 1)).close("server")]
+
+
+def many_lookups(refused: int) -> list[Conversation]:
+    """Fifty at once, so many of them refused."""
+    told = dial()
+    for request in range(50):
+        told.client(lookup(request))
+    for request in range(50):
+        if request < refused:
+            told.server(looked_up("Failed", "", request, error="TooManyRequests", message="full"))
+        else:
+            told.server(looked_up("Connect", lookups.TO_ONE, request))
+    return [told.close()]
+
+
+def outlived() -> list[Conversation]:
+    return [until(transactions.begun(), 90 * SECOND).client(PING).server(PONG)]
+
+
+def expired() -> list[Conversation]:
+    return [transactions.ended(transactions.begun(), error="TransactionNotFound", message="expired")]
+
+
+def dropped_as_duplicates() -> list[Conversation]:
+    told = deduplication.producing(stored=10)
+    for number in (5, 6):
+        told.client(send(1, number)).server(deduplication.dropped(number))
+    return [deduplication.sends(told, 11).close()]
+
+
+def sent_again_after_a_reconnect() -> list[Conversation]:
+    first = deduplication.sends(deduplication.producing(), 0, 1).client(send(1, 2), send(1, 3)).reset()
+    again = deduplication.producing(40001, SECOND, stored=3, epoch=1)
+    for number in (2, 3):
+        again.client(send(1, number)).server(deduplication.dropped(number))
+    return [first, deduplication.sends(again, 4).close()]
+
+
+def schema_that_is_taken() -> list[Conversation]:
+    """Another one than before, and the broker agrees."""
+    first = dial().client(producer(schema=schemas.record("A", schemas.ID))).server(created())
+    second = (
+        dial(40001, start=SECOND).client(producer(name="q", schema=schemas.record("A", schemas.ID, schemas.PRICE))).server(created("q"))
+    )
+    return [first, second]
+
+
+def slow_receipts(latency: int, times: int) -> list[Conversation]:
+    told = dial().client(producer()).server(created())
+    for number in range(times):
+        told.client(send(1, number)).wait(latency).server(receipt(1, number, entry=number))
+    return [told.client(PING).close()]
+
+
+def no_receipt(pause: int) -> list[Conversation]:
+    """The connection goes on for so long."""
+    return [dial().client(producer()).server(created()).client(send()).wait(pause).client(PING).server(PONG).close()]
+
+
+def published_by_a_clock(offset: int, pause: int = SECOND) -> list[Conversation]:
+    """The producer's clock is that far ahead; the consumer gets the message so late."""
+    sender = dial().client(producer()).server(created())
+    publish_time = (sender.time_ns + offset) // MILLISECOND
+    sender.client(send(metadata={"publish_time": publish_time})).server(receipt()).close()
+    taker = subscribed(connected(1, after=pause)).client(flow(10)).server(delivery(0, publish_time=publish_time)).client(ack(0))
+    return [sender, taker.close()]
+
+
+def two_of_one_key() -> list[Conversation]:
+    one = key_shared.given(key_shared.keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
+    two = key_shared.given(key_shared.keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()
+    return [one, two]
+
+
+def key_out_of_order() -> list[Conversation]:
+    return [key_shared.given(key_shared.given(key_shared.keyed(1), 1, 1, 5), 1, 3).client(ack(1, 3, 5, number=1)).close()]
+
+
+def key_that_moves() -> list[Conversation]:
+    """What the first consumer held of it was given back before."""
+    one = key_shared.given(key_shared.keyed(1), 1, 1, 2).wait(SECOND).client(redeliver(1, 2, number=1)).wait(20 * SECOND).close()
+    two = key_shared.given(key_shared.keyed(2, after=4 * SECOND), 2, 1, 2, again=1).client(ack(1, 2, number=2)).close()
+    return [one, two]
+
+
+def acknowledging() -> Conversation:
+    return subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2))
+
+
+def acks_that_get_no_answer() -> list[Conversation]:
+    return [acknowledging().client(ack(1, request_id=50)).client(ack(2, request_id=51)).wait(5 * SECOND).client(PING).close()]
+
+
+def ack_that_is_refused() -> list[Conversation]:
+    answer = command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="PersistenceError", message="taken")
+    return [acknowledging().client(ack(1, request_id=50)).server(answer).close()]
+
+
+def ack_behind_the_close() -> list[Conversation]:
+    return [acknowledging().client(closing()).client(ack(1)).close()]
+
+
+def acks_that_arrive() -> list[Conversation]:
+    """One has its answer, one does not ask, and both come before the end."""
+    answer = command_frame("ACK_RESPONSE", consumer_id=1, request_id=50)
+    talk = acknowledging().client(ack(1, request_id=50)).server(answer).client(ack(2)).wait(5 * SECOND)
+    return [talk.client(closing()).server(success(900)).close()]
