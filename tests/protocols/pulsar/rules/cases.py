@@ -12,7 +12,6 @@ from tests.encoder.frames import command_frame
 from tests.protocols.pulsar.rules import test_backlog as backlog
 from tests.protocols.pulsar.rules import test_batch_index as batch_index
 from tests.protocols.pulsar.rules import test_chunks as chunks
-from tests.protocols.pulsar.rules import test_deduplication as deduplication
 from tests.protocols.pulsar.rules import test_journey as journey
 from tests.protocols.pulsar.rules import test_key_shared as key_shared
 from tests.protocols.pulsar.rules import test_lookups as lookups
@@ -20,7 +19,6 @@ from tests.protocols.pulsar.rules import test_publishing as publishing
 from tests.protocols.pulsar.rules import test_resends as resends
 from tests.protocols.pulsar.rules import test_schemas as schemas
 from tests.protocols.pulsar.rules import test_transactions as transactions
-from tests.protocols.pulsar.rules import test_unacked as unacked
 from tests.protocols.pulsar.rules.recorded import (
     PING,
     PONG,
@@ -39,11 +37,6 @@ MILLISECOND = SECOND // 1_000
 HOUR = 3_600 * SECOND
 
 
-def silent_broker() -> list[Conversation]:
-    waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
-    return [waiting, backlog.producing(connected(1, after=2 * SECOND), entry=2).close()]
-
-
 def consumer_at_its_own_pace() -> list[Conversation]:
     """No permits for two minutes, but it acknowledges; then it gives some, and what was published comes at once."""
     talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)])
@@ -51,18 +44,6 @@ def consumer_at_its_own_pace() -> list[Conversation]:
         talk.wait(12 * SECOND).client(ack(entry), PING).server(PONG)
     talk.client(flow(10)).server(delivery(20)).client(ack(*range(10, 21))).close()
     return [talk, backlog.producing(connected(1, after=110 * SECOND), entry=20).close()]
-
-
-def one_forgotten() -> list[Conversation]:
-    talk = unacked.given(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND)
-    return [talk.server(delivery(30)).client(ack(30), PING).close()]
-
-
-def one_after_the_other() -> list[Conversation]:
-    talk = unacked.given(60)
-    for entry in range(50):
-        talk.wait(5 * SECOND).client(ack(entry), PING).server(PONG)
-    return [talk.close()]
 
 
 def refused_without_damage() -> list[Conversation]:
@@ -87,12 +68,6 @@ def refused_again_and_again() -> list[Conversation]:
 def damaged_behind_the_broker() -> list[Conversation]:
     told = subscribed(connected(1, after=SECOND)).client(flow(10)).server(journey.corrupted())
     return [dial().client(producer()).server(created()).client(send()).server(receipt()).close(), told.close()]
-
-
-def name_that_is_free_again() -> list[Conversation]:
-    first = dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2))
-    first.server(success(2)).close()
-    return [first, dial(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created()).close()]
 
 
 def subscription_that_is_free_again() -> list[Conversation]:
@@ -134,11 +109,6 @@ def chunked(delivered: Sequence[int], **more: Any) -> list[Conversation]:
     return [sender.close(), taker.wait(6 * SECOND).client(PING).close()]
 
 
-def half_dead() -> list[Conversation]:
-    told = until(dial().server(PING).client(PONG), 30 * SECOND).server(PING)
-    return [until(told, 60 * SECOND).server(PING).close("server")]
-
-
 def left_waiting() -> list[Conversation]:
     return [dial().client(producer()).server(created()).client(send()).close("client")]
 
@@ -168,21 +138,6 @@ def outlived() -> list[Conversation]:
 
 def expired() -> list[Conversation]:
     return [transactions.ended(transactions.begun(), error="TransactionNotFound", message="expired")]
-
-
-def dropped_as_duplicates() -> list[Conversation]:
-    told = deduplication.producing(stored=10)
-    for number in (5, 6):
-        told.client(send(1, number)).server(deduplication.dropped(number))
-    return [deduplication.sends(told, 11).close()]
-
-
-def sent_again_after_a_reconnect() -> list[Conversation]:
-    first = deduplication.sends(deduplication.producing(), 0, 1).client(send(1, 2), send(1, 3)).reset()
-    again = deduplication.producing(40001, SECOND, stored=3, epoch=1)
-    for number in (2, 3):
-        again.client(send(1, number)).server(deduplication.dropped(number))
-    return [first, deduplication.sends(again, 4).close()]
 
 
 def schema_that_is_taken() -> list[Conversation]:
@@ -215,42 +170,8 @@ def published_by_a_clock(offset: int, pause: int = SECOND) -> list[Conversation]
     return [sender, taker.close()]
 
 
-def two_of_one_key() -> list[Conversation]:
-    one = key_shared.given(key_shared.keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
-    two = key_shared.given(key_shared.keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()
-    return [one, two]
-
-
-def key_out_of_order() -> list[Conversation]:
-    return [key_shared.given(key_shared.given(key_shared.keyed(1), 1, 1, 5), 1, 3).client(ack(1, 3, 5, number=1)).close()]
-
-
 def key_that_moves() -> list[Conversation]:
     """What the first consumer held of it was given back before."""
     one = key_shared.given(key_shared.keyed(1), 1, 1, 2).wait(SECOND).client(redeliver(1, 2, number=1)).wait(20 * SECOND).close()
     two = key_shared.given(key_shared.keyed(2, after=4 * SECOND), 2, 1, 2, again=1).client(ack(1, 2, number=2)).close()
     return [one, two]
-
-
-def acknowledging() -> Conversation:
-    return subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2))
-
-
-def acks_that_get_no_answer() -> list[Conversation]:
-    return [acknowledging().client(ack(1, request_id=50)).client(ack(2, request_id=51)).wait(5 * SECOND).client(PING).close()]
-
-
-def ack_that_is_refused() -> list[Conversation]:
-    answer = command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="PersistenceError", message="taken")
-    return [acknowledging().client(ack(1, request_id=50)).server(answer).close()]
-
-
-def ack_behind_the_close() -> list[Conversation]:
-    return [acknowledging().client(closing()).client(ack(1)).close()]
-
-
-def acks_that_arrive() -> list[Conversation]:
-    """One has its answer, one does not ask, and both come before the end."""
-    answer = command_frame("ACK_RESPONSE", consumer_id=1, request_id=50)
-    talk = acknowledging().client(ack(1, request_id=50)).server(answer).client(ack(2)).wait(5 * SECOND)
-    return [talk.client(closing()).server(success(900)).close()]

@@ -7,27 +7,34 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.protocols.pulsar.rules import acks
-from tests.encoder import command_frame
+from tests.encoder import Conversation, command_frame
 from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
 from tests.encoder.streams import PING
 
 CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 
 
-def test_an_ack_that_asked_and_got_no_answer_is_named(tmp_path: Path) -> None:
+def unanswered() -> list[Conversation]:
     talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2))
-    talk.client(ack(1, request_id=50)).client(ack(2, request_id=51)).wait(5 * SECOND).client(PING).close()
-    diagnosis = diagnose(tmp_path, talk)
+    return [talk.client(ack(1, request_id=50)).client(ack(2, request_id=51)).wait(5 * SECOND).client(PING).close()]
+
+
+def test_an_ack_that_asked_and_got_no_answer_is_named(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, *unanswered())
     row, evidence = diagnosis.only("ack-unanswered")
     assert (row.severity, evidence["count"], evidence["subscription"]) == ("warning", 2, "s")
     assert diagnosis.commands(row) == ["ACK", "ACK"]
     assert "request-unanswered" not in diagnosis.codes
 
 
-def test_one_that_was_answered_or_did_not_ask_is_not(tmp_path: Path) -> None:
+def answered() -> list[Conversation]:
+    """One is, and one does not ask."""
     talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2)).client(ack(1, request_id=50), ack(2))
-    talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50)).wait(5 * SECOND).client(PING).close()
-    assert diagnose(tmp_path, talk).codes == []
+    return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50)).wait(5 * SECOND).client(PING).close()]
+
+
+def test_one_that_was_answered_or_did_not_ask_is_not(tmp_path: Path) -> None:
+    assert diagnose(tmp_path, *answered()).codes == []
 
 
 def test_nor_is_one_at_the_end_of_the_capture(tmp_path: Path) -> None:
@@ -35,18 +42,24 @@ def test_nor_is_one_at_the_end_of_the_capture(tmp_path: Path) -> None:
     assert "ack-unanswered" not in diagnose(tmp_path, talk).codes
 
 
-def test_a_refused_ack_is_an_error(tmp_path: Path) -> None:
+def refused() -> list[Conversation]:
     talk = subscribed(connected()).client(flow(10)).server(delivery(1)).client(ack(1, request_id=50))
-    talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="PersistenceError", message="taken")).close()
-    diagnosis = diagnose(tmp_path, talk)
+    return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="PersistenceError", message="taken")).close()]
+
+
+def test_a_refused_ack_is_an_error(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, *refused())
     row, evidence = diagnosis.only("ack-failed")
     assert (row.severity, evidence["error"], diagnosis.commands(row)) == ("error", "PersistenceError", ["ACK", "ACK_RESPONSE"])
     assert "request-failed" not in diagnosis.codes
 
 
+def behind_the_close() -> list[Conversation]:
+    return [subscribed(connected()).client(flow(10)).server(delivery(1)).client(closing()).client(ack(1)).close()]
+
+
 def test_an_ack_behind_the_close_is_lost(tmp_path: Path) -> None:
-    talk = subscribed(connected()).client(flow(10)).server(delivery(1)).client(closing()).client(ack(1)).close()
-    diagnosis = diagnose(tmp_path, talk)
+    diagnosis = diagnose(tmp_path, *behind_the_close())
     row, evidence = diagnosis.only("ack-after-close")
     assert (row.severity, evidence["count"], diagnosis.commands(row)) == ("warning", 1, ["CLOSE_CONSUMER", "ACK"])
     assert "closed by its client" in (row.text or "")

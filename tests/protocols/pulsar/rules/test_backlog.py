@@ -22,9 +22,14 @@ def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict
     return talk.client(send(metadata=metadata)).server(receipt(entry=entry))
 
 
-def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path: Path) -> None:
+def silent() -> list[Conversation]:
+    """The consumer has permits, and a message is published that it does not get."""
     waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
-    diagnosis = diagnose(tmp_path, waiting, producing(connected(1, after=2 * SECOND), entry=2).close())
+    return [waiting, producing(connected(1, after=2 * SECOND), entry=2).close()]
+
+
+def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, *silent())
     row, evidence = diagnosis.only("broker-silent")
     assert row.severity == "warning"
     assert diagnosis.commands(row) == ["MESSAGE", "SEND_RECEIPT"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.findings import NOTE, WARNING
+from tests.encoder.conversation import Conversation
 from tests.encoder.dialogue import receipt, send
 from tests.encoder.frames import command_frame
 from tests.protocols.pulsar.rules.recorded import (
@@ -81,10 +82,14 @@ def test_a_broker_that_says_goodbye_first_leaves_nothing_open(tmp_path: Path) ->
     assert troubles(found) == []
 
 
-def test_a_client_that_answers_no_ping_is_silent(tmp_path: Path) -> None:
+def half_dead() -> list[Conversation]:
+    """The client answers the first PING, and no other."""
     told = until(dial().server(PING).client(PONG), 30 * SECOND).server(PING)
-    told = until(told, 60 * SECOND).server(PING).close("server")
-    found = judged(tmp_path, told)
+    return [until(told, 60 * SECOND).server(PING).close("server")]
+
+
+def test_a_client_that_answers_no_ping_is_silent(tmp_path: Path) -> None:
+    found = judged(tmp_path, *half_dead())
     text, evidence = only(found, "keepalive-lost")
     assert text.startswith("The client 10.0.0.1:40000 has not answered 2 PINGs for 30.0 s, its last command was PONG 60.0 s before the end")
     assert text.endswith("the broker closed.")

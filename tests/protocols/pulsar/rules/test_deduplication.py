@@ -37,11 +37,16 @@ def test_no_real_client_goes_back(capture: str) -> None:
     assert not codes & {"message-duplicate-dropped", "sequence-regression", "resend-deduplicated"}
 
 
-def test_a_message_that_was_not_sent_before_is_perhaps_lost(tmp_path: Path) -> None:
+def dropped_at_once() -> list[Conversation]:
+    """Two messages of a producer that begins below what the broker has stored."""
     told = producing(stored=10)
     for number in (5, 6):
         told.client(send(1, number)).server(dropped(number))
-    found = judged(tmp_path, sends(told, 11).close())
+    return [sends(told, 11).close()]
+
+
+def test_a_message_that_was_not_sent_before_is_perhaps_lost(tmp_path: Path) -> None:
+    found = judged(tmp_path, *dropped_at_once())
     text, evidence = only(found, "message-duplicate-dropped")
     assert "the broker dropped 2 of 3 SENDs as duplicates that were not seen to wait for a receipt, sequence id 5, 6" in text
     assert (evidence["count"], evidence["stored"], evidence["frames"]) == (2, 10, ["0:9.1", "0:11.1"])
@@ -51,11 +56,16 @@ def test_a_message_that_was_not_sent_before_is_perhaps_lost(tmp_path: Path) -> N
     assert {row.severity for row in of(found, "message-duplicate-dropped")} == {WARNING}
 
 
-def test_what_is_sent_again_after_a_reconnect_is_no_loss(tmp_path: Path) -> None:
+def sent_again() -> list[Conversation]:
+    """After a reconnect, what had no receipt before it."""
     first = sends(producing(), 0, 1).client(send(1, 2), send(1, 3)).reset()
     again = producing(40001, SECOND, stored=3, epoch=1)
     again.client(send(1, 2)).server(dropped(2)).client(send(1, 3)).server(dropped(3))
-    found = judged(tmp_path, first, sends(again, 4).close())
+    return [first, sends(again, 4).close()]
+
+
+def test_what_is_sent_again_after_a_reconnect_is_no_loss(tmp_path: Path) -> None:
+    found = judged(tmp_path, *sent_again())
     text, evidence = only(found, "resend-deduplicated")
     assert "the broker dropped 2 of 3 SENDs as duplicates that were sent again after a reconnect" in text
     assert evidence["count"] == 2

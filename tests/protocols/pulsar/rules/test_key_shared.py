@@ -22,10 +22,14 @@ def given(talk: Conversation, number: int, *entries: int, key: str = "k", **fiel
     return talk.server(*[delivery(entry, number, partition_key=key, **fields) for entry in entries])
 
 
-def test_a_key_that_goes_to_two_consumers_at_once_is_named(tmp_path: Path) -> None:
+def on_two_consumers() -> list[Conversation]:
+    """The second one gets a message of the key while the first holds some."""
     one = given(keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
-    two = given(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()
-    diagnosis = diagnose(tmp_path, one, two)
+    return [one, given(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()]
+
+
+def test_a_key_that_goes_to_two_consumers_at_once_is_named(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, *on_two_consumers())
     row, evidence = diagnosis.only("key-on-two-consumers")
     assert (row.severity, evidence["key"], evidence["subscription"]) == ("warning", "k", "s")
     assert [one["consumer_name"] for one in evidence["consumers"]] == ["c1", "c2"]
@@ -77,9 +81,12 @@ def test_shared_subscriptions_promise_nothing(tmp_path: Path) -> None:
     assert not {"key-on-two-consumers", "key-out-of-order"} & set(diagnose(tmp_path, one, two).codes)
 
 
+def out_of_order() -> list[Conversation]:
+    return [given(given(keyed(1), 1, 1, 5), 1, 3).client(ack(1, 3, 5, number=1)).close()]
+
+
 def test_entries_of_a_key_out_of_order_are_named(tmp_path: Path) -> None:
-    talk = given(given(keyed(1), 1, 1, 5), 1, 3).client(ack(1, 3, 5, number=1)).close()
-    diagnosis = diagnose(tmp_path, talk)
+    diagnosis = diagnose(tmp_path, *out_of_order())
     row, evidence = diagnosis.only("key-out-of-order")
     assert (row.severity, evidence["message_id"], evidence["after"], evidence["key"]) == ("warning", [7, 3], [7, 5], "k")
     assert diagnosis.commands(row) == ["MESSAGE", "MESSAGE"]

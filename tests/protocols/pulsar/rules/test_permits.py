@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.encoder import command_frame
+from tests.encoder import Conversation, command_frame
 from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
 from tests.encoder.streams import PING
 
@@ -75,9 +75,12 @@ def test_a_refused_consumer_is_not_starved(tmp_path: Path) -> None:
     assert "consumer-starved" not in diagnose(tmp_path, talk).codes
 
 
+def below_zero() -> Conversation:
+    return subscribed(connected()).client(flow(3)).server(delivery(1, batch=10)).client(flow(50)).client(closing()).close()
+
+
 def test_a_batch_larger_than_the_permits_takes_them_below_zero(tmp_path: Path) -> None:
-    talk = subscribed(connected()).client(flow(3)).server(delivery(1, batch=10)).client(flow(50)).client(closing()).close()
-    diagnosis = diagnose(tmp_path, talk)
+    diagnosis = diagnose(tmp_path, below_zero())
     row, evidence = diagnosis.only("permits-negative")
     assert (row.severity, evidence["permits"], evidence["granted"]) == ("note", -7, 53)
     assert diagnosis.commands(row) == ["MESSAGE"]

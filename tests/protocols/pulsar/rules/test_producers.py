@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.findings import ERROR
+from tests.encoder.conversation import Conversation
 from tests.encoder.frames import command_frame
 from tests.protocols.pulsar.rules.recorded import (
     PING,
@@ -94,12 +95,15 @@ def test_one_that_gave_the_place_up_before_does_not_hold_it(tmp_path: Path) -> N
     assert only(judged(tmp_path, first.server(success(3)), second), "consumer-busy")[1]["holders"] == []
 
 
+def free_again() -> list[Conversation]:
+    """A producer closes before another takes its name."""
+    first = dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2))
+    second = dial(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created())
+    return [first.server(success(2)).close(), second.close()]
+
+
 def test_a_name_that_is_free_again_is_no_trouble(tmp_path: Path) -> None:
-    first = (
-        dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
-    )
-    second = dial(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created()).close()
-    assert troubles(judged(tmp_path, first.close(), second)) == []
+    assert troubles(judged(tmp_path, *free_again())) == []
 
 
 def test_a_fenced_send_is_told(tmp_path: Path) -> None:

@@ -12,13 +12,21 @@ from pulsarscope.findings import ERROR, NOTE, WARNING
 from pulsarscope.pipeline import Options, run
 from pulsarscope.protocols.pulsar import rules
 from tests.encoder.capturefile import write_pcap
-from tests.encoder.consultation import Diagnosis, closing, connected, delivery, diagnose, flow, subscribed
+from tests.encoder.consultation import Diagnosis, diagnose
 from tests.encoder.conversation import Conversation
 from tests.protocols.pulsar.rules import cases
+from tests.protocols.pulsar.rules import test_acks as acks
+from tests.protocols.pulsar.rules import test_backlog as backlog
+from tests.protocols.pulsar.rules import test_closing as closing
+from tests.protocols.pulsar.rules import test_deduplication as deduplication
 from tests.protocols.pulsar.rules import test_journey as journey
+from tests.protocols.pulsar.rules import test_key_shared as key_shared
+from tests.protocols.pulsar.rules import test_permits as permits
+from tests.protocols.pulsar.rules import test_producers as producers
 from tests.protocols.pulsar.rules import test_redelivery as redelivery
 from tests.protocols.pulsar.rules import test_sizes as sizes
 from tests.protocols.pulsar.rules import test_transactions as transactions
+from tests.protocols.pulsar.rules import test_unacked as unacked
 from tests.protocols.pulsar.rules import test_unload as unload
 from tests.protocols.pulsar.rules.recorded import CAPTURES, SECOND
 
@@ -68,14 +76,14 @@ QUESTIONS = (
             Sign(
                 "broker-silent",
                 WARNING,
-                cases.silent_broker,
+                backlog.silent,
                 ("MESSAGE", "SEND_RECEIPT"),
                 {"permits": 9, "backlog": [7, 2], "last_delivered": (7, 1), "act": "broker"},
             ),
             Sign(
                 "permits-negative",
                 NOTE,
-                lambda: [subscribed(connected()).client(flow(3)).server(delivery(1, batch=10)).client(flow(50)).client(closing()).close()],
+                lambda: [permits.below_zero()],
                 ("MESSAGE",),
                 {"permits": -7, "granted": 53},
             ),
@@ -96,12 +104,12 @@ QUESTIONS = (
             Sign(
                 "ack-hole",
                 WARNING,
-                cases.one_forgotten,
+                unacked.with_a_hole,
                 ("MESSAGE",),
                 {"message_id": [7, 3], "later_acknowledged": 27, "unacknowledged": 1},
             ),
         ),
-        (cases.one_after_the_other,),
+        (unacked.one_after_the_other,),
     ),
     Question(
         3,
@@ -144,7 +152,7 @@ QUESTIONS = (
                 {"producer_name": "am-fence", "fenced": [{"frame": "0:92.1", "connection": "0:16", "name": "am-wait"}]},
             ),
         ),
-        (cases.name_that_is_free_again,),
+        (producers.free_again,),
     ),
     Question(
         5,
@@ -220,7 +228,7 @@ QUESTIONS = (
             Sign(
                 "keepalive-lost",
                 WARNING,
-                cases.half_dead,
+                closing.half_dead,
                 ("PONG", "PING", "PING"),
                 {"silent": "client", "pings": 2, "pongs_before": 1, "silent_ns": about(30 * SECOND), "closed_by": "server"},
             ),
@@ -270,13 +278,13 @@ QUESTIONS = (
             Sign(
                 "message-duplicate-dropped",
                 WARNING,
-                cases.dropped_as_duplicates,
+                deduplication.dropped_at_once,
                 ("SEND_RECEIPT", "SEND_RECEIPT"),
                 {"count": 2, "stored": 10},
             ),
-            Sign("sequence-regression", WARNING, cases.dropped_as_duplicates, ("PRODUCER", "SEND"), {"sequence_id": 5, "stored": 10}),
+            Sign("sequence-regression", WARNING, deduplication.dropped_at_once, ("PRODUCER", "SEND"), {"sequence_id": 5, "stored": 10}),
         ),
-        (cases.sent_again_after_a_reconnect,),
+        (deduplication.sent_again,),
     ),
     Question(
         13,
@@ -351,14 +359,14 @@ QUESTIONS = (
             Sign(
                 "key-on-two-consumers",
                 WARNING,
-                cases.two_of_one_key,
+                key_shared.on_two_consumers,
                 ("MESSAGE", "MESSAGE"),
                 {"key": "k", "message_ids": [[7, 1], [7, 4]], "overlap_ns": about(6 * SECOND)},
             ),
             Sign(
                 "key-out-of-order",
                 WARNING,
-                cases.key_out_of_order,
+                key_shared.out_of_order,
                 ("MESSAGE", "MESSAGE"),
                 {"message_id": [7, 3], "after": [7, 5], "key": "k"},
             ),
@@ -400,11 +408,11 @@ QUESTIONS = (
         20,
         "Did my acknowledgment arrive?",
         (
-            Sign("ack-unanswered", WARNING, cases.acks_that_get_no_answer, ("ACK", "ACK"), {"count": 2, "subscription": "s"}),
-            Sign("ack-failed", ERROR, cases.ack_that_is_refused, ("ACK", "ACK_RESPONSE"), {"error": "PersistenceError"}),
-            Sign("ack-after-close", WARNING, cases.ack_behind_the_close, ("CLOSE_CONSUMER", "ACK"), {"count": 1}),
+            Sign("ack-unanswered", WARNING, acks.unanswered, ("ACK", "ACK"), {"count": 2, "subscription": "s"}),
+            Sign("ack-failed", ERROR, acks.refused, ("ACK", "ACK_RESPONSE"), {"error": "PersistenceError"}),
+            Sign("ack-after-close", WARNING, acks.behind_the_close, ("CLOSE_CONSUMER", "ACK"), {"count": 1}),
         ),
-        (cases.acks_that_arrive,),
+        (acks.answered,),
     ),
 )
 

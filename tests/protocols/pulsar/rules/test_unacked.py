@@ -63,9 +63,14 @@ def test_messages_of_batches_count_and_the_limit_is_named(tmp_path: Path) -> Non
     assert "limit of 50,000 is reached" in (row.text or "")
 
 
+def with_a_hole() -> list[Conversation]:
+    """All but one of the entries are acknowledged."""
+    talk = given(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND)
+    return [talk.server(delivery(30)).client(ack(30), PING).close()]
+
+
 def test_a_forgotten_message_among_acknowledged_ones_is_a_hole(tmp_path: Path) -> None:
-    talk = given(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND).server(delivery(30)).client(ack(30), PING).close()
-    diagnosis = diagnose(tmp_path, talk)
+    diagnosis = diagnose(tmp_path, *with_a_hole())
     row, evidence = diagnosis.only("ack-hole")
     assert (row.severity, evidence["message_id"], evidence["later_acknowledged"], evidence["unacknowledged"]) == ("warning", [7, 3], 27, 1)
     assert diagnosis.frames[evidence["frames"][0]].fields["message_id"]["entryId"] == 3  # type: ignore[index]
@@ -78,12 +83,16 @@ def test_so_is_one_message_of_a_batch(tmp_path: Path) -> None:
     assert (evidence["message_id"], evidence["batch_indexes"], evidence["unacknowledged"]) == ([7, 0], [2], 1)
 
 
-def test_messages_in_flight_are_no_hole(tmp_path: Path) -> None:
+def one_after_the_other() -> list[Conversation]:
     """Acknowledged in order, one every few seconds: each waited long, none was passed over."""
     talk = given(60)
     for entry in range(50):
         talk.wait(5 * SECOND).client(ack(entry), PING)
-    assert "ack-hole" not in diagnose(tmp_path, talk.close()).codes
+    return [talk.close()]
+
+
+def test_messages_in_flight_are_no_hole(tmp_path: Path) -> None:
+    assert "ack-hole" not in diagnose(tmp_path, *one_after_the_other()).codes
 
 
 def test_what_the_client_gave_back_is_no_hole(tmp_path: Path) -> None:
