@@ -9,7 +9,22 @@ import pytest
 
 from pulsarscope.findings import WARNING
 from tests.encoder.conversation import Conversation
-from tests.protocols.pulsar.rules.recorded import SECOND, created, dial, error, found_in, judged, looked_up, lookup, of, only, producer
+from tests.encoder.dialogue import message
+from tests.protocols.pulsar.rules.recorded import (
+    SECOND,
+    created,
+    dial,
+    error,
+    found_in,
+    judged,
+    looked_up,
+    lookup,
+    of,
+    only,
+    producer,
+    subscribe,
+    success,
+)
 
 
 def refused(told: Conversation) -> Conversation:
@@ -45,6 +60,8 @@ def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
         ("ServiceNotReady", refused),
         ("reset by the client", lambda told: told.client(producer()).server(created()).reset("client")),
         ("closed by the broker", lambda told: told.close("server")),
+        # A Java client that gets what it cannot decompress drops its connection, subscribes again, and gets it again.
+        ("reset by the client", lambda told: told.client(subscribe()).server(success(2), message()).reset("client")),
     ],
 )
 def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_path: Path) -> None:
