@@ -25,7 +25,7 @@ class Patient:
     ) -> None:
         self.connection = connection
         self.client, self.server = endpoints
-        self.lost = False
+        self._lost = False
         self._doctor = doctor
         self._heard: dict[str, list[Heard]] = {}
         self.last = Where(None, 0, 0, 0, 0, connection)
@@ -34,9 +34,14 @@ class Patient:
         self.exchanges: dict[str, list[Callable[[Any], None]]] = {}
         self.messages = [rule.messages for rule in self.rules if rule.messages is not None]
 
+    @property
+    def lost(self) -> bool:
+        """See `Voice`."""
+        return self._lost or self._doctor.lost
+
     def hear(self, row: FindingRow) -> None:
         """What a layer below has found about the connection."""
-        self.lost = self.lost or row.code in LOSS_CODES
+        self._lost = self._lost or row.code in LOSS_CODES
         heard = self._heard.setdefault(row.code or "", [])
         if len(heard) < HEARD_MAX:
             heard.append(Heard(where_of(row), row.text or "", dict(row.evidence or {})))
@@ -77,6 +82,8 @@ class Doctor:
 
     def __init__(self, rules: Mapping[str, Rules], endpoints: Mapping[str, tuple[str, str]], dissector_of: Mapping[str, str]) -> None:
         """`rules` by dissector name; client and server, and the name of its dissector, of each connection that is recognised."""
+        self.lost = False
+        """The capture itself says that it lacks packets, of whichever connection."""
         self._rules = rules
         self._codes = join_codes(found.codes for found in rules.values())
         self._endpoints = endpoints
@@ -107,6 +114,8 @@ class Doctor:
                 patient = self._patient(row.connection)
                 if patient is not None:
                     patient.hear(row)
+                elif row.connection is None:
+                    self.lost = self.lost or row.code in LOSS_CODES
         for row in rows:
             kind = type(row)
             patient = None if kind is FindingRow else self._patient(getattr(row, "connection", None))

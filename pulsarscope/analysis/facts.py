@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict  # whose oldest key goes at once; a dict looks through all that went before
 from collections.abc import Mapping
 
 from pulsarscope.limits import FACT_KEYS_MAX, FACTS_PER_KEY_MAX
@@ -14,7 +15,7 @@ class Facts:
     def __init__(self, rules: Mapping[str, KeyRule], say: Say) -> None:
         self._rules = rules
         self._say = say
-        self._kept: dict[str, dict[str, list[Fact]]] = {name: {} for name in rules}
+        self._kept: dict[str, OrderedDict[str, list[Fact]]] = {name: OrderedDict() for name in rules}
         """By rule, then by key, the one silent longest first."""
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
@@ -27,8 +28,7 @@ class Facts:
         if facts is None:
             facts = []
             if len(kept) >= FACT_KEYS_MAX:
-                oldest = next(iter(kept))
-                self._judge(rule, oldest, kept.pop(oldest))
+                self._judge(rule, *kept.popitem(last=False))
         kept[key] = facts
         if len(facts) >= FACTS_PER_KEY_MAX:
             del facts[FACTS_PER_KEY_MAX // 2]

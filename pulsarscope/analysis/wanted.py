@@ -18,7 +18,7 @@ from pulsarscope.limits import EXTRACT_FINDINGS_MAX, EXTRACT_NAMED_FRAMES_MAX
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
-"""TCP flags."""
+"""TCP flags (RFC 9293 section 3.1)."""
 
 _SUB_BITS = 24
 """Packet and sub in one number: no packet completes 2^24 frames. Sub 0 names the packet itself."""

@@ -93,7 +93,7 @@ class FrameDecoder:
                     self._repeated.put(data[start:end], name, fields)
                     if name not in ANNOUNCING_COMMANDS:
                         keep(self.layouts, data, start, self._repeated.read)
-                elif name == "SEND_RECEIPT" and fields.get("sequence_id", 0) > 127:
+                elif name == "SEND_RECEIPT" and not notes and fields.get("sequence_id", 0) > 127:
                     learn(self.layouts, data, start, end, decoded)
                 return decoded
             if at + 10 > end:
@@ -115,7 +115,7 @@ class FrameDecoder:
         except (WireError, IndexError):
             return self._decode_unusual(data[start:end])
         decoded = (name, fields, entry, Checksum("good", text, text), metadata, metadata_end - start, OK, notes or None)
-        if name == "SEND" and entry is None and fields.get("sequence_id", 0) > 127:  # shorter ids have no layout
+        if name == "SEND" and entry is None and not notes and fields.get("sequence_id", 0) > 127:  # shorter ids have no layout
             learn(self.layouts, data, start, end, decoded)
         return decoded
 

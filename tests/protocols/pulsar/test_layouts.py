@@ -105,6 +105,15 @@ def test_a_frame_with_any_one_byte_changed_does_too(random: Random) -> None:
     check(bytes(frame))
 
 
+@pytest.mark.parametrize("metadata", [b"", b"\x0a", b"\x0a\x00", b"\x10\x01", b"\x18"])
+@pytest.mark.parametrize("payload", [b"", b"x"])
+def test_a_frame_without_the_metadata_of_a_layout_leaves_none(metadata: bytes, payload: bytes) -> None:
+    frame = payload_frame("SEND", metadata, payload, producer_id=1, sequence_id=300)
+    decoder = FrameDecoder()
+    assert decoder.decode(frame, 0, len(frame)) == PLAIN.decode(frame, 0, len(frame))
+    assert not decoder.layouts
+
+
 @pytest.mark.parametrize("kind", ["SEND", "SEND_RECEIPT"])
 def test_the_second_frame_of_a_kind_is_read_by_the_layout_of_the_first(kind: str) -> None:
     decoder = FrameDecoder()

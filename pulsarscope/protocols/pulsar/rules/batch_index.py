@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import msgspec
 
 from pulsarscope.findings import NOTE, Code, table
@@ -50,7 +52,7 @@ class Acked(msgspec.Struct):
     """Bitmap of what was not."""
 
 
-Entries = dict[Position, Acked]
+Entries = OrderedDict[Position, Acked]
 
 
 class BatchIndexes(ConsumerRule[Consumer]):
@@ -88,7 +90,7 @@ class BatchIndexes(ConsumerRule[Consumer]):
             self._reset_subscription(consumer)
 
     def _of(self, consumer: Consumer) -> Entries:
-        return self._acked.get((consumer.topic, consumer.subscription), {})
+        return self._acked.get((consumer.topic, consumer.subscription), OrderedDict())
 
     def _reset(self, row: FrameRow) -> None:
         consumer = self.find(row)
@@ -105,7 +107,7 @@ class BatchIndexes(ConsumerRule[Consumer]):
         key = consumer.topic, consumer.subscription
         if key not in self._acked and len(self._acked) >= SUBSCRIPTIONS_MAX:
             return
-        entries = self._acked.setdefault(key, {})
+        entries = self._acked.setdefault(key, OrderedDict())
         where = where_of(row)
         for one in fields.get("message_id") or ():
             position = position_of(one)
@@ -117,7 +119,7 @@ class BatchIndexes(ConsumerRule[Consumer]):
             if before is None and self._kept < KEPT_MAX:
                 self._kept += 1
             elif before is None and entries:
-                del entries[next(iter(entries))]
+                entries.popitem(last=False)
             elif before is None:
                 continue  # all that is kept is of other subscriptions
             left = bitmap(one["ack_set"]) & (1 << INDEXES_MAX) - 1 if one.get("ack_set") else 0

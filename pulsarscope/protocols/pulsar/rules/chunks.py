@@ -137,7 +137,7 @@ def _chunk(row: FrameRow) -> dict[str, Any] | None:
         "uuid": metadata["uuid"],
         "chunk": metadata.get("chunk_id", 0),
         "count": count,
-        "size": row.payload_size or 0,
+        "size": row.payload_size if row.status == "ok" else None,  # of a truncated frame nobody knows
         "total": None if metadata.get("encryption_keys") else metadata.get("total_chunk_msg_size"),  # encryption adds to each chunk
         "topic": row.topic,
         "subscription": row.subscription,
@@ -150,7 +150,7 @@ class Gathered(msgspec.Struct):
 
     about: dict[str, Any]
     """What its latest chunk says of it."""
-    sizes: dict[int, int] = {}
+    sizes: dict[int, int | None] = {}
     sent: dict[int, Where] = {}
     stored: dict[int, str | None] = {}
     """Entries by chunk."""
@@ -234,8 +234,9 @@ def _judge_receiver(key: str, known: Gathered, one: Receiver, consumer_id: int, 
 
 
 def _judge_sizes(key: str, known: Gathered, say: Say, first: Where) -> None:
-    about, total = known.about, sum(known.sizes.values())
-    if about["total"] is None or len(known.sizes) != about["count"] or total == about["total"]:
+    about, sizes = known.about, [size for size in known.sizes.values() if size is not None]
+    total = sum(sizes)
+    if about["total"] is None or len(sizes) != about["count"] or total == about["total"]:
         return
     evidence = {
         "frames": frames(known.sent[chunk].name for chunk in sorted(known.sent)) or [first.name],

@@ -24,6 +24,9 @@ WORD = (1 << 64) - 1
 Position = tuple[int, int]
 """(ledger, entry): entries of a topic are in this order."""
 
+TICK_NS = 1_000_000_000
+"""Consumers are looked at so often, while their connection lives."""
+
 
 class Consumer(msgspec.Struct):
     """A SUBSCRIBE; rules add fields of their own."""
@@ -79,6 +82,7 @@ class ConsumerRule(Generic[State]):
             "PONG": self._tick,
             **frames,
         }
+        self._ticked = -TICK_NS
         self.exchanges: Mapping[str, Handler] = {}
         self.messages: Handler | None = None
 
@@ -150,6 +154,10 @@ class ConsumerRule(Generic[State]):
             self.closed(consumer, row)
 
     def _tick(self, row: FrameRow) -> None:
+        """Look at all, at most once a second: no rule is more impatient, and a flood of PINGs must not cost a flood of looks."""
+        if (row.time or 0) - self._ticked < TICK_NS:
+            return
+        self._ticked = row.time or 0
         for consumer in self.consumers.values():
             self.review(consumer, row.time or 0, ending=False)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import msgspec
@@ -68,7 +69,7 @@ class Keyed(Consumer):
 
     held: dict[Key, Held] = msgspec.field(default_factory=dict)
     key_of: dict[Position, Key] = msgspec.field(default_factory=dict)
-    latest: dict[Key, tuple[Position, Where]] = msgspec.field(default_factory=dict)
+    latest: OrderedDict[Key, tuple[Position, Where]] = msgspec.field(default_factory=OrderedDict)
     regressions: int = 0
 
 
@@ -134,7 +135,7 @@ class KeyShared(ConsumerRule[Keyed]):
         consumer.latest[key] = latest
         if self._latest > LATEST_MAX:
             self._latest -= 1
-            del consumer.latest[next(iter(consumer.latest))]
+            consumer.latest.popitem(last=False)
 
     def _ack(self, row: FrameRow) -> None:
         consumer = self._find(row)

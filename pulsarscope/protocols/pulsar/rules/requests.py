@@ -71,9 +71,11 @@ class Requests:
         self._voice = voice
         self._unanswered: list[tuple[Where, str]] = []
         self.frames: Mapping[str, Handler] = {"PRODUCER": self._producer}
+        self._unrequested: dict[str, tuple[int, Where]] = {}
+        """Count and first place by response: a capture of one side alone has nothing else."""
         self._queued: set[tuple[int | None, int | None, int | None]] = set()
-        # ACK: acks.py; late receipts: publishing.py
-        self.exchanges: Mapping[str, Handler] = {"*": self._exchange, "ACK": _left_out, "SEND": self._refused}
+        # ACK: acks.py; PING: closing.py; late receipts: publishing.py
+        self.exchanges: Mapping[str, Handler] = {"*": self._exchange, "ACK": _left_out, "PING": _left_out, "SEND": self._refused}
         self.messages: Handler | None = None
 
     def _producer(self, row: FrameRow) -> None:
@@ -96,20 +98,25 @@ class Requests:
         evidence: dict[str, Any]
         asked = _asked(row)
         if row.status == "unanswered":
-            if len(self._unanswered) < WAITING_MAX:
+            if (row.file, row.packet, row.sub) not in self._queued and len(self._unanswered) < WAITING_MAX:
                 self._unanswered.append((where, asked))
         elif row.status == "unrequested":
-            evidence = {"frames": [where.name], "response": row.response}
-            self._voice.say("response-unrequested", where, f"{row.response} answers a request that is not in the capture.", evidence)
+            count, first = self._unrequested.get(row.response or "", (0, where))
+            self._unrequested[row.response or ""] = count + 1, first
         if row.latency_ns is not None and row.latency_ns > SLOW_NS and (row.file, row.packet, row.sub) not in self._queued:
             evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
             self._voice.say("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
+        for response, (count, first) in self._unrequested.items():
+            requests = "a request that is" if count == 1 else f"requests that are, {count:,} times,"
+            evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
+            self._voice.say("response-unrequested", first, f"{response} answers {requests} not in the capture.", evidence)
+        patience = SLOW_NS if row.closed == "open" else ANSWER_NS
         for where, asked in self._unanswered:
             waited = (row.end or last.time) - where.time
-            if waited > ANSWER_NS:
+            if waited > patience:
                 evidence = {"frames": [where.name], "waited_ns": waited}
                 text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s"
                 self._voice.say("request-unanswered", where, f"{text}{'; the capture lacks bytes' if self._voice.lost else ''}.", evidence)

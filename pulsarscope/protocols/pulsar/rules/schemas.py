@@ -59,7 +59,7 @@ def described(schema: Mapping[str, Any]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             return found
         if isinstance(definition, dict):
-            found["name"] = definition.get("name") if isinstance(definition.get("name"), str) else found["name"]
+            found["name"] = _text(definition["name"]) if isinstance(definition.get("name"), str) else found["name"]
             found["fields"] = _record_fields(definition.get("fields"))
     return found
 
@@ -67,13 +67,18 @@ def described(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _record_fields(fields: Any) -> dict[str, str] | None:
     if not isinstance(fields, list):
         return None
-    return {str(one["name"]): _type_text(one) for one in fields[:FIELDS_MAX] if isinstance(one, dict) and "name" in one}
+    return {_text(str(one["name"])): _type_text(one) for one in fields[:FIELDS_MAX] if isinstance(one, dict) and "name" in one}
+
+
+def _text(text: str) -> str:
+    """Text that any output can encode: JSON may spell halves of characters that no text in UTF-8 has."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _type_text(field: Mapping[str, Any]) -> str:
     kind = field.get("type")
     text = kind if isinstance(kind, str) else json.dumps(kind, separators=(",", ":"))
-    return text[:TYPE_MAX_CHARACTERS] + (" with default" if "default" in field else "")
+    return _text(text[:TYPE_MAX_CHARACTERS]) + (" with default" if "default" in field else "")
 
 
 def difference(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
