@@ -92,3 +92,11 @@ def test_defaults_matter() -> None:
     with_default = described(record("A", {"name": "id", "type": "int", "default": 0}))
     assert difference(plain, with_default) == ["field id is int instead of int with default"]
     assert difference(plain, plain) == []
+
+
+def test_text_that_is_no_text_is_spelled_out() -> None:
+    """JSON can spell half a character, which no output could encode."""
+    schema = {"name": "s", "type": "Json", "schema_data": b'{"name": "\\ud800x", "fields": [{"name": "\\udfff", "type": "\\ud800"}]}'}
+    found = described(schema)
+    assert json.dumps(found, ensure_ascii=False).encode()
+    assert "\\ud800x" in found["name"]
