@@ -226,7 +226,7 @@ class View:
             return []
         look = self.palette
         if not self.run.complete:
-            return ["", f"{', '.join(counts) or 'some'} shown, stopped early: the rest was not read"]
+            return ["", f" {look.dim}{self.symbols.dot}{look.reset} ".join([*counts, "stopped early: the rest was not read"])]
         words = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
         found = [
@@ -241,7 +241,7 @@ class View:
         dot = f" {look.dim}{self.symbols.dot}{look.reset} "
         told = ", ".join(found) or "no findings"
         if self.connections and not self.run.judged:
-            told += " in the frames; diagnose judges what they say"
+            told += " in the frames (see diagnose)"
         return ["", dot.join([*words, told])]
 
     def _selected(self) -> list[str]:
