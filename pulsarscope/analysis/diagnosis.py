@@ -40,7 +40,9 @@ class Symptom:
             self.first = row.time if self.first is None else min(self.first, row.time)
             self.last = row.time if self.last is None else max(self.last, row.time)
         evidence = row.evidence or {}
-        _remember(self.connections, row.connection)
+        others = evidence.get("connections")
+        for name in (row.connection, *(others if isinstance(others, list) else ())):
+            _remember(self.connections, name)
         topic = evidence.get("topic")
         _remember(self.topics, cut(topic) if isinstance(topic, str) else None)
         self._sample(row, shorten(evidence))

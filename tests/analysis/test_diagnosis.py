@@ -41,6 +41,12 @@ def test_a_group_has_its_count_times_topics_connections_and_meaning() -> None:
     assert (record["meaning"], record["hint"]) == ("It was refused.", "Ask again.")
 
 
+def test_a_finding_about_several_connections_counts_them_all() -> None:
+    diagnosis = diagnosed(found("slow", connection="0:1", evidence={"connections": ["0:1", "0:2", "0:3"]}), found("slow", connection="0:3"))
+    assert diagnosis.troubled == 3
+    assert diagnosis.records()[0]["connections"] == ["0:1", "0:2", "0:3"]
+
+
 def test_findings_with_one_text_are_one_sample_with_all_their_places() -> None:
     some = [found("refused", packet=packet, evidence={"frames": [f"0:{packet}.1", "0:9.1"]}) for packet in (3, 4)]
     (sample,) = diagnosed(*some).records()[0]["samples"]

@@ -50,10 +50,10 @@ def diagnose(folder: Path, *conversations: Conversation) -> Diagnosis:
     return Diagnosis(write_pcap(folder / "talk.pcap", packets))
 
 
-def connected(number: int = 0, *, after: int = 0) -> Conversation:
+def connected(number: int = 0, *, after: int = 0, server: tuple[str, int] = ("10.0.0.2", 6650)) -> Conversation:
     """A connection of a client of this number, opened so many nanoseconds after the first."""
     start = START_NS + after + number * 1_000_000
-    return Conversation(("10.0.0.1", 40_000 + number), start_ns=start).handshake().client(CONNECT).server(CONNECTED)
+    return Conversation(("10.0.0.1", 40_000 + number), server, start_ns=start).handshake().client(CONNECT).server(CONNECTED)
 
 
 def subscribed(

@@ -10,7 +10,7 @@ from typing import Any
 
 from pulsarscope.findings import WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.consumers import Position, position_of
-from pulsarscope.protocols.pulsar.rules.phrases import count, seconds
+from pulsarscope.protocols.pulsar.rules.phrases import count, host, seconds
 from pulsarscope.records import ConnectionRow, FrameRow
 from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
 
@@ -36,6 +36,9 @@ TOPICS_MAX = 10_000
 PRODUCERS_MAX = 10_000
 """Producers on one connection known to send what is not delivered at once."""
 
+REPLICATOR = "pulsar.repl."
+"""How the names of producers begin that copy a topic to another cluster, where it has positions of its own."""
+
 TOPIC_IDLE_NS = 600_000_000_000
 """A topic on which nothing is sent, received or awaited for ten minutes is judged."""
 
@@ -45,8 +48,8 @@ class Publications:
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
-        self._later: set[int] = set()
-        """Producers that send delayed messages or within transactions: their receipts make no backlog yet."""
+        self._apart: set[int] = set()
+        """Producers that send delayed messages or within transactions, whose receipts make no backlog yet, or copy another cluster's."""
         self._receipts: dict[str, tuple[Where, Position]] = {}
         self._told: dict[str, int] = {}
         self.frames: Mapping[str, Handler] = {"SEND": self._send, "SEND_RECEIPT": self._receipt}
@@ -56,16 +59,19 @@ class Publications:
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - what was published stays
         """See `ConnectionRule`."""
         for topic, (where, position) in self._receipts.items():
-            self._voice.tell(BACKLOG, topic, where, "published", {"position": position})
+            self._tell(topic, where, position)
 
     def _send(self, row: FrameRow) -> None:
         metadata, fields = row.metadata or {}, row.fields or {}
-        if ("deliver_at_time" in metadata or "txnid_least_bits" in fields) and len(self._later) < PRODUCERS_MAX:
-            self._later.add(fields.get("producer_id", -1))
+        is_apart = "deliver_at_time" in metadata or "txnid_least_bits" in fields or "replicated_from" in metadata
+        if is_apart and len(self._apart) < PRODUCERS_MAX:
+            self._apart.add(fields.get("producer_id", -1))
 
     def _receipt(self, row: FrameRow) -> None:
         topic, fields = row.topic, row.fields or {}
-        if topic is None or topic.startswith("non-persistent://") or fields.get("producer_id", -1) in self._later:
+        if topic is None or topic.startswith("non-persistent://") or fields.get("producer_id", -1) in self._apart:
+            return
+        if row.producer_name is not None and row.producer_name.startswith(REPLICATOR):
             return
         position = position_of(fields.get("message_id") or {})
         if position[0] < 0 or (topic not in self._receipts and len(self._receipts) >= TOPICS_MAX):
@@ -74,13 +80,17 @@ class Publications:
         self._receipts[topic] = where, position
         if where.time - self._told.get(topic, -TELL_NS) >= TELL_NS:
             self._told[topic] = where.time
-            self._voice.tell(BACKLOG, topic, where, "published", {"position": position})
+            self._tell(topic, where, position)
+
+    def _tell(self, topic: str, where: Where, position: Position) -> None:
+        self._voice.tell(BACKLOG, topic, where, "published", {"position": position, "server": host(self._voice.server)})
 
 
 def judge_backlog(topic: str, facts: Sequence[Fact], say: Say) -> None:
     """See `pulsarscope.wire.rules.KeyRule`: consumers that waited while the topic had messages that nobody of their subscription got."""
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
+    ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}
     said: set[tuple[str, int]] = set()
     for waiting in facts:
         if waiting.what != "waiting" or _holder(waiting) in said:
@@ -88,7 +98,7 @@ def judge_backlog(topic: str, facts: Sequence[Fact], say: Say) -> None:
         others = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
         if waiting.values["kind"] == "Key_Shared" and any(_holder(fact) != _holder(waiting) for fact in others):
             continue  # the keys of the backlog may be another's
-        due = next((fact for fact in backlog if _is_due(fact, waiting, others)), None)
+        due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, others)), None)
         if due is not None:
             said.add(_holder(waiting))
             _say_silent(topic, waiting, due, say)
@@ -96,6 +106,15 @@ def judge_backlog(topic: str, facts: Sequence[Fact], say: Say) -> None:
 
 def _holder(fact: Fact) -> tuple[str, int]:
     return fact.where.connection, fact.values["consumer_id"]
+
+
+def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:
+    """Whether this consumer's broker has that message: another may have a topic of this name in a cluster of its own.
+
+    `ledgers`: brokers, and the ledgers that they delivered from.
+    """
+    server = waiting.values["server"]
+    return due.what == "backlog" or due.values["server"] == server or (server, due.values["position"][0]) in ledgers
 
 
 def _is_due(due: Fact, waiting: Fact, others: Sequence[Fact]) -> bool:

@@ -50,6 +50,9 @@ COLLATERAL_NS = 1_000_000_000
 OPEN_MAX = 1_000
 """Names of what is open that are kept; more are counted as so many."""
 
+GIVEN_UP_MAX = 1_000
+"""SENDs without an answer that may still be sent again, on one connection: the default queue of a producer (maxPendingMessages)."""
+
 _OPENS = {"PRODUCER": ("producer_id", "producer"), "SUBSCRIBE": ("consumer_id", "consumer")}
 _CLOSES = {
     "CLOSE_PRODUCER": ("producer_id", "producer"),
@@ -77,6 +80,10 @@ class Closing:
         """Kind, id and name of producers and consumers, by name of the request's frame."""
         self._open: dict[tuple[str, int], str] = {}
         """Names of those that the broker took."""
+        self._queued: set[str] = set()
+        """PRODUCERs that were told to wait for their turn, by name of the frame: they are answered."""
+        self._given_up: Counter[tuple[str | None, str]] = Counter()
+        """SENDs that got no answer, by topic and producer_id:sequence_id; clients keep the id of a producer when it begins anew."""
         self._unanswered: Counter[str] = Counter()
         self._refused: str | None = None
         """The latest error."""
@@ -90,11 +97,14 @@ class Closing:
         self.frames: Mapping[str, Handler] = {
             **dict.fromkeys(_OPENS, self._opening),
             **dict.fromkeys(_CLOSES, self._close),
+            "PRODUCER_SUCCESS": self._queue,
+            "SEND": self._send,
             "PING": self._ping,
             "*": self._any,
         }
         self.exchanges: Mapping[str, Handler] = {
             **dict.fromkeys(_OPENS, self._opened),
+            "SEND": self._sent,
             "PING": self._round_trip,
             "*": self._exchange,
         }
@@ -125,6 +135,28 @@ class Closing:
             name = fields.get("producer_name") or fields.get("consumer_name") or number
             self._asked[where_of(row).name] = (noun, number), f"{noun} {name}"
 
+    def _queue(self, row: FrameRow) -> None:
+        self._any(row)
+        if (row.fields or {}).get("producer_ready") is False and row.request is not None and len(self._queued) < OPEN_MAX:
+            self._queued.add(row.request)
+
+    def _send(self, row: FrameRow) -> None:
+        """One that is sent again takes the place of the first."""
+        self._any(row)
+        if self._given_up:
+            fields = row.fields or {}
+            again = row.topic, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}"
+            times = self._given_up.pop(again, 0)
+            if times > 1:  # chunks share an id
+                self._given_up[again] = times - 1
+            if times:
+                self._unanswered -= Counter(["SEND"])
+
+    def _sent(self, row: ExchangeRow) -> None:
+        self._exchange(row)
+        if row.status == "unanswered" and len(self._given_up) < GIVEN_UP_MAX:
+            self._given_up[row.topic, row.key or ""] += 1
+
     def _close(self, row: FrameRow) -> None:
         self._any(row)
         field, noun = _CLOSES[row.command or ""]
@@ -141,8 +173,11 @@ class Closing:
             self._unanswered[row.request or ""] += 1
 
     def _opened(self, row: ExchangeRow) -> None:
-        self._exchange(row)
-        asked = self._asked.pop(where_of(row).name, None)
+        name = where_of(row).name
+        if not (name in self._queued and row.status == "unanswered"):
+            self._exchange(row)
+        self._queued.discard(name)
+        asked = self._asked.pop(name, None)
         if asked is not None and row.status == "ok" and len(self._open) < OPEN_MAX:
             self._open[asked[0]] = asked[1]
 

@@ -63,7 +63,7 @@ def _say_back(who: str, fact: Fact, evidence: dict[str, Any], deduplicates: bool
     if not back:
         return
     _, number, highest = back[0]
-    times = max(values["back_count"] - len(values["back"]) + len(back), len(back))
+    times = values["repeated_count"] + (values["lower_count"] if deduplicates else 0)
     ids = some([f"{sent} behind {highest}" for _, sent, highest in back])
     text = (
         f"{who} ({values['client']}) sent {count(times, 'message')} with a sequence id that is not above those before: {ids}"
@@ -93,16 +93,22 @@ def _say_restart(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[s
 def _say_dropped(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], say: Say) -> None:
     values = fact.values
 
-    def sent_before(number: int) -> bool:
-        """Not confirmed by then, so that the client had to send it again."""
-        return any(one.values["confirmed"] < number <= one.values["highest"] for one in earlier)
+    def sent_before(lowest: int, highest: int) -> bool:
+        """Not confirmed by then, so that the client had to send these again; or that is not in the capture."""
+        if not earlier:
+            return bool(values["epoch"])
+        return any(one.values["confirmed"] < lowest and highest <= one.values["highest"] for one in earlier)
 
-    again = [one for one in values["dropped"] if sent_before(one[1]) or (not earlier and values["epoch"])]
-    fresh = [one for one in values["dropped"] if one not in again]
+    samples = dict.fromkeys([*values["dropped"], values["dropped_highest"]])
+    again = [one for one in samples if sent_before(one[1], one[1])]
+    fresh = [one for one in samples if not sent_before(one[1], one[1])]
+    # Those without a sample are between the lowest and the highest: when the two are not of a kind, they are not known to be sent again.
+    all_again = sent_before(values["dropped_lowest"], values["dropped_highest"][1])
+    agains = values["dropped_count"] if all_again else len(again)
     for code, dropped in (("message-duplicate-dropped", fresh), ("resend-deduplicated", again)):
         if not dropped:
             continue
-        times = values["dropped_count"] - len(again) if dropped is fresh else len(again)
+        times = values["dropped_count"] - agains if dropped is fresh else agains
         ids = some([str(number) for _, number in dropped])
         kind = "that were sent again after a reconnect" if dropped is again else "that were not seen to wait for a receipt"
         text = (

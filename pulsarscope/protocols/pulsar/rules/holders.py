@@ -77,7 +77,9 @@ class Holders:
         if asked is None or row.topic is None:
             return
         key = row.topic if kind == PRODUCERS else f"{row.topic}\n{row.subscription}"
-        answered = {"response": f"{row.response_file}:{row.response_packet}.{row.response_sub}"}
+        response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+        # A producer may wait long for its turn: what counts is when it was answered at last.
+        answered = {"response": response, "answered": where.time + (row.latency_ns or 0)}
         if row.status == "ok":
             self._voice.tell(kind, key, where, "held", asked | answered)
             if len(self._held) < HELD_MAX:

@@ -71,22 +71,37 @@ def elapsed(begin: Where, end: Where) -> int | None:
     return end.time - begin.time if (begin.file, begin.packet) <= (end.file, end.packet) and begin.time <= end.time else None
 
 
-def journey(entry: str, facts: Sequence[Fact]) -> Journey:
-    """The journey that the facts of one entry tell."""
-    sent = received = checksum = topic = producer = None
+def journeys(entry: str, facts: Sequence[Fact]) -> list[Journey]:
+    """The journeys that the facts of one entry tell: one for each topic, because each cluster counts its ledgers on its own.
+
+    A frame whose topic is not in the capture belongs to the only one that is known, if it is the only one.
+    """
+    topics = {values["topic"] for _, what, values in facts if what in (RECEIVED, DELIVERED)} - {None}
+    only = next(iter(topics)) if len(topics) == 1 else None
+    receipts: dict[str | None, Fact] = {}
     deliveries: list[Delivery] = []
     attempts: dict[tuple[str | None, str | None], int] = {}
-    for where, what, values in facts:
+    for fact in facts:
+        where, what, values = fact
         if what == RECEIVED:
-            received, topic, producer = where, values["topic"], values["producer_name"]
-            sent, checksum = values["sent"], values["checksum"]
+            receipts[values["topic"] or only] = fact
         elif what == DELIVERED:
-            group = values["topic"], values["subscription"]
+            group = values["topic"] or only, values["subscription"]
             attempts[group] = attempts.get(group, 0) + 1
             deliveries.append(Delivery(where, *group, values["consumer_id"], attempts[group], values["checksum"]))
         else:
             _settle(deliveries, where, what, values["consumer_id"])
-    return Journey(entry, topic or (deliveries[0].topic if deliveries else None), producer, sent, received, checksum, tuple(deliveries))
+    of_topic: dict[str | None, list[Delivery]] = {topic: [] for topic in receipts}
+    for one in deliveries:
+        of_topic.setdefault(one.topic, []).append(one)
+    return [_journey(entry, topic, receipts.get(topic), found) for topic, found in of_topic.items()]
+
+
+def _journey(entry: str, topic: str | None, receipt: Fact | None, deliveries: Sequence[Delivery]) -> Journey:
+    if receipt is None:
+        return Journey(entry, topic, None, None, None, None, tuple(deliveries))
+    values = receipt.values
+    return Journey(entry, topic, values["producer_name"], values["sent"], receipt.where, values["checksum"], tuple(deliveries))
 
 
 def _settle(deliveries: list[Delivery], where: Where, what: str, consumer_id: int) -> None:
@@ -192,15 +207,18 @@ def checksum_of(row: FrameRow) -> str:
 
 def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
     """Say where an entry was corrupted, when a MESSAGE of it does not fit its checksum."""
-    if not any(fact.what == DELIVERED and fact.values["checksum"] == "bad" for fact in facts):
-        return
-    found = journey(key, facts)
+    if any(fact.what == DELIVERED and fact.values["checksum"] == "bad" for fact in facts):
+        for found in journeys(key, facts):
+            _judge_journey(found, say)
+
+
+def _judge_journey(found: Journey, say: Say) -> None:
     bad = [one for one in found.deliveries if one.checksum == "bad"]
     good = [one for one in found.deliveries if one.checksum == "good"]
-    if found.checksum == "bad" or not (good or found.checksum == "good"):
+    if not bad or found.checksum == "bad" or not (good or found.checksum == "good"):
         return
     first = bad[0]
-    about = f"entry {key}{f' of {found.topic}' if found.topic else ''}"
+    about = f"entry {found.entry}{f' of {found.topic}' if found.topic else ''}"
     to = f"MESSAGE {first.where.name} to subscription {first.subscription or '?'}"
     if good:
         hop = "between the broker and the consumer"
@@ -211,7 +229,7 @@ def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
     sent = [found.sent.name] if found.sent is not None and found.checksum == "good" else []
     evidence = {
         "frames": frames([*sent, bad[0].where.name, *(one.where.name for one in (*good[:1], *bad))]),
-        "entry": key,
+        "entry": found.entry,
         "topic": found.topic,
         "producer_name": found.producer_name,
         "subscriptions": list(dict.fromkeys(one.subscription for one in bad)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pulsarscope.findings import NOTE, WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, SILENT_NS, TELL_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer, ConsumerRule, Position, bitmap, position_of
-from pulsarscope.protocols.pulsar.rules.phrases import count, seconds
+from pulsarscope.protocols.pulsar.rules.phrases import count, host, seconds
 from pulsarscope.records import FrameRow
 from pulsarscope.wire.rules import Voice, Where, where_of
 
@@ -184,13 +184,19 @@ class Permits(ConsumerRule[Ledger]):
                 "last": consumer.last,
                 "since": since.time,
                 "lost": self.voice.lost,
+                "server": host(self.voice.server),
             }
             self.voice.tell(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
 
     def _tell_delivered(self, consumer: Ledger) -> None:
         if consumer.last is not None and consumer.last_at is not None and consumer.topic is not None:
             consumer.told_at = consumer.last_at.time
-            values = {"subscription": consumer.subscription, "position": consumer.last, "consumer_id": consumer.number}
+            values = {
+                "subscription": consumer.subscription,
+                "position": consumer.last,
+                "consumer_id": consumer.number,
+                "server": host(self.voice.server),
+            }
             self.voice.tell(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
 
     def _ask_last(self, row: FrameRow) -> None:

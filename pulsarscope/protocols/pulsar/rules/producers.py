@@ -50,6 +50,12 @@ class Tenure(NamedTuple):
     dead: int | None
     """Since when it did not answer the broker's PING."""
 
+    @property
+    def since(self) -> int:
+        """When it got the place."""
+        since: int = self.asked["answered"]
+        return since
+
     def name(self, noun: str) -> str:
         """Who, where, and how it holds."""
         epoch = f", epoch {self.asked['epoch']}" if self.asked.get("epoch") else ""
@@ -85,24 +91,25 @@ def _tenures(facts: Sequence[Fact]) -> list[Tenure]:
 
 
 def _holders(tenures: Sequence[Tenure], asker: Fact) -> list[Tenure]:
-    """Who held the place when this one asked for it."""
-    at, place = asker.where.time, (asker.where.connection, asker.values["id"])
+    """Who held the place between this one's request and the answer."""
+    place = asker.where.connection, asker.values["id"]
     return [
         tenure
         for tenure in tenures
         if (tenure.where.connection, tenure.asked["id"]) != place
-        and tenure.where.time <= at
-        and (tenure.until is None or tenure.until > at)
+        and tenure.since <= asker.values["answered"]
+        and (tenure.until is None or tenure.until > asker.where.time)
     ]
 
 
 def _say_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, say: Say) -> None:
     first, last = refused[0], refused[-1]
-    values, at = first.values, first.where.time
-    times = f", {len(refused):,} times in {seconds(last.where.time - at)}" if len(refused) > 1 else ""
+    values = first.values
+    at = values["answered"]
+    times = f", {len(refused):,} times in {seconds(last.where.time - first.where.time)}" if len(refused) > 1 else ""
     name = f"{noun} {values['name']}" if values["name"] else f"A {noun} without a name"
     if holders:
-        held = "; ".join(f"{one.name(noun)} has held it for {seconds(at - one.where.time)} and {one.alive(at)}" for one in holders[:3])
+        held = "; ".join(f"{one.name(noun)} has held it for {seconds(at - one.since)} and {one.alive(at)}" for one in holders[:3])
     else:
         held = "who holds it is not in the capture"
     text = f"{name[0].upper()}{name[1:]} ({values['mode']}) was refused on {place} with {values['error']}{times}: {held}."
@@ -153,8 +160,8 @@ def _in_the_way(holders: Sequence[Tenure], asker: Fact) -> list[Tenure]:
 
 
 def _say_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], say: Say) -> None:
-    at = winner.where.time
-    lost = some([f"{one.name('producer')}, which had it for {seconds(at - one.where.time)}" for one in losers])
+    at = winner.values["answered"]
+    lost = some([f"{one.name('producer')}, which had it for {seconds(at - one.since)}" for one in losers])
     name = winner.values["name"] or "without a name"
     taker = f"Producer {name} (ExclusiveWithFencing) of {winner.values['client']}"
     text = f"{taker} took topic {topic} from {count(len(losers), 'producer')}: {lost}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,8 +43,11 @@ COUNTED_MIN = 10
 ANSWER_NS = 1_000_000_000
 """A SEND may still be answered within so long before the end of the connection."""
 
-PRODUCERS_MAX = 1_000
-"""Producers of one connection that are followed; those after them are not."""
+PRODUCERS_MAX = 10_000
+"""Producers of one connection that are followed at a time, and closed ones whose late SENDs are known as such."""
+
+SLOW_MAX = 1_000
+"""Slow producers that closed before the end of the connection: only there it is known when the broker had closed its window."""
 
 UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
@@ -70,6 +73,14 @@ class Publisher(msgspec.Struct):
     closed: bool = False
 
 
+class Slow(NamedTuple):
+    """What is to be said of a slow one."""
+
+    where: Where
+    text: str
+    evidence: dict[str, Any]
+
+
 class Publishing:
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
@@ -77,13 +88,17 @@ class Publishing:
         self._voice = voice
         self._publishers: dict[str, Publisher] = {}
         """By producer id."""
+        self._closed: dict[str, None] = {}
+        """Ids of those that closed and are forgotten."""
+        self._slow: list[Slow] = []
+        """What is to be said of them."""
         self.frames: Mapping[str, Handler] = {"SEND": self._send, "PRODUCER": self._settle, "CLOSE_PRODUCER": self._settle}
         self.exchanges: Mapping[str, Handler] = {"SEND": self._sent}
         self.messages: Handler | None = None
 
     def _publisher(self, number: str) -> Publisher | None:
         found = self._publishers.get(number)
-        if found is None and len(self._publishers) < PRODUCERS_MAX:
+        if found is None and number not in self._closed and len(self._publishers) < PRODUCERS_MAX:
             found = self._publishers[number] = Publisher()
         return found
 
@@ -94,12 +109,31 @@ class Publishing:
             one.deepest = max(one.deepest, one.in_flight)
 
     def _settle(self, row: FrameRow) -> None:
-        one = self._publisher(str((row.fields or {}).get("producer_id", -1)))
+        number = str((row.fields or {}).get("producer_id", -1))
+        if row.command == "PRODUCER":
+            self._closed.pop(number, None)
+        one = self._publisher(number)
         if one is not None:
             one.settled, one.closed = where_of(row), row.command == "CLOSE_PRODUCER"
+            self._forget(number, one)
+
+    def _forget(self, number: str, one: Publisher) -> None:
+        """It has closed, and all its SENDs have been heard of."""
+        if not one.closed or one.in_flight > 0:
+            return
+        del self._publishers[number]
+        self._closed[number] = None
+        if len(self._closed) > PRODUCERS_MAX:
+            del self._closed[next(iter(self._closed))]
+        slow = _judge_latency(one)
+        if slow is not None and len(self._slow) < SLOW_MAX:
+            self._slow.append(slow)
+        elif slow is not None:
+            self._say_slow(slow)
 
     def _sent(self, row: ExchangeRow) -> None:
-        one = self._publisher((row.key or "").partition(":")[0])
+        number = (row.key or "").partition(":")[0]
+        one = self._publisher(number)
         if one is None:
             return
         one.in_flight -= 1
@@ -111,40 +145,24 @@ class Publishing:
             one.latencies[_rounded(row.latency_ns)] += 1
             if one.slowest is None or row.latency_ns > one.slowest[0]:
                 one.slowest = row.latency_ns, where_of(row), f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+        self._forget(number, one)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
+        for slow in self._slow:
+            self._say_slow(slow)
         for one in self._publishers.values():
-            self._judge_latency(one)
+            found = _judge_latency(one)
+            if found is not None:
+                self._say_slow(found)
             self._judge_unanswered(one, row.end or last.time)
 
-    def _judge_latency(self, one: Publisher) -> None:
-        if one.slowest is None:
-            return
-        longest, where, answer = one.slowest
-        sends = sum(one.latencies.values())
-        middle, late = percentile(one.latencies, 50), percentile(one.latencies, 99)
-        if not (longest > WAITING_NS or (sends >= COUNTED_MIN and late > SLOW_NS)):
-            return
+    def _say_slow(self, slow: Slow) -> None:
         shut = [found for found in self._voice.heard(BROKER_WINDOW) if found.text.startswith(f"{self._voice.server} ")]
-        evidence: dict[str, Any] = {
-            "frames": [where.name, answer],
-            "topic": one.topic,
-            "producer_name": one.name,
-            "sends": sends,
-            "p50_ns": middle,
-            "p99_ns": late,
-            "max_ns": longest,
-            "in_flight_max": one.deepest,
-            "zero_windows": sum(found.evidence.get("count", 0) for found in shut),
-            "window_closed_ns": sum(found.evidence.get("closed_ns", 0) for found in shut),
-        }
-        text = (
-            f"{_about(one)} waits for its receipts: half of {count(sends, 'SEND')} at least {seconds(middle)}, "
-            f"one in a hundred {seconds(late)}, the slowest {seconds(longest)}, with up to {one.deepest} in flight"
-        )
-        window = f"; meanwhile the broker closed its window for {seconds(evidence['window_closed_ns'])} in all" if shut else ""
-        self._voice.say("slow-publish", where, f"{text}{window}{lacking(lost=self._voice.lost)}.", evidence)
+        closed = sum(found.evidence.get("closed_ns", 0) for found in shut)
+        evidence = slow.evidence | {"zero_windows": sum(found.evidence.get("count", 0) for found in shut), "window_closed_ns": closed}
+        window = f"; meanwhile the broker closed its window for {seconds(closed)} in all" if shut else ""
+        self._voice.say("slow-publish", slow.where, f"{slow.text}{window}{lacking(lost=self._voice.lost)}.", evidence)
 
     def _judge_unanswered(self, one: Publisher, end: int) -> None:
         late = [where for where in one.unanswered if end - where.time > ANSWER_NS and not _is_settled(one, where)]
@@ -161,6 +179,31 @@ class Publishing:
         went_on = f"though the connection went on for {seconds(waited)} after the first"
         text = f"{_about(one)} got no answer to {count(len(late), 'SEND')}, {went_on}"
         self._voice.say("send-unanswered", late[0], f"{text}{lacking(lost=self._voice.lost)}.", evidence)
+
+
+def _judge_latency(one: Publisher) -> Slow | None:
+    if one.slowest is None:
+        return None
+    longest, where, answer = one.slowest
+    sends = sum(one.latencies.values())
+    middle, late = percentile(one.latencies, 50), percentile(one.latencies, 99)
+    if not (longest > WAITING_NS or (sends >= COUNTED_MIN and late > SLOW_NS)):
+        return None
+    evidence: dict[str, Any] = {
+        "frames": [where.name, answer],
+        "topic": one.topic,
+        "producer_name": one.name,
+        "sends": sends,
+        "p50_ns": middle,
+        "p99_ns": late,
+        "max_ns": longest,
+        "in_flight_max": one.deepest,
+    }
+    text = (
+        f"{_about(one)} waits for its receipts: half of {count(sends, 'SEND')} at least {seconds(middle)}, "
+        f"one in a hundred {seconds(late)}, the slowest {seconds(longest)}, with up to {one.deepest} in flight"
+    )
+    return Slow(where, text, evidence)
 
 
 def _is_settled(one: Publisher, sent: Where) -> bool:

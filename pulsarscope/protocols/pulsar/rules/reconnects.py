@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pulsarscope.findings import WARNING, Code, table
+from pulsarscope.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.protocols.pulsar.rules.phrases import frames, seconds
 from pulsarscope.wire.rules import Fact, KeyRule, Say
 
@@ -57,7 +58,7 @@ def _say_loop(client: str, server: str, run: Sequence[Fact], healthy: int, say: 
     text = f"{client} connected to {server} {len(run):,} times in {seconds(span)} and failed each time: {why}."
     evidence = {
         "frames": frames(fact.values["frame"] for fact in run),
-        "connections": [fact.where.connection for fact in run[:10]],
+        "connections": [fact.where.connection for fact in run[:DIAGNOSIS_NAMES_MAX]],
         "count": len(run),
         "reasons": dict(reasons),
         "span_ns": span,

@@ -27,7 +27,8 @@ CODES = table(
         NOTE,
         "session",
         "A client asked for all of a consumer's unacknowledged messages again.",
-        "Exclusive and failover consumers do this for one negative acknowledgement or ack timeout; the whole queue is sent again.",
+        "All that it holds is sent again. Exclusive and failover consumers ask so for one negative acknowledgement or ack timeout; "
+        "any other does when the application calls redeliverUnacknowledgedMessages.",
     ),
     Code(
         "dead-lettered",

@@ -14,8 +14,11 @@ SESSIONS = "sessions-of-producer"
 PRODUCERS_MAX = 10_000
 """Producers of one connection that are watched."""
 
-DROPPED_MAX = 1_000
-"""Dropped and repeated ids of one producer that are told; their number is exact."""
+SAMPLES_MAX = 25
+"""Dropped, repeated and lower ids of one producer that are told, of each kind; their numbers are exact."""
+
+CONNECTION_SAMPLES_MAX = 10_000
+"""Such ids of all producers of one connection; of each producer the first of each kind is told in any case."""
 
 
 class Session(msgspec.Struct):
@@ -38,12 +41,16 @@ class Session(msgspec.Struct):
     sent: int = 0
     again: bool = False
     """A SEND was refused, after which the client sends again what waits."""
-    back: list[tuple[Where, int, int]] = msgspec.field(default_factory=list)
-    """SENDs whose id is not above the highest before: place, id, that highest."""
-    back_count: int = 0
-    dropped: list[tuple[Where, int]] = msgspec.field(default_factory=list)
-    """Receipts of dropped ones: place and sequence id."""
+    back: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
+    """SENDs whose id is not above the highest before: frame, id, that highest."""
+    lower_count: int = 0
+    repeated_count: int = 0
+    """Of them those whose id is that highest."""
+    dropped: list[tuple[str, int]] = msgspec.field(default_factory=list)
+    """Receipts of dropped ones: frame and sequence id."""
     dropped_count: int = 0
+    dropped_lowest: int = 0
+    dropped_highest: tuple[str, int] = ("", -1)
 
 
 class Sequences:
@@ -54,6 +61,7 @@ class Sequences:
         self._sessions: dict[int, Session] = {}
         self._asked: dict[str, int] = {}
         """Producer ids by name of the frame of PRODUCER."""
+        self._samples = 0
         self.frames: Mapping[str, Handler] = {
             "PRODUCER": self._producer,
             "PRODUCER_SUCCESS": self._created,
@@ -95,9 +103,11 @@ class Sequences:
         if session.first is None:
             session.first, session.first_frame = number, where_of(row).name
         if number <= session.highest and not (is_chunk and number == session.chunk) and not session.again:
-            session.back_count += 1
-            if len(session.back) < DROPPED_MAX:
-                session.back.append((where_of(row), number, session.highest))
+            repeated = number == session.highest
+            if self._is_sample(session.repeated_count if repeated else session.lower_count):
+                session.back.append((where_of(row).name, number, session.highest))
+            session.repeated_count += repeated
+            session.lower_count += not repeated
         session.chunk = number if is_chunk else None
         session.highest = max(session.highest, number, fields.get("highest_sequence_id", -1))
 
@@ -109,11 +119,21 @@ class Sequences:
         number = fields.get("sequence_id", -1)
         ident = fields.get("message_id")
         if ident is not None and ident.get("ledgerId") == -1 and ident.get("entryId") == -1:
+            if self._is_sample(session.dropped_count):
+                session.dropped.append((where_of(row).name, number))
+            session.dropped_lowest = min(number, session.dropped_lowest) if session.dropped_count else number
+            if number > session.dropped_highest[1]:
+                session.dropped_highest = where_of(row).name, number
             session.dropped_count += 1
-            if len(session.dropped) < DROPPED_MAX:
-                session.dropped.append((where_of(row), number))
         elif number > session.confirmed:
             session.confirmed = number
+
+    def _is_sample(self, before: int) -> bool:
+        """Whether this one, of a kind of which the producer had so many before, is to be told."""
+        if before and (before >= SAMPLES_MAX or self._samples >= CONNECTION_SAMPLES_MAX):
+            return False
+        self._samples += 1
+        return True
 
     def _refused(self, row: FrameRow) -> None:
         session = self._sessions.get((row.fields or {}).get("producer_id", -1))
@@ -144,10 +164,13 @@ class Sequences:
             "highest": session.highest,
             "confirmed": session.confirmed,
             "sent": session.sent,
-            "back": [(place.name, sent, highest) for place, sent, highest in session.back],
-            "back_count": session.back_count,
-            "dropped": [(place.name, sent) for place, sent in session.dropped],
+            "back": session.back,
+            "lower_count": session.lower_count,
+            "repeated_count": session.repeated_count,
+            "dropped": session.dropped,
             "dropped_count": session.dropped_count,
+            "dropped_lowest": session.dropped_lowest,
+            "dropped_highest": session.dropped_highest,
             "lost": self._voice.lost,
         }
         self._voice.tell(SESSIONS, f"{session.topic}\n{session.name}", where, "session", values)

@@ -10,15 +10,16 @@ import pytest
 from tests.encoder import Conversation, command_frame
 from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, subscribed
 from tests.encoder.dialogue import receipt, send
+from tests.encoder.frames import message_metadata, payload_frame
 from tests.encoder.streams import PING
 
 CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 
 
-def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None) -> Conversation:
+def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None, name: str = "p") -> Conversation:
     """A producer of its own for one message."""
     talk.client(command_frame("PRODUCER", topic=topic, producer_id=1, request_id=7))
-    talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name="p"))
+    talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name=name))
     return talk.client(send(metadata=metadata)).server(receipt(entry=entry))
 
 
@@ -37,6 +38,25 @@ def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path
     assert 57 <= evidence["silent_ns"] / SECOND <= 59
     assert "7:2" in (row.text or "")
     assert diagnosis.frames[evidence["frames"][0]].time == row.time
+
+
+ELSEWHERE = ("10.0.0.3", 6650)
+"""Another broker."""
+
+
+@pytest.mark.parametrize(("last", "silent"), [(7, True), (3, False)])
+def test_what_another_broker_stored_is_due_only_if_it_is_of_the_same_ledgers(tmp_path: Path, last: int, silent: bool) -> None:
+    first = payload_frame("MESSAGE", message_metadata(), b"payload", consumer_id=1, message_id={"ledgerId": last, "entryId": 1})
+    waiting = subscribed(connected()).client(flow(10)).server(first).wait(60 * SECOND).client(PING).close()
+    diagnosis = diagnose(tmp_path, waiting, producing(connected(1, after=2 * SECOND, server=ELSEWHERE), entry=2).close())
+    assert ("broker-silent" in diagnosis.codes) is silent
+
+
+@pytest.mark.parametrize(("name", "metadata"), [("pulsar.repl.east-->west", {}), ("p", {"replicated_from": "east"})])
+def test_what_a_replicator_copies_is_no_backlog(tmp_path: Path, name: str, metadata: dict[str, Any]) -> None:
+    waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
+    published = producing(connected(1, after=2 * SECOND), entry=2, metadata=metadata, name=name).close()
+    assert "broker-silent" not in diagnose(tmp_path, waiting, published).codes
 
 
 def test_the_last_message_id_says_so_on_one_connection(tmp_path: Path) -> None:

@@ -58,6 +58,30 @@ def test_a_client_that_goes_while_it_waits_is_a_note(tmp_path: Path) -> None:
     assert only(found, "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
 
 
+def test_a_producer_that_waits_for_its_turn_is_answered(tmp_path: Path) -> None:
+    told = dial().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
+    assert of(judged(tmp_path, told.close("client")), "connection-closed-by-client") == []
+
+
+def departed() -> Conversation:
+    """A SEND that meets the broker's CLOSE_PRODUCER gets no answer; its producer begins anew."""
+    told = dial().client(producer()).server(created()).client(send(1, 0), send(1, 1))
+    told.server(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1))
+    return told.client(producer(request=2, epoch=1)).server(created(request=2))
+
+
+def test_what_is_sent_again_is_answered(tmp_path: Path) -> None:
+    told = departed().client(send(1, 0), send(1, 1)).server(receipt(1, 0), receipt(1, 1)).close("client")
+    assert of(judged(tmp_path, told), "connection-closed-by-client") == []
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_of_what_is_sent_again_only_the_last_is_unanswered(again: bool, tmp_path: Path) -> None:
+    told = departed().client(send(1, 0)).server(receipt(1, 0))
+    told = told.client(send(1, 1)) if again else told
+    assert only(judged(tmp_path, told.close("client")), "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
+
+
 def test_a_topic_that_is_not_ready_takes_the_others_along(tmp_path: Path) -> None:
     told = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="ServiceNotReady"))
     text, evidence = only(judged(tmp_path, told.close("client")), "connection-closed-by-client")

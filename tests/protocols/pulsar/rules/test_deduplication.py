@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.findings import NOTE, WARNING
+from pulsarscope.protocols.pulsar.rules import sequences
 from tests.encoder.conversation import Conversation
 from tests.encoder.dialogue import receipt, send
 from tests.encoder.frames import command_frame
@@ -71,6 +72,43 @@ def test_what_is_sent_again_after_a_reconnect_is_no_loss(tmp_path: Path) -> None
     assert evidence["count"] == 2
     assert {row.severity for row in of(found, "resend-deduplicated")} == {NOTE}
     assert of(found, "sequence-regression") == of(found, "message-duplicate-dropped") == []
+
+
+def test_very_many_are_counted_though_few_are_named(tmp_path: Path) -> None:
+    count = 100
+    first = producing().client(*(send(1, number) for number in range(count))).reset()
+    again = producing(40001, SECOND, stored=count - 1, epoch=1)
+    again.client(*(send(1, number) for number in range(count))).server(*(dropped(number) for number in range(count)))
+    found = judged(tmp_path, first, sends(again, count).close())
+    assert only(found, "resend-deduplicated")[1]["count"] == count
+    assert of(found, "message-duplicate-dropped") == []
+
+
+def test_a_fresh_one_behind_many_that_were_sent_again_is_told(tmp_path: Path) -> None:
+    first = producing().client(*(send(1, number) for number in range(30))).reset()
+    again = producing(40001, SECOND, stored=30, epoch=1)
+    again.client(*(send(1, number) for number in range(31))).server(*(dropped(number) for number in range(31)))
+    found = judged(tmp_path, first, again.close())
+    assert "sequence id 30" in only(found, "message-duplicate-dropped")[0]
+    assert sum((row.evidence or {})["count"] for row in found if row.code in ("message-duplicate-dropped", "resend-deduplicated")) == 31
+
+
+def test_repeated_ids_are_counted_and_named_among_very_many_lower_ones(tmp_path: Path) -> None:
+    told = sends(producing(), 200, *range(100), 200, 200)
+    text, evidence = only(judged(tmp_path, told.close()), "sequence-regression")
+    assert "sent 2 messages with a sequence id that is not above those before: 200 behind 200, 200 behind 200" in text
+    assert evidence["count"] == 2
+
+
+def test_what_is_kept_of_one_connection_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequences, "CONNECTION_SAMPLES_MAX", 3)
+    told = dial()
+    for number in (1, 2):
+        told.client(producer(number, f"p{number}", number)).server(created(f"p{number}", number, last_sequence_id=9))
+        for sent in range(5):
+            told.client(send(number, sent)).server(receipt(number, sent, MINUS_ONE, MINUS_ONE))
+    found = of(judged(tmp_path, told.close()), "message-duplicate-dropped")
+    assert [((row.evidence or {})["count"], len((row.evidence or {})["frames"])) for row in found] == [(5, 4), (5, 2)]
 
 
 def test_a_producer_that_begins_anew_under_its_old_name(tmp_path: Path) -> None:

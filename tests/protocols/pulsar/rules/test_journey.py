@@ -12,7 +12,7 @@ from pulsarscope.findings import ERROR
 from pulsarscope.pipeline import Options, run
 from pulsarscope.protocols.pulsar import rules
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, Journeys, entry_key, journey
+from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, Journeys, entry_key, journeys
 from pulsarscope.wire.rules import Fact, KeyRule, Rules, Say
 from tests.encoder import command_frame
 from tests.encoder.dialogue import message, receipt, send
@@ -47,7 +47,7 @@ def collecting() -> tuple[Rules, dict[str, Journey]]:
     found: dict[str, Journey] = {}
 
     def keep(key: str, facts: Sequence[Fact], _say: Say) -> None:
-        found[key] = journey(key, facts)
+        found.update((key, one) for one in journeys(key, facts))
 
     return Rules(CODES, (Journeys,), (KeyRule(JOURNEY, 10**18, keep),)), found
 
@@ -127,6 +127,29 @@ def test_whole_for_one_consumer_and_bad_for_another_is_corrupted_on_the_way_to_t
     assert "between the broker and the consumer" in (found[0].text or "")
     assert (found[0].evidence or {})["frames"] == ["0:4.1", "0:3.1"]
     assert (found[0].evidence or {})["subscriptions"] == ["mail"]
+
+
+def elsewhere(told: Examination) -> Examination:
+    """The same ledger and entry of another topic, damaged on its way to a consumer."""
+    told.client(command_frame("SUBSCRIBE", topic=f"{TOPIC}-2", subscription="s", subType="Shared", consumer_id=1, request_id=1), on="0:70")
+    return told.server(corrupted(), on="0:70")
+
+
+def test_an_entry_of_another_topic_is_another_entry() -> None:
+    assert "message-corrupted" not in elsewhere(published(Examination())).codes()
+    told = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
+    assert "message-corrupted" not in elsewhere(told).codes()
+
+
+def test_each_topic_is_judged_by_its_own_entry() -> None:
+    told = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
+    found = [row for row in elsewhere(told).end() if row.code == "message-corrupted"]
+    assert [((row.evidence or {})["topic"], (row.evidence or {})["bad"]) for row in found] == [(TOPIC, 1)]
+
+
+def test_a_delivery_without_its_subscribe_is_of_the_only_topic() -> None:
+    found = [row for row in published(Examination()).server(corrupted(), on="0:50").end() if row.code == "message-corrupted"]
+    assert [(row.evidence or {})["topic"] for row in found] == [TOPIC]
 
 
 def test_nothing_is_said_of_the_place_when_only_the_bad_delivery_is_in_the_capture() -> None:

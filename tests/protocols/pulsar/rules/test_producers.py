@@ -30,7 +30,7 @@ from tests.protocols.pulsar.rules.recorded import (
 
 def test_a_name_that_is_taken_is_told_with_its_holder() -> None:
     text, evidence = only(found_in("errors.pcap"), "producer-busy")
-    assert "producer same-name (Shared) on connection 0:1 of 10.9.0.11:44872 has held it for 16.9 ms and is alive" in text
+    assert "producer same-name (Shared) on connection 0:1 of 10.9.0.11:44872 has held it for 4.4 ms and is alive" in text
     assert evidence["frames"] == ["0:25.1", "0:29.1"]
     assert evidence["holders"] == [{"frame": "0:12.1", "connection": "0:1", "name": "same-name"}]
 
@@ -47,6 +47,7 @@ def test_a_takeover_names_winner_and_loser() -> None:
     text, evidence = only(found_in("java-errors.pcap"), "producer-fenced")
     assert text.startswith("Producer am-fence (ExclusiveWithFencing) of 10.9.0.12:55640 took topic")
     assert evidence["frames"] == ["0:107.1", "0:108.1", "0:92.1"]
+    assert "am-wait (WaitForExclusive) on connection 0:16 of 10.9.0.12:55644, which had it for 35.1 ms" in text
     assert evidence["fenced"] == [{"frame": "0:92.1", "connection": "0:16", "name": "am-wait"}]
 
 
@@ -74,6 +75,28 @@ def test_a_holder_that_answers_no_ping_is_called_so(tmp_path: Path) -> None:
     assert "with ProducerBusy, 3 times in 2.0 s: producer p (Shared) on connection 0:1 of 10.0.0.1:40000 has held it for 40.0 s" in text
     assert text.endswith("has answered no PING for 10.0 s.")
     assert [attempt["epoch"] for attempt in evidence["attempts"]] == [0, 1, 2]
+
+
+def waiting(port: int, name: str = "w", start: int = 0) -> Conversation:
+    """A producer that is told to wait for its turn."""
+    told = dial(port, start=start).client(producer(name=name, producer_access_mode="WaitForExclusive"))
+    return told.server(created(name, producer_ready=False))
+
+
+def test_one_that_waits_for_its_turn_holds_nothing_yet(tmp_path: Path) -> None:
+    holder = dial().client(producer(name="h", producer_access_mode="Exclusive")).server(created("h"))
+    holder = until(holder, 10 * SECOND).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    waiter = until(waiting(40001, start=SECOND), 11 * SECOND).server(created("w", producer_ready=True))
+    early = dial(40002, start=2 * SECOND).client(producer(name="e")).server(error(1, "ProducerBusy"))
+    late = dial(40003, start=13 * SECOND).client(producer(name="l")).server(error(1, "ProducerBusy"))
+    found = of(judged(tmp_path, holder, waiter, early, late), "producer-busy")
+    assert [[one["name"] for one in (row.evidence or {})["holders"]] for row in found] == [["h"], ["w"]]
+    assert "producer w (WaitForExclusive) on connection 0:8 of 10.0.0.1:40001 has held it for 2.0 s" in (found[1].text or "")
+
+
+def test_one_that_still_waits_is_not_fenced(tmp_path: Path) -> None:
+    taker = dial(40001, start=SECOND).client(producer(name="x", producer_access_mode="ExclusiveWithFencing")).server(created("x"))
+    assert of(judged(tmp_path, waiting(40000), taker), "producer-fenced") == []
 
 
 def test_a_holder_that_spoke_later_is_alive(tmp_path: Path) -> None:

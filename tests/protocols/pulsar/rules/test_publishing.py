@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.findings import WARNING
+from pulsarscope.protocols.pulsar.rules import publishing as publishing_rule
 from pulsarscope.protocols.pulsar.rules.publishing import percentile
 from pulsarscope.records import FindingRow
 from tests.encoder import command_frame
@@ -105,6 +106,33 @@ def test_a_producer_that_the_broker_closed_knows_to_send_again(steps: str) -> No
     elif steps == "send then begin anew":
         told.client(PRODUCER).server(READY)
     assert "send-unanswered" not in told.wait(4 * SECOND).codes()
+
+
+def series(latency_ns: int, producers: int) -> Examination:
+    """Producers that come and go, one after the other; each sends once."""
+    told = Examination()
+    for number in range(1, producers + 1):
+        told.client(command_frame("PRODUCER", topic=TOPIC, producer_id=number, producer_name=f"p{number}", request_id=number))
+        told.server(command_frame("PRODUCER_SUCCESS", producer_name=f"p{number}", request_id=number))
+        told.client(send(number, 0), command_frame("CLOSE_PRODUCER", producer_id=number, request_id=1000 + number))
+        told.wait(latency_ns).server(receipt(number, 0), command_frame("SUCCESS", request_id=1000 + number))
+    return told
+
+
+def test_producers_that_closed_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing_rule, "PRODUCERS_MAX", 2)
+    monkeypatch.setattr(publishing_rule, "SLOW_MAX", 3)
+    found = [row for row in series(11 * SECOND, 9).end() if row.code == "slow-publish"]
+    assert sorted((row.evidence or {})["producer_name"] for row in found) == [f"p{number}" for number in range(1, 10)]
+
+
+def test_the_broker_that_stopped_reading_is_named_for_those_that_closed() -> None:
+    told = series(11 * SECOND, 1)
+    shut = FindingRow(None, 0, 3, None, told.time, "0:1", "zero-window", "note", "tcp", "10.0.0.99:6650 closed its receive window 2 times.")
+    shut.evidence = {"direction": 1, "count": 2, "closed_ns": 9 * SECOND}
+    told.close("0:1", shut)
+    (row,) = [row for row in told.end() if row.code == "slow-publish"]
+    assert (row.evidence or {})["window_closed_ns"] == 9 * SECOND
 
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.integers(1, 100))

@@ -45,6 +45,7 @@ def test_a_client_with_an_expired_token_comes_again_and_again() -> None:
     assert text == (
         "10.9.0.13 connected to 10.9.0.1:6670 15 times in 12.1 s and failed each time: AuthenticationError (14), AuthorizationError (1)."
     )
+    assert len(set(evidence["connections"])) == 15
     assert (evidence["count"], evidence["reasons"]) == (15, {"AuthenticationError": 14, "AuthorizationError": 1})
     assert evidence["frames"][:2] == ["0:34.1", "0:44.1"]
     assert [(row.severity, row.packet, row.sub) for row in of(found, "reconnect-loop")] == [(WARNING, 34, 1)]

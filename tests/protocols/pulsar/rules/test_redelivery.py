@@ -90,6 +90,12 @@ def test_many_of_them_are_one_note_and_a_storm(tmp_path: Path) -> None:
     assert storm["asked_for_all"] == 12
 
 
+def test_what_is_said_of_a_request_for_everything_is_true_of_shared_consumers_too(tmp_path: Path) -> None:
+    row, evidence = diagnose(tmp_path, subscribed(connected(), kind="Shared").client(flow(10), redeliver()).close()).only("redeliver-all")
+    assert evidence["subscription_type"] == "Shared"
+    assert "any other does when the application calls redeliverUnacknowledgedMessages" in (row.hint or "")
+
+
 def test_messages_moved_to_a_dead_letter_topic_are_counted() -> None:
     diagnosis = Diagnosis(CAPTURES / "shared-nack-dlq.pcap")
     found = diagnosis.of("dead-lettered")
