@@ -170,8 +170,8 @@ EXTRACT_FINDINGS_MAX = 65_536
 STORY_REQUESTS_MAX = 8_192
 """Requests that `follow` keeps because their answer may belong to the story: a thousand SENDs in flight are usual; about 12 MiB."""
 
-FACT_KEYS_MAX = 8_192
-"""Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 10 MiB at four facts each."""
+FACT_KEYS_MAX = 4096
+"""Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 5 MiB at four facts each."""
 
 FACTS_PER_KEY_MAX = 1_000
 """Facts kept of one key: a story is told by its beginning and its end."""

@@ -33,7 +33,7 @@ CODES = table(
 CROSSING_NS = 1_000_000_000
 """A delivery so soon behind an ACK may have been on its way already."""
 
-KEPT_MAX = 50_000
+KEPT_MAX = 10_000
 """Entries, the latest acknowledged, kept of one connection."""
 
 SUBSCRIPTIONS_MAX = 1_000
