@@ -56,6 +56,10 @@ class Tenure(NamedTuple):
         since: int = self.asked["answered"]
         return since
 
+    def held(self, at: int) -> int:
+        """How long it has had the place at this time."""
+        return (at if self.until is None else min(at, self.until)) - self.since
+
     def name(self, noun: str) -> str:
         """Who, where, and how it holds."""
         epoch = f", epoch {self.asked['epoch']}" if self.asked.get("epoch") else ""
@@ -105,11 +109,11 @@ def _holders(tenures: Sequence[Tenure], asker: Fact) -> list[Tenure]:
 def _say_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, say: Say) -> None:
     first, last = refused[0], refused[-1]
     values = first.values
-    at = values["answered"]
-    times = f", {len(refused):,} times in {seconds(last.where.time - first.where.time)}" if len(refused) > 1 else ""
+    asked, answered = first.where.time, values["answered"]
+    times = f", {len(refused):,} times in {seconds(last.where.time - asked)}" if len(refused) > 1 else ""
     name = f"{noun} {values['name']}" if values["name"] else f"A {noun} without a name"
     if holders:
-        held = "; ".join(f"{one.name(noun)} has held it for {seconds(at - one.since)} and {one.alive(at)}" for one in holders[:3])
+        held = "; ".join(f"{one.name(noun)} has held it for {seconds(one.held(answered))} and {one.alive(asked)}" for one in holders[:3])
     else:
         held = "who holds it is not in the capture"
     text = f"{name[0].upper()}{name[1:]} ({values['mode']}) was refused on {place} with {values['error']}{times}: {held}."
@@ -161,7 +165,7 @@ def _in_the_way(holders: Sequence[Tenure], asker: Fact) -> list[Tenure]:
 
 def _say_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], say: Say) -> None:
     at = winner.values["answered"]
-    lost = some([f"{one.name('producer')}, which had it for {seconds(at - one.since)}" for one in losers])
+    lost = some([f"{one.name('producer')}, which had it for {seconds(one.held(at))}" for one in losers])
     name = winner.values["name"] or "without a name"
     taker = f"Producer {name} (ExclusiveWithFencing) of {winner.values['client']}"
     text = f"{taker} took topic {topic} from {count(len(losers), 'producer')}: {lost}."

@@ -94,6 +94,14 @@ def test_one_that_waits_for_its_turn_holds_nothing_yet(tmp_path: Path) -> None:
     assert "producer w (WaitForExclusive) on connection 0:8 of 10.0.0.1:40001 has held it for 2.0 s" in (found[1].text or "")
 
 
+def test_a_holder_that_closes_while_the_other_is_refused_held_it(tmp_path: Path) -> None:
+    holder = dial().client(producer(name="h", producer_access_mode="Exclusive")).server(created("h"))
+    until(holder, 5 * SECOND).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    other = until(dial(40001, start=4 * SECOND).client(producer(name="o")), 6 * SECOND).server(error(1, "ProducerBusy"))
+    text, _ = only(judged(tmp_path, holder, other), "producer-busy")
+    assert "has held it for 5.0 s and is alive: it closed 999.5 ms later." in text
+
+
 def test_one_that_still_waits_is_not_fenced(tmp_path: Path) -> None:
     taker = dial(40001, start=SECOND).client(producer(name="x", producer_access_mode="ExclusiveWithFencing")).server(created("x"))
     assert of(judged(tmp_path, waiting(40000), taker), "producer-fenced") == []
