@@ -48,7 +48,7 @@ class PcapngDecoder(Decoder):
         # zero bytes follow the data.
         position = self._next_section(data, 0, size) if self._lost else 0
         unpack_words, unpack_word, longest = self._unpack_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
-        number, last_time = self._packets, self._last_time if self._packets else _NEVER
+        number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
         current_interface = current_high = -1
         bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts) = -1, 0, 0, NO_LAYOUT
         last_block = size - _BLOCK_MIN_BYTES
@@ -86,7 +86,7 @@ class PcapngDecoder(Decoder):
                             position = next_position
                             continue
 
-            if number:
+            if last_time != _NEVER:
                 self._packets, self._last_time = number, last_time
             next_position = self._cold_block(data, position, size, flows, control)
             if next_position < 0:
@@ -95,8 +95,8 @@ class PcapngDecoder(Decoder):
             if block_type != _PACKET:  # a section or interface begins perhaps
                 unpack_words, unpack_word = self._unpack_words, self._unpack_word
                 current_interface = -1
-            number, last_time = self._packets, self._last_time if self._packets else _NEVER
-        if number:
+            number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
+        if last_time != _NEVER:
             self._packets, self._last_time = number, last_time
         return position
 

@@ -236,3 +236,12 @@ def test_many_interfaces_and_empty_blocks_take_linear_time() -> None:
     assert len(segments_of(blocks)) == 1
     reasons = findings_of(blocks)["capture-malformed"].evidence["reasons"]
     assert reasons == {"too-many-interfaces": 70_000 - 65_536, "interface-undefined": 1}
+
+
+def test_time_is_compared_from_the_first_packet_that_has_one() -> None:
+    data = LITTLE.section() + LITTLE.interface() + LITTLE.packet(PLAIN, interface=1)
+    data += LITTLE.packet(PLAIN, ticks=START // 1000 + 5) + LITTLE.packet(PLAIN, ticks=START // 1000)
+    found = findings_of(blocks_of(data))
+    assert found["time-backwards"].evidence == {"packets": 1, "largest_step_ns": 5000}
+    alone = LITTLE.section() + LITTLE.interface() + LITTLE.packet(PLAIN, interface=1)
+    assert [block.last_time for block in blocks_of(alone)] == [0] * len(blocks_of(alone))
