@@ -139,7 +139,7 @@ class Run:
         self.dissector_of: Mapping[str, str] = _Asked(self._recognised, _dissector_of)
         """Name of the dissector of each of them."""
         made = make_dissectors(show_secrets=options.show_secrets)
-        codes = finding_codes(made)
+        codes = finding_codes(made, rules=False)
         self._doctor = Doctor({one.name: one.rules for one in made}, self.endpoints, self.dissector_of) if options.rules else None
         kinds = options.records if self._doctor is None else options.records | self._doctor.kinds
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
@@ -447,9 +447,10 @@ def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
     return tuple(dissector(show_secrets=show_secrets) for dissector in DISSECTORS)
 
 
-def finding_codes(dissectors: Iterable[Dissector]) -> dict[str, Code]:
-    """Every finding code by name: those of the layers below the protocols, and those of the dissectors."""
-    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *(dissector.codes for dissector in dissectors)))
+def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:
+    """Every finding code by name: those of the layers below the protocols, those of the dissectors, and of their rules."""
+    own = [dissector.codes for dissector in dissectors] + [dissector.rules.codes for dissector in dissectors if rules]
+    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
 
 
 def run(inputs: Sequence[str], options: Options) -> Run:

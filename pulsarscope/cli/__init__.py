@@ -235,6 +235,7 @@ def diagnose(
     *,
     output_format: ReportFormatOption = None,
     out: OutOption = None,
+    display_filter: FilterOption = None,
     show_secrets: SecretsOption = False,
     no_color: NoColorOption = False,
     limit: Annotated[
@@ -256,6 +257,7 @@ def diagnose(
         files=tuple(files),
         format=output_format and output_format.value,
         out=out,
+        filter=display_filter,
         show_secrets=show_secrets,
         no_color=no_color,
         limit=limit,
@@ -403,6 +405,7 @@ def follow(
     topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="With or without persistent://tenant/namespace/.")] = None,
     message: Annotated[str | None, typer.Option("--message", metavar="LEDGER:ENTRY[:BATCH]", help="By its id.")] = None,
     txn: Annotated[str | None, typer.Option("--txn", metavar="MOST:LEAST", help="By the two numbers of its id.")] = None,
+    display_filter: FilterOption = None,
     output_format: FormatOption = None,
     out: OutOption = None,
     time: TimeOption = TimeMode.relative,
@@ -425,6 +428,7 @@ def follow(
             Request(
                 files=tuple(files),
                 story=story,
+                filter=display_filter,
                 format=output_format and output_format.value,
                 out=out,
                 time=time.value,

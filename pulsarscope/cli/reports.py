@@ -19,6 +19,7 @@ from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.work import (
     EXIT_DAMAGED,
     EXIT_DONE,
+    EXIT_FINDING,
     NEVER,
     Delivery,
     Request,
@@ -32,7 +33,7 @@ from pulsarscope.cli.work import (
 from pulsarscope.errors import UsageError
 from pulsarscope.export.report import report_bytes
 from pulsarscope.filter.values import DURATIONS
-from pulsarscope.findings import Code
+from pulsarscope.findings import SEVERITIES, Code
 from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import Options, Run, finding_codes, run
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
@@ -103,13 +104,15 @@ def diagnose(request: Request) -> int:
     """
 
     def carry_out(delivery: Delivery) -> int:
+        chosen = filter_of(request, (FindingRow.kind,))
         made = run(request.files, _options(request, EXPLAINED, judged=True))
         sink = delivery.open(request.out, made.inputs.paths)
         diagnosis = Diagnosis(_codes(made))
         start: list[int] = []
 
         def take(rows: Sequence[Any]) -> None:
-            diagnosis.feed(rows)
+            found = rows if chosen is None else chosen.select([row for row in rows if type(row) is FindingRow], made.endpoints)
+            diagnosis.feed(rows if chosen is None else [*(row for row in rows if type(row) is not FindingRow), *found])
             start[:] = _earliest(start, rows)
 
         _read(made, request, take, tells=request.format is not None)
@@ -121,11 +124,21 @@ def diagnose(request: Request) -> int:
         else:
             from pulsarscope.render.diagnosis import diagnosis_text  # noqa: PLC0415 - as above
 
+            if chosen is not None:
+                sink.write(b"Of the findings that match the filter: ")
             sink.write(diagnosis_text(diagnosis, _report_options(request, made), made.packets, start[0] if start else None))
         sink.finish()
+        if chosen is not None and not made.damaged:
+            return EXIT_FINDING if _fails(request.fail_on, diagnosis) else EXIT_DONE
         return exit_code(request.fail_on, made)
 
     return deliver(carry_out)
+
+
+def _fails(fail_on: str, diagnosis: Diagnosis) -> bool:
+    """Whether one of the findings that a filter chose is as bad as that."""
+    bad = () if fail_on == NEVER else SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    return any(group["severity"] in bad for group in diagnosis.records())
 
 
 def compare(request: Request) -> int:
@@ -205,8 +218,7 @@ def _report_options(request: Request, *runs: Run) -> ReportOptions:
 
 def _codes(made: Run) -> dict[str, Code]:
     """What every finding means."""
-    dissectors = made.dissectors.values()
-    return {code: known for dissector in dissectors for code, known in dissector.rules.codes.items()} | finding_codes(dissectors)
+    return finding_codes(tuple(made.dissectors.values()))
 
 
 def _sections(by: str | None, *, with_intervals: bool) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
-    from pulsarscope.filter import Filter, Story
+    from pulsarscope.filter import Filter, Narrowed, Story
     from pulsarscope.pipeline import Run
 
 EXIT_DONE = 0
@@ -152,7 +152,7 @@ def _pour(
     request: Request,
     kinds: tuple[str, ...],
     run: Run,
-    chosen: Filter | Story | None,
+    chosen: Filter | Story | Narrowed | None,
     made: Output,
     encoding: Encoding | None,
     sink: Sink,
@@ -244,14 +244,15 @@ def kinds_named(records: str) -> tuple[str, ...]:
     return tuple(kind for kind in ROWS if kind in names or "all" in names)
 
 
-def _choice(request: Request, kinds: tuple[str, ...]) -> Filter | Story | None:
+def _choice(request: Request, kinds: tuple[str, ...]) -> Filter | Story | Narrowed | None:
     """What chooses the rows: a story, or -Y."""
     if request.story is None:
         return filter_of(request, kinds)
-    from pulsarscope.filter import Story  # noqa: PLC0415 - as below
+    from pulsarscope.filter import Narrowed, Story  # noqa: PLC0415 - as below
     from pulsarscope.pipeline import make_dissectors  # noqa: PLC0415 - as below
 
-    return Story(*request.story, make_dissectors())
+    story, chosen = Story(*request.story, make_dissectors()), filter_of(request, kinds)
+    return story if chosen is None else Narrowed(story, chosen)
 
 
 def filter_of(request: Request, kinds: tuple[str, ...]) -> Filter | None:
@@ -277,7 +278,7 @@ def _columns(request: Request) -> tuple[str, ...] | None:
     return columns
 
 
-def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | None, encoding: Encoding | None) -> Run:
+def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | Narrowed | None, encoding: Encoding | None) -> Run:
     from pulsarscope import pipeline  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
 
     wanted = set(kinds)
@@ -330,7 +331,7 @@ def port_and_dissector(text: str) -> tuple[int, str]:
     return int(port), dissector
 
 
-def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | Story | None) -> OutputOptions:
+def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | Story | Narrowed | None) -> OutputOptions:
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
     return OutputOptions(
@@ -363,7 +364,7 @@ def _shows_progress(request: Request) -> bool:
 
 
 def limited(
-    run: Run, kinds: tuple[str, ...], chosen: Filter | Story | None, limit: int | None
+    run: Run, kinds: tuple[str, ...], chosen: Filter | Story | Narrowed | None, limit: int | None
 ) -> Generator[tuple[Any, list[Any]], None, None]:
     """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit

@@ -6,6 +6,6 @@
 from pulsarscope.filter.fields import Catalogue
 from pulsarscope.filter.problem import FilterError
 from pulsarscope.filter.selection import Filter
-from pulsarscope.filter.story import Story
+from pulsarscope.filter.story import Narrowed, Story
 
-__all__ = ["Catalogue", "Filter", "FilterError", "Story"]
+__all__ = ["Catalogue", "Filter", "FilterError", "Narrowed", "Story"]

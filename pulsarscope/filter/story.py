@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pulsarscope.errors import UsageError
-from pulsarscope.filter.selection import TOLD_LAYER
+from pulsarscope.filter.selection import TOLD_LAYER, Filter
 from pulsarscope.limits import PENDING_REQUESTS_MAX, STORY_REQUESTS_MAX
 from pulsarscope.records import FindingRow, FrameRow, RawFrame
 from pulsarscope.topics import short_topic
@@ -131,3 +131,23 @@ def _names(topic: str) -> tuple[str, str]:
     """A topic without its defaults; and, of a partition, the topic that it is one of."""
     short = short_topic(topic)
     return short, _PARTITION.sub("", short)
+
+
+class Narrowed:
+    """The rows of a story that a filter chooses, too."""
+
+    def __init__(self, story: Story, chosen: Filter) -> None:
+        self.words = f"{story.words} and match the filter"
+        self.payload = story.payload
+        self.seen, self.kept = story.seen, chosen.kept
+        self._story = story
+        self._chosen = chosen
+
+    @property
+    def start(self) -> int | None:
+        """Time of the first frame of the story."""
+        return self._story.start
+
+    def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
+        """As `Filter.select`."""
+        return self._chosen.select(self._story.select(rows, endpoints), endpoints)

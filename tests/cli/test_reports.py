@@ -280,3 +280,17 @@ def test_a_report_goes_to_a_pipe_of_any_encoding(captures: Path) -> None:
     assert result.returncode == 0
     assert b"#####" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "words"),
+    [
+        ("code == consumer-busy", 1, "Of the findings that match the filter: 2 errors in 1 connection: consumer-busy (2)."),
+        ("code == stream-gap", 0, "Of the findings that match the filter: Healthy: no errors, no warnings"),
+        ('text contains "IncompatibleSchema" && severity == error', 1, "schema-incompatible (1)."),
+    ],
+)
+def test_a_filter_chooses_the_findings_to_judge(captures: Path, capsys: Captured, wanted: str, code: int, words: str) -> None:
+    request = Request(files=(str(captures / "errors.pcap"),), filter=wanted, fail_on="error", quiet=True)
+    assert diagnose(request) == code
+    assert words in capsys.readouterr().out.replace("\n", " ")

@@ -335,3 +335,12 @@ def test_one_thing_is_followed() -> None:
         one_story(topic=None, message=None)
     with pytest.raises(UsageError, match="Give only one of --topic, --message"):
         one_story(topic="t", message="26:14")
+
+
+def test_a_story_can_be_narrowed_by_a_filter(captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(captures / "stuck-consumer.pcap")
+    request = Request(files=(path,), story=("topic", "stuck-t-20"), filter="command == SEND_RECEIPT && latency > 8ms", quiet=True)
+    assert work(request) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("SEND_RECEIPT") == 4
+    assert "SUBSCRIBE" not in shown
