@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from pulsarscope.analysis import Doctor
+from pulsarscope.analysis import Closed, Doctor
 from pulsarscope.capture import Record, expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
@@ -296,7 +296,7 @@ class Run:
                 timeline.finish(rows)
                 del self._timelines[name]
             elif step is None:
-                self._timelines[name] = timeline.end(rows)
+                self._close(name, timeline, rows)
                 self._ended.append(name)
                 if rows.later:
                     yield from map(self._counted, rows.take(self._rows_max))
@@ -328,7 +328,7 @@ class Run:
                 timeline.finish(rows)
                 del self._timelines[name]
             elif frames is None:
-                self._timelines[name] = timeline.end(rows)
+                self._close(name, timeline, rows)
                 self._ended.append(name)
             else:
                 orders += _orders(order, frames)
@@ -343,6 +343,13 @@ class Run:
             del rows[: self._rows_max]
         rows.extend(finding_row(finding, None) for finding in located)
         yield self._counted(rows)
+
+    def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
+        """No more is said on this connection."""
+        self._timelines[name] = ended = timeline.end(rows)
+        row = ended.so_far() if self._doctor is not None else None
+        if row is not None:
+            rows.append(Closed(row))
 
     def _parts(self, frames: Sequence[Frame]) -> Iterable[Sequence[Frame]]:
         """The frames one by one where each may give very many rows."""
@@ -370,12 +377,11 @@ class Run:
             self.damaged = self.damaged or row.code in DAMAGE_CODES
         return rows if "finding" in self._options.records else [row for row in rows if type(row) is not FindingRow]
 
-    def _judged(self, rows: list[Row | RawFrame], doctor: Doctor) -> list[Row | RawFrame]:
-        """The rows, and the findings of the rules about them; without the kinds that only the rules wanted."""
+    def _judged(self, rows: list[Any], doctor: Doctor) -> list[Row | RawFrame]:
+        """The rows, and the findings of the rules about them; without what only the rules wanted."""
         found = doctor.feed(rows)
         wanted = self._options.records | {FindingRow.kind}
-        if not doctor.kinds <= wanted:
-            rows = [row for row in rows if isinstance(row, RawFrame) or row.kind in wanted]
+        rows = [row for row in rows if isinstance(row, RawFrame) or (not isinstance(row, Closed) and row.kind in wanted)]
         return [*rows, *found]
 
 

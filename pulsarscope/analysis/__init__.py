@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pulsarscope.analysis.doctor import Doctor
+from pulsarscope.analysis.doctor import Closed, Doctor
 
-__all__ = ["Doctor"]
+__all__ = ["Closed", "Doctor"]

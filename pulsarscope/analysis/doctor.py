@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pulsarscope.analysis.facts import Facts
 from pulsarscope.findings import join_codes
@@ -15,6 +15,12 @@ LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-
 
 HEARD_MAX = 25
 """Findings of one code that a connection's rules can look up: as many as a stream says one by one."""
+
+
+class Closed(NamedTuple):
+    """Among rows: this connection says no more. Its row comes later, when late packets are counted; there may be thousands that wait."""
+
+    row: ConnectionRow
 
 
 class Patient:
@@ -118,12 +124,15 @@ class Doctor:
                     self.lost = self.lost or row.code in LOSS_CODES
         for row in rows:
             kind = type(row)
-            patient = None if kind is FindingRow else self._patient(getattr(row, "connection", None))
+            if kind is Closed:
+                patient = self._patients.pop(row.row.connection or "", None)
+                if patient is not None:
+                    self._end(patient, row.row)
+                continue
+            patient = None if kind is FindingRow or kind is ConnectionRow else self._patient(getattr(row, "connection", None))
             if patient is None:
                 continue
-            if kind is ConnectionRow:
-                self._end(self._patients.pop(patient.connection), row)
-            elif isinstance(row, FrameRow):
+            if isinstance(row, FrameRow):
                 latest = row
                 patient.last = where_of(row)
                 for handler in patient.frame_handlers(row.command or ""):

@@ -265,6 +265,12 @@ class EndedTimeline:
         """As `Timeline.findings`."""
         return [finding for finding in found if finding.layer != "tcp" or self._recognised]
 
+    def so_far(self) -> ConnectionRow | None:
+        """The row of the connection, which late packets may still change."""
+        if self._row is not None:
+            _count_packets(self._connection, self._row)
+        return self._row
+
     def finish(self, out: list[Row | RawFrame]) -> None:
         """The row of the connection."""
         if self._foreign is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.analysis import Doctor
+from pulsarscope.analysis import Closed, Doctor
 from pulsarscope.protocols.pulsar.rules import RULES
 from pulsarscope.records import ROWS, ConnectionRow, FindingRow
 from pulsarscope.session.pairing import Pairing
@@ -57,7 +57,7 @@ class Examination:
         """A connection ends; what is found at its end stands behind its row."""
         rows: list[Any] = []
         self._sessions.pop(on).finish(rows)
-        rows.append(ConnectionRow(None, 0, 1, None, START, on, start=START, end=self.time))
+        rows.append(Closed(ConnectionRow(None, 0, 1, None, START, on, start=START, end=self.time)))
         self.found += self._doctor.feed([*rows, *found])
         return self
 
