@@ -24,6 +24,10 @@ ROW_GROUP_BYTES = 16 << 20
 """A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
 
 
+WAITING_BATCHES_MAX = 64
+"""Batches that wait before they become one: a batch of a few rows takes as much memory as one of a hundred."""
+
+
 class BatchesByKind:
     """Rows -> record batches by kind."""
 
@@ -59,6 +63,10 @@ class _File:
         self._waiting.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
+        if len(self._waiting) >= WAITING_BATCHES_MAX:
+            from pyarrow import Table
+
+            self._waiting = Table.from_batches(self._waiting, self._schema).combine_chunks().to_batches()
         if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
             self._write_group()
 
