@@ -20,7 +20,7 @@ ROW_GROUP_ROWS = 32_768
 UNIQUE_COLUMNS = frozenset({"checksum_stored", "checksum_computed", "request", "payload", "payload_sha256"})
 """Texts that hardly come again."""
 
-ROW_GROUP_BYTES = 16 << 20
+ROW_GROUP_BYTES = 8 << 20
 """A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
 
 
