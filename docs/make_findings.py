@@ -13,8 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from pulsarscope.findings import CAPTURE_CODES, LAYERS, SEVERITIES, TCP_CODES, TLS_CODES, Code, join_codes
-from pulsarscope.protocols import DISSECTORS
+from pulsarscope.findings import LAYERS, SEVERITIES, Code
+from pulsarscope.pipeline import finding_codes, make_dissectors
 
 HERE = Path(__file__).resolve().parent
 BAD_INPUTS = HERE / "bad_inputs.tsv"
@@ -55,9 +55,7 @@ class BadInput(NamedTuple):
 
 def all_codes() -> dict[str, Code]:
     """Every finding code by name."""
-    made = [dissector() for dissector in DISSECTORS]
-    own = [codes for dissector in made for codes in (dissector.codes, dissector.rules.codes)]
-    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
+    return finding_codes(make_dissectors())
 
 
 def bad_inputs() -> list[BadInput]:

@@ -16,6 +16,7 @@ import msgspec
 from pulsarscope import __version__
 from pulsarscope.analysis.wanted import Wanted
 from pulsarscope.cli.interrupt import Interrupts
+from pulsarscope.cli.portions import damage
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.work import (
     EXIT_DONE,
@@ -31,9 +32,9 @@ from pulsarscope.cli.work import (
 )
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.export.pcapng import PcapngWriter
-from pulsarscope.export.sink import Sink, open_sink
+from pulsarscope.export.sink import Sink, opened_sink
 from pulsarscope.limits import ROWS_MAX
-from pulsarscope.pipeline import DAMAGE_CODES, Options, PacketBatch, Run, packets, run
+from pulsarscope.pipeline import Options, PacketBatch, Run, packets, run
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.render.style import is_terminal
 from pulsarscope.render.view import count_text
@@ -65,7 +66,7 @@ def extract(request: Request, *, context: bool = False) -> int:
             with _rereadable(request.files) as files:
                 first = run(files, _options(request, kinds, chosen))
                 refuse_own_input(request.out, first.inputs.paths)
-                with _opened(request.out) as sink:
+                with opened_sink(request.out) as sink:
                     wanted = _choose(request, kinds, chosen, first, context=context)
                     _copy(request, first, wanted, sink)
                     sink.finish()
@@ -124,16 +125,6 @@ def _copied(file: str, stack: ExitStack) -> str:
     return str(place)
 
 
-@contextmanager
-def _opened(out: str | None) -> Iterator[Sink]:
-    sink = open_sink(out)
-    try:
-        yield sink
-    except BaseException:
-        sink.abandon()
-        raise
-
-
 def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, first: Run, *, context: bool) -> Wanted:
     """Read the capture for what is wanted, and once more if rows only name the frames, or stand for many."""
     opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
@@ -143,8 +134,8 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
             for row in batch.rows:
                 if isinstance(row, FindingRow):
                     wanted.tell(row)
-                    if row.code in DAMAGE_CODES and not request.quiet:
-                        complain(f"{row.text} {row.hint or ''}".rstrip())
+            for line in () if request.quiet else damage(batch.rows):
+                complain(line)
             for row in rows:
                 if isinstance(row, Row) and row.kind in kinds and (chosen is not None or _is_known(row)):
                     wanted.take(row, first.endpoints)

@@ -6,12 +6,13 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from textwrap import wrap
 
 import msgspec
 
 from pulsarscope.errors import UsageError
-from pulsarscope.export.sink import Sink, open_sink
+from pulsarscope.export.sink import Sink, opened_sink
 from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import Entry, entries
 from pulsarscope.pipeline import finding_codes, make_dissectors
@@ -37,15 +38,9 @@ def show_fields(prefix: str | None, output_format: str | None, out: str | None) 
     if not listed:
         message = f'no field begins with "{prefix}"; pulsarscope fields lists all'
         raise UsageError(message)
-    sink = open_sink(out)
-    try:
+    with suppress(BrokenPipeError), opened_sink(out) as sink:  # whoever closes the pipe has seen enough
         sink.write(_text(listed, output_format, one=len(listed) == 1).encode(_encoding(sink), "backslashreplace"))
         sink.finish()
-    except BrokenPipeError:
-        sink.abandon()  # whoever reads has seen enough
-    except BaseException:
-        sink.abandon()
-        raise
 
 
 def _encoding(sink: Sink) -> str:

@@ -209,3 +209,18 @@ def open_sink(path: str | None, *, folder: bool = False) -> Sink:
             message = f"{path} is a folder: name a file"
             raise UsageError(message)
         return DeviceSink(path) if place.exists() and not place.is_file() else FileSink(path)
+
+
+@contextmanager
+def opened_sink(path: str | None) -> Iterator[Sink]:
+    """As `open_sink`; whatever ends the work early leaves nothing half done. The caller finishes the sink.
+
+    Raises:
+        OutputError, UsageError: as `open_sink`.
+    """
+    sink = open_sink(path)
+    try:
+        yield sink
+    except BaseException:
+        sink.abandon()
+        raise

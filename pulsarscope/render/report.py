@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import Any
 
 import msgspec
 
-from pulsarscope.findings import SEVERITIES
 from pulsarscope.render.clock import duration_text
 from pulsarscope.render.escape import cell_width, clip, escape
 from pulsarscope.render.style import UNICODE, palette, symbols
@@ -157,10 +155,6 @@ class Report:
     def severity(self, severity: str, text: str) -> str:
         """Text in the colour of a severity."""
         return f"{self.palette.severity(severity)}{text}{self.palette.reset}"
-
-    def severity_counts(self, counts: Any) -> str:
-        """2 errors, 1 warning: those there are, in their colours."""
-        return ", ".join(self.severity(one, count_text(counts[one], one)) for one in SEVERITIES if counts.get(one))
 
 
 def size_text(size: float | None) -> str:
