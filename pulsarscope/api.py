@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from pulsarscope.errors import UsageError
 from pulsarscope.limits import ROWS_MAX
@@ -21,11 +23,10 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 class Capture:
     """One or more capture files; each call below reads them anew, in memory that does not grow with their size."""
 
-    def __init__(self, inputs: Sequence[str], *, show_secrets: bool = False, payload: str | None = None, jobs: int = 1) -> None:
+    def __init__(self, inputs: Sequence[str], options: Options, jobs: int) -> None:
         self._inputs = inputs
+        self._options = options
         self._jobs = jobs
-        self._show_secrets = show_secrets
-        self._payload = payload
 
     def frames(self) -> Iterator[FrameRow]:
         """Every frame, in the order in which the capture completes them. Raises CaptureError when nothing can be read."""
@@ -49,9 +50,11 @@ class Capture:
 
     def records(self, *kinds: str) -> Iterator[Row]:
         """Rows of several kinds in one pass: frame, message, exchange, connection, finding; all when none is named."""
-        from pulsarscope.jobs import run  # noqa: PLC0415 - importing the package must stay cheap
+        from pulsarscope.jobs import run  # noqa: PLC0415 - as below
 
-        with closing(iter(run(self._inputs, self._options(frozenset(kinds or ROWS)), self._jobs))) as batches:
+        wanted = frozenset(kinds or ROWS)
+        options = msgspec.structs.replace(self._options, records=wanted, rows_max=ROWS_MAX, rules="finding" in wanted)
+        with closing(iter(run(self._inputs, options, self._jobs))) as batches:
             for batch in batches:
                 for row in batch.rows:
                     if isinstance(row, Row):
@@ -63,19 +66,21 @@ class Capture:
 
         return table(kind, self.records(kind))
 
-    def _options(self, kinds: frozenset[str]) -> Options:
-        from pulsarscope.pipeline import Options  # noqa: PLC0415 - as above
-
-        return Options(kinds, show_secrets=self._show_secrets, payload=self._payload, rows_max=ROWS_MAX, rules="finding" in kinds)
-
     def _rows(self, row_type: type[AnyRow]) -> Iterator[AnyRow]:
         return (row for row in self.records(row_type.kind) if isinstance(row, row_type))
 
 
 def open(  # noqa: A001 - ps.open reads as it should
-    *paths: str, show_secrets: bool = False, payload: str | None = None, jobs: int = 1
+    *paths: str,
+    show_secrets: bool = False,
+    payload: str | None = None,
+    ports: Collection[int] = (),
+    decode_as: Mapping[int, str] | None = None,
+    jobs: int = 1,
 ) -> Capture:
     """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload.
+
+    `ports` are server ports to take for Pulsar, `decode_as` names the protocol of others, whatever the bytes there say.
 
     Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
     the same. If a process dies, OutputError is raised.
@@ -86,4 +91,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     if jobs < 0:
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
         raise UsageError(message)
-    return Capture([str(path) for path in paths], show_secrets=show_secrets, payload=payload, jobs=jobs)
+    from pulsarscope.pipeline import Options  # noqa: PLC0415 - importing the package must stay cheap
+
+    options = Options(show_secrets=show_secrets, payload=payload, ports=frozenset(ports), decode_as=decode_as or {})
+    return Capture([str(path) for path in paths], options, jobs)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from pulsarscope.cli.reading import Reading, reads_captures
 from pulsarscope.errors import PulsarscopeError
 
 COLLECT_EVERY_OBJECTS = 100_000
@@ -89,12 +90,6 @@ FilterOption = Annotated[
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Only the records: no headings, progress or warnings.")]
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 when there is a finding this bad or worse.")]
-PortOption = Annotated[
-    list[int] | None, typer.Option("--port", min=1, max=65_535, metavar="N", help="Take server port N for Pulsar, whatever its bytes say.")
-]
-DecodeAsOption = Annotated[
-    list[str] | None, typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Take a server port for a protocol.")
-]
 JobsOption = Annotated[
     int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode several files side by side in N processes; 0: one per core.")
 ]
@@ -129,6 +124,7 @@ def _pulsarscope(
 
 
 @app.command()
+@reads_captures
 def decode(
     files: Files,
     *,
@@ -146,9 +142,8 @@ def decode(
     limit: LimitOption = None,
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
-    port: PortOption = None,
-    decode_as: DecodeAsOption = None,
     jobs: JobsOption = 1,
+    reading: Reading,
 ) -> None:
     """Show captures frame by frame.
 
@@ -174,8 +169,7 @@ def decode(
                 limit=limit,
                 quiet=quiet,
                 fail_on=fail_on.value,
-                ports=tuple(port or ()),
-                decode_as=tuple(decode_as or ()),
+                reading=reading,
                 jobs=jobs,
             )
         )
@@ -183,6 +177,7 @@ def decode(
 
 
 @app.command()
+@reads_captures
 def stats(
     files: Files,
     *,
@@ -204,8 +199,7 @@ def stats(
     limit: LinesOption = None,
     quiet: QuietReportOption = False,
     fail_on: FailOnOption = FailOn.never,
-    port: PortOption = None,
-    decode_as: DecodeAsOption = None,
+    reading: Reading,
 ) -> None:
     """Count who talks, what about, how much and how fast.
 
@@ -223,13 +217,13 @@ def stats(
         limit=limit,
         quiet=quiet,
         fail_on=fail_on.value,
-        ports=tuple(port or ()),
-        decode_as=tuple(decode_as or ()),
+        reading=reading,
     )
     raise typer.Exit(count(request, by, interval))
 
 
 @app.command()
+@reads_captures
 def diagnose(
     files: Files,
     *,
@@ -243,8 +237,7 @@ def diagnose(
     ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the verdict.")] = False,
     fail_on: FailOnOption = FailOn.error,
-    port: PortOption = None,
-    decode_as: DecodeAsOption = None,
+    reading: Reading,
 ) -> None:
     """Say what is wrong, what shows it, and what to try.
 
@@ -263,13 +256,13 @@ def diagnose(
         limit=limit,
         quiet=quiet,
         fail_on=fail_on.value,
-        ports=tuple(port or ()),
-        decode_as=tuple(decode_as or ()),
+        reading=reading,
     )
     raise typer.Exit(judge(request))
 
 
 @app.command()
+@reads_captures
 def compare(
     before: Annotated[str, typer.Argument(metavar="A", help="A capture, folder or pattern: how it was.", show_default=False)],
     after: Annotated[str, typer.Argument(metavar="B", help="Another one: how it is.", show_default=False)],
@@ -280,8 +273,7 @@ def compare(
     display_filter: FilterOption = None,
     limit: LinesOption = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the verdict.")] = False,
-    port: PortOption = None,
-    decode_as: DecodeAsOption = None,
+    reading: Reading,
 ) -> None:
     """Compare two captures, before and after.
 
@@ -298,13 +290,13 @@ def compare(
         filter=display_filter,
         limit=limit,
         quiet=quiet,
-        ports=tuple(port or ()),
-        decode_as=tuple(decode_as or ()),
+        reading=reading,
     )
     raise typer.Exit(hold_side_by_side(request))
 
 
 @app.command()
+@reads_captures
 def messages(
     files: Files,
     *,
@@ -319,9 +311,8 @@ def messages(
     limit: LimitOption = None,
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
-    port: PortOption = None,
-    decode_as: DecodeAsOption = None,
     jobs: JobsOption = 1,
+    reading: Reading,
 ) -> None:
     """Show the messages of the applications.
 
@@ -345,8 +336,7 @@ def messages(
                 limit=limit,
                 quiet=quiet,
                 fail_on=fail_on.value,
-                ports=tuple(port or ()),
-                decode_as=tuple(decode_as or ()),
+                reading=reading,
                 jobs=jobs,
             )
         )
@@ -354,6 +344,7 @@ def messages(
 
 
 @app.command()
+@reads_captures
 def extract(
     files: Files,
     *,
@@ -367,8 +358,7 @@ def extract(
     limit: LimitOption = None,
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,
-    port: PortOption = None,
-    decode_as: DecodeAsOption = None,
+    reading: Reading,
 ) -> None:
     """Copy the packets of what matches into a pcapng file.
 
@@ -387,8 +377,7 @@ def extract(
                 limit=limit,
                 quiet=quiet,
                 fail_on=fail_on.value,
-                ports=tuple(port or ()),
-                decode_as=tuple(decode_as or ()),
+                reading=reading,
             ),
             context=context,
         )
@@ -396,6 +385,7 @@ def extract(
 
 
 @app.command()
+@reads_captures
 def follow(
     files: Files,
     *,
@@ -413,8 +403,7 @@ def follow(
     no_color: NoColorOption = False,
     limit: LimitOption = None,
     quiet: QuietOption = False,
-    port: PortOption = None,
-    decode_as: DecodeAsOption = None,
+    reading: Reading,
 ) -> None:
     """Follow one connection, producer, consumer, topic, message or transaction.
 
@@ -436,8 +425,7 @@ def follow(
                 no_color=no_color,
                 limit=limit,
                 quiet=quiet,
-                ports=tuple(port or ()),
-                decode_as=tuple(decode_as or ()),
+                reading=reading,
             )
         )
     )

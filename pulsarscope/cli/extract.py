@@ -27,7 +27,7 @@ from pulsarscope.cli.work import (
     filter_of,
     kinds_named,
     limited,
-    port_and_dissector,
+    reading_options,
     refuse_own_input,
 )
 from pulsarscope.errors import CaptureError, UsageError
@@ -80,15 +80,14 @@ def extract(request: Request, *, context: bool = False) -> int:
 
 def _options(request: Request, kinds: Sequence[str], chosen: Filter | None) -> Options:
     """With all findings, whatever is asked for: comments tell them."""
-    return Options(
+    return msgspec.structs.replace(
+        reading_options(request.reading),
         records=frozenset({*kinds, FindingRow.kind}),
         show_secrets=request.show_secrets,
         payloads=True,
         payload=None if chosen is None else chosen.payload,
         rows_max=ROWS_MAX,
         rules=True,
-        ports=frozenset(request.ports),
-        decode_as=dict(port_and_dissector(text) for text in request.decode_as),
     )
 
 

@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pulsarscope.analysis.comparison import Comparison, Examined
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
@@ -28,7 +30,7 @@ from pulsarscope.cli.work import (
     exit_code,
     filter_of,
     names_in,
-    port_and_dissector,
+    reading_options,
 )
 from pulsarscope.errors import UsageError
 from pulsarscope.export.report import report_bytes
@@ -181,14 +183,13 @@ def _examine(made: Run, request: Request) -> Examined:
 
 
 def _options(request: Request, kinds: frozenset[str], *, judged: bool) -> Options:
-    return Options(
+    return msgspec.structs.replace(
+        reading_options(request.reading),
         records=kinds,
         show_secrets=request.show_secrets,
         payloads=judged,
         rows_max=ROWS_MAX,
         rules=judged,
-        ports=frozenset(request.ports),
-        decode_as=dict(port_and_dissector(text) for text in request.decode_as),
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from pulsarscope.cli.interrupt import Interrupts
 from pulsarscope.cli.portions import Encoding
 from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.reading import Reading
 from pulsarscope.errors import UsageError
 from pulsarscope.export.sink import STANDARD_OUTPUT, Sink, open_sink
 from pulsarscope.findings import SEVERITIES
@@ -26,7 +27,7 @@ from pulsarscope.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
     from pulsarscope.filter import Filter, Narrowed, Story
-    from pulsarscope.pipeline import Run
+    from pulsarscope.pipeline import Options, Run
 
 EXIT_DONE = 0
 EXIT_FINDING = 1
@@ -58,8 +59,7 @@ class Request(msgspec.Struct, frozen=True):
     limit: int | None = None
     quiet: bool = False
     fail_on: str = NEVER
-    ports: tuple[int, ...] = ()
-    decode_as: tuple[str, ...] = ()
+    reading: Reading = Reading()
     jobs: int = 1
 
 
@@ -286,7 +286,8 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | Narr
         wanted |= {"connection", "finding"}  # text introduces connections and shows findings where they occur
     elif not request.quiet:
         wanted.add("finding")
-    options = pipeline.Options(
+    options = msgspec.structs.replace(
+        reading_options(request.reading),
         records=frozenset(wanted),
         show_secrets=request.show_secrets,
         payloads=request.format is None or request.fail_on != NEVER or not {"message", "finding"}.isdisjoint(kinds),
@@ -295,8 +296,6 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | Narr
         rows_max=None if request.format is None else ROWS_MAX,  # a table's columns are as wide as the rows at once need
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
-        ports=frozenset(request.ports),
-        decode_as=dict(port_and_dissector(text) for text in request.decode_as),
     )
     if request.jobs == 1:
         return pipeline.run(request.files, options)
@@ -322,7 +321,14 @@ def names_in(listed: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
-def port_and_dissector(text: str) -> tuple[int, str]:
+def reading_options(reading: Reading) -> Options:
+    """What the command line said about how captures are read. Raises UsageError when it makes no sense."""
+    from pulsarscope.pipeline import Options  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
+
+    return Options(ports=frozenset(reading.port or ()), decode_as=dict(map(_port_and_dissector, reading.decode_as or ())))
+
+
+def _port_and_dissector(text: str) -> tuple[int, str]:
     """What -d gives. Raises UsageError when it is not PORT=DISSECTOR."""
     port, _, dissector = text.partition("=")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and dissector):

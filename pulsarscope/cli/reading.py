@@ -1,0 +1,42 @@
+"""How captures are read: the options of every command that reads them, declared once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, NamedTuple, get_type_hints
+
+import typer
+
+
+class Reading(NamedTuple):
+    """What such a command was told."""
+
+    port: Annotated[
+        list[int] | None,
+        typer.Option("--port", min=1, max=65_535, metavar="N", help="Take server port N for Pulsar, whatever its bytes say."),
+    ] = None
+    decode_as: Annotated[
+        list[str] | None, typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Take a server port for a protocol.")
+    ] = None
+
+
+def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, which takes a `reading: Reading` as its last parameter, each of its options instead: typer reads signatures."""
+    signature = inspect.signature(command, eval_str=True)
+    types = get_type_hints(Reading, include_extras=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "reading"]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=Reading._field_defaults[name], annotation=types[name])
+        for name in Reading._fields
+    ]
+
+    @wraps(command)
+    def gathered(**given: Any) -> None:
+        reading = Reading(**{name: given.pop(name) for name in Reading._fields})
+        command(**given, reading=reading)
+
+    gathered.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    gathered.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *shared]}
+    return gathered
