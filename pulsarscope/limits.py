@@ -45,6 +45,19 @@ VLAN_TAGS_MAX = 8
 IPV6_EXTENSION_HEADERS_MAX = 16
 """IPv6 extension headers walked; Zeek's and Suricata's decoders stop at like depths."""
 
+MPLS_LABELS_MAX = 16
+"""Labels in one MPLS stack; networks use up to about ten."""
+
+TUNNELS_MAX = 8
+"""Tunnels in each other (Zeek: 4); a mirrored packet of an overlay in MPLS is in three, and networks that stack two of those exist."""
+
+FRAGMENTS_MAX_BYTES = 4 << 20
+"""IP fragments kept of one file (Linux keeps as much: ipfrag_high_thresh). Less than what is sent before the 65,536 numbers of IPv4
+packets begin again, so that fragments of different packets do not meet."""
+
+FRAGMENT_NANOSECONDS = 30 * 1_000_000_000
+"""How long the first fragment of a packet that came waits for the others (Linux's ipfrag_time)."""
+
 OUT_OF_ORDER_MAX_BYTES = 4 << 20
 """Bytes a stream keeps beyond a hole (libtins: 3 MiB); then the oldest hole is declared a gap."""
 

@@ -61,3 +61,6 @@ class Block(msgspec.Struct):
     """Bytes of the input read so far, as stored: of a compressed file, compressed bytes."""
     records: list[Record] = []
     """All packets, of any kind, when the reader was told to keep them."""
+    fragments: list[tuple[int, int]] = []
+    """Packets that brought parts of a segment that another one completed, each with the number of that one; also copies that came later.
+    The segment is that one's alone."""

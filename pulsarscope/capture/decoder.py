@@ -7,8 +7,9 @@ from collections import defaultdict
 
 from pulsarscope.capture import link
 from pulsarscope.capture.block import Block, Record, Segment
-from pulsarscope.capture.ip import Reject
+from pulsarscope.capture.layers import Fragment, Inner, Reject
 from pulsarscope.capture.tally import Tally, capture_finding, plural
+from pulsarscope.capture.unwrap import Unwrapper
 from pulsarscope.findings import Finding
 
 NANOSECONDS = 1_000_000_000
@@ -34,6 +35,7 @@ class Decoder(ABC):
         self._file = file
         self._records: list[Record] | None = [] if records else None
         self._tally = Tally(file)
+        self._unwrapper = Unwrapper(self._tally)
         self._packets = 0
         self._last_time = 0
         self._offset = 0  # in the file, of the first byte held
@@ -88,6 +90,7 @@ class Decoder(ABC):
             NotACaptureError: the file ended within its header.
         """
         ending = self._end(self._held)
+        self._unwrapper.end()
         if damage is not None:
             ending = [finding for finding in ending if finding.code != "capture-truncated"] + [damage]
         findings = self._tally.findings() + ([] if self._damage is None else [self._damage]) + ending
@@ -105,6 +108,8 @@ class Decoder(ABC):
         block = Block(self._file, flows, control, findings, packets, first_packet, self._packets, self._last_time, bytes_read)
         if self._records:
             block.records, self._records = self._records, []
+        if self._unwrapper.fragments:
+            block.fragments, self._unwrapper.fragments = self._unwrapper.fragments, []
         return block
 
     def _cold_segment(self, packet: bytes, wire_bytes: int, link_type: int, number: int, time: int) -> tuple[bytes, Segment] | None:
@@ -119,6 +124,8 @@ class Decoder(ABC):
             self._tally.add("unknown-link-type", number, time, group=f"{link_type} ({name})" if name else str(link_type))
             return None
         found = link.tcp_segment(packet, link_type, wire_bytes)
+        if isinstance(found, (Inner, Fragment)):
+            found = self._unwrapper.segment(found, packet, number, time)
         if found is None:
             return None
         if isinstance(found, Reject):

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from pulsarscope.capture import link
+from pulsarscope.capture.layers import ETHERTYPE_IPV4
 
 _IPV4_AND_TCP = "BxHxxHxB2x12sIIBBH"
 _UNREACHABLE = 1 << 40  # a payload that starts here lies beyond every end
@@ -40,9 +41,9 @@ def _layout(link_bytes: int, link_format: str, marker: int | bytes) -> Layout:
 _RAW = _layout(0, "0s", b"")
 
 LAYOUTS: Mapping[int, Layout] = {
-    link.ETHERNET: _layout(14, "12xH", link.ETHERTYPE_IPV4),
-    link.LINUX_SLL: _layout(16, "14xH", link.ETHERTYPE_IPV4),
-    link.LINUX_SLL2: _layout(20, "H18x", link.ETHERTYPE_IPV4),
+    link.ETHERNET: _layout(14, "12xH", ETHERTYPE_IPV4),
+    link.LINUX_SLL: _layout(16, "14xH", ETHERTYPE_IPV4),
+    link.LINUX_SLL2: _layout(20, "H18x", ETHERTYPE_IPV4),
     link.NULL: _layout(4, "I", link.FAMILY_IPV4 << 24),  # of little-endian hosts
     link.LOOP: _layout(4, "I", link.FAMILY_IPV4),
     link.IPV4: _RAW,

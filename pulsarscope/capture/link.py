@@ -1,4 +1,4 @@
-"""Link layers, any of them: from the first byte of a captured frame to its IP header.
+"""Link layers, any of them: from the first byte of a captured frame to its IP header, or to that of a tunnel.
 
 Link types: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcaplinktype-08.html; VLAN tags: IEEE 802.1Q.
 """
@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pulsarscope.capture.ip import Reject, Tcp, ipv4_segment, ipv6_segment
+from pulsarscope.capture.ip import ipv4_segment, ipv6_segment
+from pulsarscope.capture.layers import (
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_PPPOE,
+    ETHERTYPES_MPLS,
+    ETHERTYPES_VLAN,
+    TRANSPARENT_ETHERNET,
+    Found,
+    Reject,
+    short,
+)
+from pulsarscope.capture.tunnels import mpls, pppoe
 from pulsarscope.limits import VLAN_TAGS_MAX
 
 NULL = 0
@@ -39,32 +51,40 @@ NAMES: Mapping[int, str] = {
 }
 """Link types that engineers meet and this room does not read."""
 
-ETHERTYPE_IPV4 = 0x0800
-ETHERTYPE_IPV6 = 0x86DD
-ETHERTYPES_VLAN = frozenset({0x8100, 0x88A8, 0x9100})
 FAMILY_IPV4 = 2
 FAMILIES_IPV6 = frozenset({10, 24, 28, 30})
 """AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, of macOS; AF_INET is 2 everywhere."""
 
 
-def _by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> Tcp | Reject | None:
+_ETHERNET_BYTES = 14
+
+
+def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> Found:
+    """The TCP segment, or what is further in, at `start` of a frame; the ethertype says what stands there."""
+    if ethertype == TRANSPARENT_ETHERNET:
+        if start + _ETHERNET_BYTES > len(packet):
+            return short(packet, wire_bytes, Reject.LINK_HEADER)
+        ethertype = packet[start + 12] << 8 | packet[start + 13]
+        start += _ETHERNET_BYTES
     tags = 0
     while ethertype in ETHERTYPES_VLAN:
         tags += 1
         if tags > VLAN_TAGS_MAX:
             return Reject.TAGS
         if start + 4 > len(packet):
-            return None if len(packet) < wire_bytes else Reject.LINK_HEADER
+            return short(packet, wire_bytes, Reject.LINK_HEADER)
         ethertype = packet[start + 2] << 8 | packet[start + 3]
         start += 4
     if ethertype == ETHERTYPE_IPV4:
         return ipv4_segment(packet, start, wire_bytes)
     if ethertype == ETHERTYPE_IPV6:
         return ipv6_segment(packet, start, wire_bytes)
-    return None
+    if ethertype in ETHERTYPES_MPLS:
+        return mpls(packet, start, wire_bytes)
+    return pppoe(packet, start, wire_bytes) if ethertype == ETHERTYPE_PPPOE else None
 
 
-def _by_family(packet: bytes, family: int, wire_bytes: int) -> Tcp | Reject | None:
+def _by_family(packet: bytes, family: int, wire_bytes: int) -> Found:
     if family == FAMILY_IPV4:
         return ipv4_segment(packet, 4, wire_bytes)
     if family in FAMILIES_IPV6:
@@ -72,29 +92,29 @@ def _by_family(packet: bytes, family: int, wire_bytes: int) -> Tcp | Reject | No
     return None
 
 
-def _ethernet(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
-    return _by_ethertype(packet, packet[12] << 8 | packet[13], 14, wire_bytes)
+def _ethernet(packet: bytes, wire_bytes: int) -> Found:
+    return by_ethertype(packet, packet[12] << 8 | packet[13], _ETHERNET_BYTES, wire_bytes)
 
 
-def _linux_sll(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
-    return _by_ethertype(packet, packet[14] << 8 | packet[15], 16, wire_bytes)
+def _linux_sll(packet: bytes, wire_bytes: int) -> Found:
+    return by_ethertype(packet, packet[14] << 8 | packet[15], 16, wire_bytes)
 
 
-def _linux_sll2(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
-    return _by_ethertype(packet, packet[0] << 8 | packet[1], 20, wire_bytes)
+def _linux_sll2(packet: bytes, wire_bytes: int) -> Found:
+    return by_ethertype(packet, packet[0] << 8 | packet[1], 20, wire_bytes)
 
 
-def _null(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+def _null(packet: bytes, wire_bytes: int) -> Found:
     """The family is in the byte order of the capturing host, which the file does not tell: the small number is meant."""
     little = int.from_bytes(packet[:4], "little")
     return _by_family(packet, little if little < 0x10000 else int.from_bytes(packet[:4], "big"), wire_bytes)
 
 
-def _loop(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+def _loop(packet: bytes, wire_bytes: int) -> Found:
     return _by_family(packet, int.from_bytes(packet[:4], "big"), wire_bytes)
 
 
-def _raw(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+def _raw(packet: bytes, wire_bytes: int) -> Found:
     version = packet[0] >> 4
     if version == 4:
         return ipv4_segment(packet, 0, wire_bytes)
@@ -103,17 +123,17 @@ def _raw(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
     return Reject.IP_HEADER
 
 
-def _ipv4(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+def _ipv4(packet: bytes, wire_bytes: int) -> Found:
     return ipv4_segment(packet, 0, wire_bytes)
 
 
-def _ipv6(packet: bytes, wire_bytes: int) -> Tcp | Reject | None:
+def _ipv6(packet: bytes, wire_bytes: int) -> Found:
     return ipv6_segment(packet, 0, wire_bytes)
 
 
-_LINKS: Mapping[int, tuple[int, Callable[[bytes, int], Tcp | Reject | None]]] = {
+_LINKS: Mapping[int, tuple[int, Callable[[bytes, int], Found]]] = {
     NULL: (4, _null),
-    ETHERNET: (14, _ethernet),
+    ETHERNET: (_ETHERNET_BYTES, _ethernet),
     LOOP: (4, _loop),
     LINUX_SLL: (16, _linux_sll),
     IPV4: (1, _ipv4),
@@ -129,13 +149,13 @@ def is_supported(link_type: int) -> bool:
     return link_type in _LINKS
 
 
-def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> Tcp | Reject | None:
-    """The TCP segment in a captured frame; None when it carries something else or the capture cut its headers.
+def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> Found:
+    """The TCP segment in a captured frame, or what is further in; None when it carries something else or the capture cut its headers.
 
     Raises:
         KeyError: not `is_supported`.
     """
     header_bytes, network = _LINKS[link_type]
     if len(packet) < header_bytes:
-        return None if len(packet) < wire_bytes else Reject.LINK_HEADER
+        return short(packet, wire_bytes, Reject.LINK_HEADER)
     return network(packet, wire_bytes)

@@ -92,8 +92,9 @@ _DESCRIPTIONS: Mapping[str, Callable[[Count], tuple[str, dict[str, Any]]]] = {
     "time-invalid": _with_reasons("without a valid time"),
     "packet-malformed": _with_reasons("with a header that contradicts itself"),
     "packet-length-odd": _with_reasons("with lengths that contradict each other or the file header"),
-    "fragment-incomplete": _with_reasons("not decoded because they are IP fragments"),
-    "nesting-too-deep": _with_reasons("not decoded because of too many tags or headers"),
+    "fragment-incomplete": _with_reasons("not decoded because other fragments of what they carry are missing"),
+    "fragment-overlap": _with_reasons("whose fragment brings other bytes than one before it"),
+    "nesting-too-deep": _with_reasons("not decoded because of too many tags, headers or tunnels"),
     "capture-malformed": _damaged_blocks,
 }
 

@@ -75,9 +75,51 @@ def relinked(header: bytes) -> Callable[[bytes], bytes]:
     return lambda data: header + data[LINK_BYTES:]
 
 
-def tunnelled(protocol: int, header: bytes = b"") -> Callable[[bytes], bytes]:
+def tunnelled(protocol: int, header: bytes = b"", *, times: int = 1) -> Callable[[bytes], bytes]:
     """The IP packet in another one."""
-    return lambda data: ethernet(ipv4("1.1.1.1", "2.2.2.2", header + data[LINK_BYTES:], protocol=protocol))
+
+    def change(data: bytes) -> bytes:
+        for _ in range(times):
+            data = ethernet(ipv4("1.1.1.1", "2.2.2.2", header + data[LINK_BYTES:], protocol=protocol))
+        return data
+
+    return change
+
+
+def mpls(labels: int) -> Callable[[bytes], bytes]:
+    """The IP packet behind a stack of MPLS labels."""
+    stack = b"".join(struct.pack(">I", 16 << 12 | (left == 1) << 8 | 64) for left in range(labels, 0, -1))
+    return lambda data: data[:12] + b"\x88\x47" + stack + data[LINK_BYTES:]
+
+
+def vxlan(data: bytes) -> bytes:
+    """The Ethernet frame in VXLAN, of which one end has the addresses of the frame."""
+    return ethernet(ipv4("1.1.1.1", "2.2.2.2", struct.pack(">HHHHQ", 50000, 4789, len(data) + 16, 0, 8 << 56 | 7 << 8) + data, protocol=17))
+
+
+def fragments(data: bytes, size: int) -> list[bytes]:
+    """The IP packet in fragments of so many bytes; without "don't fragment"."""
+    header, body = data[: LINK_BYTES + IP_BYTES], data[LINK_BYTES + IP_BYTES :]
+    found = []
+    for start in range(0, len(body), size):
+        part = body[start : start + size]
+        field = start >> 3 | (start + size < len(body)) << 13
+        found.append(header[:16] + struct.pack(">HHH", IP_BYTES + len(part), 99, field) + header[22:] + part)
+    return found
+
+
+def fragmented(order: Callable[[list[bytes]], list[bytes]], index: int = SENDS[2]) -> list[Packet]:
+    """The healthy packets, the third SEND in fragments of 48 bytes."""
+    return [
+        *PACKETS[:index],
+        *(PACKETS[index]._replace(data=part) for part in order(fragments(PACKETS[index].data, 48))),
+        *PACKETS[index + 1 :],
+    ]
+
+
+def other(data: bytes) -> bytes:
+    """The fragment with another last byte."""
+    return data[:-1] + bytes([data[-1] ^ 0xFF])
 
 
 def six(headers: bytes = b"", first: int = 6) -> list[Packet]:
@@ -125,9 +167,23 @@ LINKS = [
     Case(36, "two tags", changed(tags(0x88A8, 0x8100))),
     Case(36, "eight tags", changed(tags(*[0x8100] * 8))),
     Case(36, "nine tags", changed(tags(*[0x8100] * 9)), {"nesting-too-deep"}, []),
-    Case(36, "MPLS", changed(lambda data: data[:12] + b"\x88\x47\0\0\x11\x40" + data[14:]), set(), []),
-    Case(37, "GRE", changed(tunnelled(47, b"\0\0\x08\0")), set(), []),
-    Case(37, "IP in IP", changed(tunnelled(4)), set(), []),
+    Case(36, "MPLS, one label", changed(mpls(1))),
+    Case(36, "MPLS, 16 labels", changed(mpls(16))),
+    Case(36, "MPLS, 17 labels", changed(mpls(17)), {"nesting-too-deep"}, []),
+    Case(36, "MPLS without an end", changed(lambda data: data[:12] + b"\x88\x47" + bytes(20)), {"packet-malformed"}, []),
+    Case(36, "PPPoE", changed(lambda data: data[:12] + struct.pack(">HBBHHH", 0x8864, 17, 0, 7, len(data) - 12, 0x21) + data[14:])),
+    Case(37, "GRE", changed(tunnelled(47, b"\0\0\x08\0"))),
+    Case(37, "GRE, a version that is not", changed(tunnelled(47, b"\0\2\x08\0")), {"packet-malformed"}, []),
+    Case(37, "IP in IP", changed(tunnelled(4))),
+    Case(37, "eight IP in IP", changed(tunnelled(4, times=8))),
+    Case(37, "nine IP in IP", changed(tunnelled(4, times=9)), {"nesting-too-deep"}, []),
+    Case(37, "GTP", changed(tunnelled(17, struct.pack(">HHHH", 2152, 2152, 0, 0) + b"\x30\xff\0\0\0\0\0\1")), set(), []),
+    Case(
+        37,
+        "VXLAN, and each packet once more without",
+        [copy for packet in PACKETS for copy in (packet, packet._replace(data=vxlan(packet.data)))],
+        {"packet-duplicate"},
+    ),
     Case(38, "padding of short frames", changed(lambda data: data + b"\x55" * max(0, 60 - len(data)) + b"\x55" * 4)),
     Case(39, "total length 0", changed(patched(LINK_BYTES + 2, b"\0\0"))),
     Case(
@@ -152,7 +208,24 @@ LINKS = [
     Case(40, "an authentication header of no length", six(b"\6\0\0\0\0\0\0\7", 51)),
     Case(40, "no next header", six(b"", 59), set(), []),
     Case(40, "a routing header of type 0", six(b"\6\0\0\0\0\0\0\0", 43)),
-    Case(41, "fragments", changed(patched(LINK_BYTES + 6, b"\x20\0"), SENDS[2:]), {"fragment-incomplete", "stream-gap"}, None),
+    Case(41, "fragments", fragmented(list)),
+    Case(41, "fragments backwards", fragmented(lambda parts: parts[::-1])),
+    Case(41, "each fragment twice", fragmented(lambda parts: [part for part in parts for _ in range(2)])),
+    Case(41, "all fragments twice", fragmented(lambda parts: parts * 2)),
+    Case(
+        41,
+        "a fragment that comes later with other bytes",
+        fragmented(lambda parts: [parts[0], other(parts[0]), *parts[1:]]),
+        {"fragment-overlap"},
+    ),
+    Case(41, "a fragment missing", fragmented(lambda parts: parts[1:]), {"fragment-incomplete", "stream-gap"}, None),
+    Case(
+        41,
+        "a fragment beyond 65,535 bytes",
+        fragmented(lambda parts: [patched(20, b"\x1f\xff")(parts[0]), *parts]),
+        {"packet-malformed"},
+    ),
+    Case(41, "first fragments alone", changed(patched(LINK_BYTES + 6, b"\x20\0"), SENDS[2:]), {"fragment-incomplete", "stream-gap"}, None),
     Case(
         41,
         "a last fragment that overlaps",
