@@ -132,6 +132,8 @@ class Run:
         """Packets read so far, of any kind."""
         self.connections = 0
         """TCP connections met so far, of any protocol."""
+        self.fragmented = False
+        """Packets read so far were put together from IP fragments."""
         self._recognised: dict[str, Timeline] = {}
         """Connections of a known protocol that have not ended before the latest batch."""
         self.endpoints: Mapping[str, tuple[str, str]] = _Asked(self._recognised, Timeline.endpoints)
@@ -209,6 +211,7 @@ class Run:
                     # Only a pipe comes this far without being a capture: files were looked into before.
                     raise CaptureError(block.findings[0].text if block.findings else f"{path} is not a capture")
                 self.packets += block.packets
+                self.fragmented = self.fragmented or bool(block.fragments)
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised
@@ -392,6 +395,8 @@ class PacketBatch(NamedTuple):
     bytes_read: int
     packets: list[tuple[Record, Place | None]]
     """As they stand in the file; with their place in a TCP connection, if they have one."""
+    fragments: list[tuple[int, int]]
+    """As `Block.fragments`: packets whose bytes have their place with another one."""
 
 
 def packets(inputs: Inputs) -> Iterator[PacketBatch]:
@@ -402,7 +407,8 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
             placement.forget(assembler.end_file(index))
         for block in read_blocks(path, index, records=True):
             places = placement.feed(block, assembler.feed(block))
-            yield PacketBatch(index, block.bytes_read, [(record, places.get(record.number)) for record in block.records])
+            located = [(record, places.get(record.number)) for record in block.records]
+            yield PacketBatch(index, block.bytes_read, located, block.fragments)
 
 
 def _orders(order: int, frames: Sequence[Frame]) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pulsarscope.escape import escape
@@ -125,6 +125,11 @@ class Wanted:
             self._name(row.file, row.packet, row.sub)
             if isinstance(row, ExchangeRow):
                 self._name(row.response_file, row.response_packet, row.response_sub)
+
+    def take_packets(self, packets: Iterable[tuple[int, int]]) -> None:
+        """These packets, by file and number, are wanted for themselves."""
+        for file, packet in packets:
+            self._name(file, packet, None)
 
     def tell(self, row: FindingRow) -> None:
         """A finding, to be told in the comment of its packet if that is wanted."""

@@ -133,7 +133,7 @@ class Decoder(ABC):
             self._tally.add(code, number, time, reason=reason)
             return None
         key, sequence, acknowledgment, flags, window, payload, missing = found
-        if missing and cut <= 0:
+        if missing and cut <= 0 and not self._unwrapper.has_joined(number):  # what fragments lack is counted with them
             self._tally.add("snaplen-truncated", number, time, amount=missing)
         return key, (number, time, sequence, acknowledgment, flags, window, payload, missing)
 

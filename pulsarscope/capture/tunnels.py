@@ -66,7 +66,7 @@ def _is_ethernet(packet: bytes, start: int) -> bool:
 def _fits(packet: bytes, start: int, end: int) -> bool:
     """Whether the length in an IP header is one: where Ethernet has its type, IP has addresses, which may look like any."""
     if packet[start] >> 4 == 4:
-        return int.from_bytes(packet[start + 2 : start + 4], "big") <= end - start
+        return 20 <= int.from_bytes(packet[start + 2 : start + 4], "big") <= end - start
     return int.from_bytes(packet[start + 4 : start + 6], "big") + 40 <= end - start
 
 

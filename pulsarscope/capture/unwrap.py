@@ -46,6 +46,10 @@ class Unwrapper:
                     self._note(numbers, number)
                 return inner
 
+    def has_joined(self, number: int) -> bool:
+        """Whether the segment of this packet, the latest, was put together from fragments."""
+        return bool(self.fragments) and self.fragments[-1][1] == number
+
     def _note(self, numbers: tuple[int, ...], completed_by: int) -> None:
         self.fragments += [(number, completed_by) for number in numbers if number != completed_by]
 

@@ -148,7 +148,25 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
                     if isinstance(row, FrameRow):
                         wanted.resolve(row, second.endpoints)
                 progress.advance(batch.file, batch.bytes_read)
+    if first.fragmented or not first.complete:
+        _want_fragments(request, first, wanted)
     return wanted
+
+
+def _want_fragments(request: Request, first: Run, wanted: Wanted) -> None:
+    """Of a wanted packet that came in IP fragments all are wanted: they stand before it, hence a reading to find them."""
+    parts: list[tuple[int, int]] = []
+    whole: set[tuple[int, int]] = set()
+    with _progress(request, first) as progress:
+        for batch in packets(first.inputs):
+            file = batch.file
+            joined = {number for _, number in batch.fragments}
+            for record, place in batch.packets if joined else ():
+                if record.number in joined and wanted.comments(file, record.number, *(place or NOWHERE)) is not None:
+                    whole.add((file, record.number))
+            parts += [(file, part) for part, number in batch.fragments if (file, number) in whole]
+            progress.advance(file, batch.bytes_read)
+    wanted.take_packets(parts)
 
 
 def _is_known(row: Row) -> bool:

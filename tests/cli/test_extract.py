@@ -26,6 +26,7 @@ from pulsarscope.cli.extract import extract
 from pulsarscope.cli.work import Request
 from pulsarscope.errors import CaptureError, OutputError, UsageError
 from tests.capture.builders import Pcapng
+from tests.capture.wrapping import FRAME_WRAPPERS, fragments, framed
 from tests.encoder.capturefile import Packet, pcap, write_pcap
 from tests.encoder.chance import randoms
 from tests.encoder.conversation import Conversation
@@ -131,6 +132,34 @@ def test_late_segments_and_copies_come_along_at_their_places(extracted: Extract,
     _, found, names = extracted(path, filter="command == SEND")
     assert numbers(found, packets) == [*range(8, 8 + count), len(packets)]
     assert [name.splitlines()[0] for name in names] == [f"0:{7 + count}.1 SEND"] * (count + 1)
+
+
+@pytest.mark.parametrize("tunnel", [False, True], ids=["plain", "in-vxlan"])
+def test_all_fragments_of_a_packet_come_along(extracted: Extract, tmp_path: Path, tunnel: bool) -> None:
+    """The SEND's second packet comes in pieces, out of order, among others, and one of them once more at the end."""
+    packets = dialogue().client(send(0, 2000)).client(PING).close().packets
+    parts = [framed(FRAME_WRAPPERS["vxlan"](framed(part)) if tunnel else part) for part in fragments(packets[8].data[14:], 256)]
+    count = len(parts)
+    assert count > 2
+    datas = [packet.data for packet in packets]
+    datas = [*datas[:8], *parts[1:], datas[9], datas[10], parts[0], *datas[11:], parts[1]]
+    mixed = [Packet(1_000_000_000 + number, data) for number, data in enumerate(datas)]
+    path = write_pcap(tmp_path / "in.pcap", mixed)
+    completed = 8 + count + 2
+    _, found, names = extracted(path, filter="command == SEND")
+    assert numbers(found, mixed) == [8, *range(9, 8 + count), completed, len(mixed)]
+    assert [name.partition("\n")[0] for name in names] == [f"0:{completed}.1 SEND", *[""] * (count - 1), f"0:{completed}.1 SEND", ""]
+    commands = [frame.command for frame in ps.open(str(tmp_path / "out.pcapng")).frames() if frame.status == "ok"]
+    assert commands == ["SEND"]
+
+
+def test_fragments_of_packets_that_are_not_wanted_stay_behind(extracted: Extract, tmp_path: Path) -> None:
+    packets = dialogue().client(send(0, 2000)).client(PING).close().packets
+    parts = [framed(part) for part in fragments(packets[8].data[14:], 256)]
+    datas = [*(packet.data for packet in packets[:8]), *parts, *(packet.data for packet in packets[9:])]
+    mixed = [Packet(1_000_000_000 + number, data) for number, data in enumerate(datas)]
+    _, found, _ = extracted(write_pcap(tmp_path / "in.pcap", mixed), filter="command == PING")
+    assert numbers(found, mixed) == [9 + len(parts) + 1]
 
 
 def test_context_brings_what_opens_and_closes_the_connection(extracted: Extract, tmp_path: Path) -> None:

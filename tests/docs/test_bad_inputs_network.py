@@ -11,6 +11,7 @@ import pytest
 
 from pulsarscope.tcp import assembler
 from tests.capture.builders import ipv6 as ipv6_packet
+from tests.capture.wrapping import FRAME_WRAPPERS, fragments, labels, ppp, pppoe
 from tests.docs.cases import (
     CONNECT,
     CONNECTED,
@@ -86,35 +87,16 @@ def tunnelled(protocol: int, header: bytes = b"", *, times: int = 1) -> Callable
     return change
 
 
-def mpls(labels: int) -> Callable[[bytes], bytes]:
-    """The IP packet behind a stack of MPLS labels."""
-    stack = b"".join(struct.pack(">I", 16 << 12 | (left == 1) << 8 | 64) for left in range(labels, 0, -1))
-    return lambda data: data[:12] + b"\x88\x47" + stack + data[LINK_BYTES:]
+def in_mpls(number: int) -> Callable[[bytes], bytes]:
+    """The IP packet behind a stack of so many MPLS labels."""
+    return lambda data: data[:12] + b"\x88\x47" + labels(number, data[LINK_BYTES:])
 
 
-def vxlan(data: bytes) -> bytes:
-    """The Ethernet frame in VXLAN, of which one end has the addresses of the frame."""
-    return ethernet(ipv4("1.1.1.1", "2.2.2.2", struct.pack(">HHHHQ", 50000, 4789, len(data) + 16, 0, 8 << 56 | 7 << 8) + data, protocol=17))
-
-
-def fragments(data: bytes, size: int) -> list[bytes]:
-    """The IP packet in fragments of so many bytes; without "don't fragment"."""
-    header, body = data[: LINK_BYTES + IP_BYTES], data[LINK_BYTES + IP_BYTES :]
-    found = []
-    for start in range(0, len(body), size):
-        part = body[start : start + size]
-        field = start >> 3 | (start + size < len(body)) << 13
-        found.append(header[:16] + struct.pack(">HHH", IP_BYTES + len(part), 99, field) + header[22:] + part)
-    return found
-
-
-def fragmented(order: Callable[[list[bytes]], list[bytes]], index: int = SENDS[2]) -> list[Packet]:
+def fragmented(order: Callable[[list[bytes]], list[bytes]]) -> list[Packet]:
     """The healthy packets, the third SEND in fragments of 48 bytes."""
-    return [
-        *PACKETS[:index],
-        *(PACKETS[index]._replace(data=part) for part in order(fragments(PACKETS[index].data, 48))),
-        *PACKETS[index + 1 :],
-    ]
+    packet = PACKETS[SENDS[2]]
+    parts = order(fragments(packet.data[LINK_BYTES:], 48))
+    return [*PACKETS[: SENDS[2]], *(packet._replace(data=packet.data[:LINK_BYTES] + part) for part in parts), *PACKETS[SENDS[2] + 1 :]]
 
 
 def other(data: bytes) -> bytes:
@@ -167,11 +149,11 @@ LINKS = [
     Case(36, "two tags", changed(tags(0x88A8, 0x8100))),
     Case(36, "eight tags", changed(tags(*[0x8100] * 8))),
     Case(36, "nine tags", changed(tags(*[0x8100] * 9)), {"nesting-too-deep"}, []),
-    Case(36, "MPLS, one label", changed(mpls(1))),
-    Case(36, "MPLS, 16 labels", changed(mpls(16))),
-    Case(36, "MPLS, 17 labels", changed(mpls(17)), {"nesting-too-deep"}, []),
+    Case(36, "MPLS, one label", changed(in_mpls(1))),
+    Case(36, "MPLS, 16 labels", changed(in_mpls(16))),
+    Case(36, "MPLS, 17 labels", changed(in_mpls(17)), {"nesting-too-deep"}, []),
     Case(36, "MPLS without an end", changed(lambda data: data[:12] + b"\x88\x47" + bytes(20)), {"packet-malformed"}, []),
-    Case(36, "PPPoE", changed(lambda data: data[:12] + struct.pack(">HBBHHH", 0x8864, 17, 0, 7, len(data) - 12, 0x21) + data[14:])),
+    Case(36, "PPPoE", changed(lambda data: data[:12] + b"\x88\x64" + pppoe(ppp(data[LINK_BYTES:])))),
     Case(37, "GRE", changed(tunnelled(47, b"\0\0\x08\0"))),
     Case(37, "GRE, a version that is not", changed(tunnelled(47, b"\0\2\x08\0")), {"packet-malformed"}, []),
     Case(37, "IP in IP", changed(tunnelled(4))),
@@ -181,7 +163,7 @@ LINKS = [
     Case(
         37,
         "VXLAN, and each packet once more without",
-        [copy for packet in PACKETS for copy in (packet, packet._replace(data=vxlan(packet.data)))],
+        [copy for packet in PACKETS for copy in (packet, packet._replace(data=ethernet(FRAME_WRAPPERS["vxlan"](packet.data))))],
         {"packet-duplicate"},
     ),
     Case(38, "padding of short frames", changed(lambda data: data + b"\x55" * max(0, 60 - len(data)) + b"\x55" * 4)),
@@ -222,7 +204,7 @@ LINKS = [
     Case(
         41,
         "a fragment beyond 65,535 bytes",
-        fragmented(lambda parts: [patched(20, b"\x1f\xff")(parts[0]), *parts]),
+        fragmented(lambda parts: [patched(6, b"\x1f\xff")(parts[0]), *parts]),
         {"packet-malformed"},
     ),
     Case(41, "first fragments alone", changed(patched(LINK_BYTES + 6, b"\x20\0"), SENDS[2:]), {"fragment-incomplete", "stream-gap"}, None),

@@ -1,0 +1,81 @@
+"""Tunnels in tunnels and fragments among them: any traffic wrapped in any way within the bound is the traffic."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.limits import TUNNELS_MAX
+from tests.capture.builders import (
+    KEY,
+    START,
+    Record,
+    blocks_of,
+    findings_of,
+    flows_of,
+    frames_to_blocks,
+    ipv4,
+    ipv6,
+    pcap,
+    segments_of,
+    tcp,
+)
+from tests.capture.wrapping import FRAME_WRAPPERS, LINK_WRAPPERS, PACKET_WRAPPERS, Wrapper, fragments, framed
+
+IN_PACKETS: dict[str, Wrapper] = {
+    **PACKET_WRAPPERS,
+    **{f"frame-{name}": lambda packet, wrap=wrap: wrap(framed(packet)) for name, wrap in FRAME_WRAPPERS.items()},  # type: ignore[misc]
+}
+TWO = {name for name in IN_PACKETS if "mpls-in-gre" in name or name == "vxlan-gpe-mpls"}
+"""A tunnel in a tunnel."""
+
+
+@pytest.mark.parametrize("name", sorted(IN_PACKETS))
+def test_tunnels_in_each_other_are_read_up_to_the_bound(name: str) -> None:
+    times = TUNNELS_MAX // 2 if name in TWO else TUNNELS_MAX
+    packet = ipv4(tcp(b"data"))
+    for _ in range(times):
+        packet = IN_PACKETS[name](packet)
+    assert [segment[6] for segment in segments_of(frames_to_blocks(framed(packet)))] == [b"data"]
+    blocks = frames_to_blocks(framed(IN_PACKETS[name](packet)))
+    assert segments_of(blocks) == []
+    assert findings_of(blocks)["nesting-too-deep"].evidence == {"packets": 1, "reasons": {"tunnels": 1}}
+
+
+@given(st.data())
+def test_any_wrapping_and_any_order_of_fragments_changes_no_byte(data: st.DataObject) -> None:
+    """Each packet on its own way; what is fragmented at any depth may come backwards, and twice."""
+    frames: list[bytes] = []
+    payloads = data.draw(st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=4))
+    sequence, number, six = 1000, 0, data.draw(st.booleans())
+    for payload in payloads:
+        segment = tcp(payload, sequence=sequence)
+        packets = [ipv6(segment) if six else ipv4(segment)]
+        sequence += len(payload)
+        for _ in range(data.draw(st.integers(0, TUNNELS_MAX // 2 - 1))):
+            name = data.draw(st.sampled_from(sorted(IN_PACKETS)))
+            packets = [IN_PACKETS[name](packet) for packet in packets]
+            if name != "ip-in-ipv6-options" and data.draw(st.booleans()):
+                size = data.draw(st.sampled_from([256, 512, 1024]))
+                cut: list[bytes] = []
+                for packet in packets:
+                    number += 1
+                    cut += fragments(packet, size, identification=number)
+                packets = cut[::-1] if data.draw(st.booleans()) else cut
+        link = LINK_WRAPPERS[data.draw(st.sampled_from(sorted(LINK_WRAPPERS)))]
+        frames += [link(packet) for packet in packets]
+        if data.draw(st.booleans()) and len(packets) > 1:
+            frames += [link(packet) for packet in packets]
+    blocks = blocks_of(pcap([Record(frame, START + at) for at, frame in enumerate(frames)]))
+    (segments,) = flows_of(blocks).values()
+    assert [segment[6] for segment in segments] == payloads
+    assert findings_of(blocks) == {}
+
+
+@given(st.lists(st.binary(max_size=200), max_size=5))
+def test_whatever_stands_in_a_tunnel_the_next_packet_is_read(bodies: list[bytes]) -> None:
+    frames = [framed(wrap(body)) for body in bodies if body for wrap in FRAME_WRAPPERS.values()]
+    blocks = frames_to_blocks(*frames, framed(ipv4(tcp(b"data"))))
+    assert segments_of(blocks)[-1][0] == len(frames) + 1
+    assert KEY in flows_of(blocks)
