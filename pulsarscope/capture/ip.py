@@ -27,7 +27,7 @@ _HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, _MOBILITY, _HIP
     140,
 )
 _EXTENSION_HEADERS = frozenset({_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, _MOBILITY, _HIP, _SHIM6})
-_IPV4_READ = frozenset({PROTOCOL_TCP, *IP_PROTOCOLS})
+_IPV4_READ = frozenset({PROTOCOL_TCP, _AUTHENTICATION, *IP_PROTOCOLS})
 _IPV6_READ = _IPV4_READ | _EXTENSION_HEADERS
 
 _IPV4 = Struct(">BxHxxHxB")
@@ -35,7 +35,6 @@ _IPV6 = Struct(">BxxxHB")
 _TCP = Struct(">4xIIBBH")
 _IPV4_BYTES = 20
 _IPV6_BYTES = 40
-_IPV6_ADDRESSES_BYTES = 32
 _TCP_BYTES = 20
 
 
@@ -64,7 +63,7 @@ def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> Found:
         return Fragment(key, addresses, protocol, (fragment & _FRAGMENT_OFFSET) * 8, last, start + header_bytes, end)
     if protocol == PROTOCOL_TCP:
         return _tcp_segment(packet, addresses, start + header_bytes, end, wire_bytes)
-    return IP_PROTOCOLS[protocol](packet, start + header_bytes, end)
+    return _behind_headers(packet, addresses, protocol, start + header_bytes, end, wire_bytes)
 
 
 def ipv6_segment(packet: bytes, start: int, wire_bytes: int) -> Found:
@@ -77,20 +76,16 @@ def ipv6_segment(packet: bytes, start: int, wire_bytes: int) -> Found:
     position = start + _IPV6_BYTES
     # Payload length 0: a jumbogram (RFC 2675) or TSO, as with IPv4.
     end = position + payload_bytes if payload_bytes else max(wire_bytes, len(packet))
-    return _ipv6_payload(packet, packet[start + 8 : start + 40], protocol, position, end, wire_bytes)
+    return _behind_headers(packet, packet[start + 8 : start + 40], protocol, position, end, wire_bytes)
 
 
 def joined_segment(payload: bytes, addresses: bytes, protocol: int, wire_bytes: int) -> Found:
     """What a payload put together from fragments carries: `protocol` says what it begins with."""
-    if len(addresses) == _IPV6_ADDRESSES_BYTES:
-        return _ipv6_payload(payload, addresses, protocol, 0, wire_bytes, wire_bytes)
-    if protocol == PROTOCOL_TCP:
-        return _tcp_segment(payload, addresses, 0, wire_bytes, wire_bytes)
-    return IP_PROTOCOLS[protocol](payload, 0, wire_bytes)
+    return _behind_headers(payload, addresses, protocol, 0, wire_bytes, wire_bytes)
 
 
-def _ipv6_payload(packet: bytes, addresses: bytes, protocol: int, position: int, end: int, wire_bytes: int) -> Found:
-    """What is behind the extension headers; `protocol` says what stands at `position`."""
+def _behind_headers(packet: bytes, addresses: bytes, protocol: int, position: int, end: int, wire_bytes: int) -> Found:
+    """What is behind the extension headers, of which IPv4 has one (AH); `protocol` says what stands at `position`."""
     for _ in range(IPV6_EXTENSION_HEADERS_MAX + 1):
         if protocol == PROTOCOL_TCP:
             return _tcp_segment(packet, addresses, position, end, wire_bytes)

@@ -52,7 +52,9 @@ class Recent:
             self._piece = 0
 
     def compare(self, offset: int, payload: bytes, length: int, file: int, packet: int) -> tuple[list[Overlap], int | None]:
-        """Stretches where the payload differs from what was delivered, and the time of an exact copy (None: none).
+        """Stretches where the payload differs from what was delivered, and the time of what it copies (None: it is no copy).
+
+        Packets captured twice may have been cut into other segments on the way: what they are a copy of counts from its first byte.
 
         `length` is the stream's; `file` and `packet` are those of the segment that brings the payload.
         """
@@ -60,6 +62,7 @@ class Recent:
         end = offset + len(payload)
         oldest = packet - OVERLAP_WINDOW_PACKETS
         conflicts: list[Overlap] = []
+        same = 0
         copy_of = None
         position = max(offset, length - OVERLAP_WINDOW_BYTES)
         index = max(bisect_right(self._starts, position) - 1, 0)
@@ -74,6 +77,7 @@ class Recent:
             second = payload[low - offset : high - offset]
             if first != second:
                 conflicts.append(Overlap(low, first, second, first_file, first_packet))
-            elif len(data) == len(payload) == high - low:
-                copy_of = time
-        return conflicts, copy_of
+            else:
+                same += high - low
+                copy_of = time if copy_of is None else min(copy_of, time)
+        return conflicts, copy_of if same == len(payload) else None

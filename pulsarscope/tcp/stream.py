@@ -73,7 +73,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     segments: int = 0
     """Segments with data."""
     retransmitted: int = 0
-    """Segments with data that brought no new byte."""
+    """Segments with data that brought no new byte, those captured twice left out."""
     out_of_order: int = 0
     """Segments that arrived beyond a hole."""
     ignored: int = 0
@@ -217,9 +217,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         length = self.length
         end = start + len(payload)
         if start < length:
-            self._compare(start, payload[: length - start], where)
+            copy_of = self._compare(start, payload[: length - start], where)
             if end + cut <= length:
-                self.retransmitted += 1
+                self._count_again(copy_of, time)
                 return
             payload = payload[length - start :]
             cut = end + cut - max(end, length)
@@ -233,14 +233,14 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             return
         if self.waiting is None:
             self.waiting = Waiting()
-        fresh = 0
+        fresh, copy_of = 0, None
         if payload:
             fresh, conflicts, copy_of = self.waiting.add(WaitingPiece(start, payload, file, packet, time))
-            self._say_overlap(conflicts, copy_of, where)
+            self._say_overlap(conflicts, where)
         if cut and self.waiting.add_cut(end, end + cut):
             fresh += cut
         if not fresh:
-            self.retransmitted += 1
+            self._count_again(copy_of, time)
         elif start > length:
             self.out_of_order += 1
         self._drain(where)
@@ -312,12 +312,20 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.kept = ()
         self.oddities = None
 
-    def _compare(self, start: int, payload: bytes, where: tuple[int, int, int]) -> None:
-        """Compare bytes that were delivered with what is still known of them."""
+    def _count_again(self, copy_of: int | None, time: int) -> None:
+        """Count a segment that brought no new byte: captured twice, or sent twice."""
+        if copy_of is not None and abs(time - copy_of) <= DUPLICATE_NANOSECONDS:
+            self.copies += 1
+        else:
+            self.retransmitted += 1
+
+    def _compare(self, start: int, payload: bytes, where: tuple[int, int, int]) -> int | None:
+        """Compare bytes that were delivered with what is still known of them; gives the time of what they copy."""
         if self.recent is None:
             self.recent = Recent(self.kept, self.items)
         conflicts, copy_of = self.recent.compare(start, payload, self.length, where[0], where[1])
-        self._say_overlap(conflicts, copy_of, where)
+        self._say_overlap(conflicts, where)
+        return copy_of
 
     def is_near(self, seq: int) -> bool:
         """Whether a sequence number lies near what was seen of the stream."""
@@ -355,9 +363,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         text = f"A segment from {self.source} lies {abs(distance)} bytes {'ahead of' if distance > 0 else 'behind'} its stream."
         self._say("sequence-jump", size, text, {"direction": self.index, "distance": distance, "size": size}, where)
 
-    def _say_overlap(self, conflicts: list[Overlap], copy_of: int | None, where: tuple[int, int, int]) -> None:
-        if copy_of is not None and abs(where[2] - copy_of) <= DUPLICATE_NANOSECONDS:
-            self.copies += 1
+    def _say_overlap(self, conflicts: list[Overlap], where: tuple[int, int, int]) -> None:
         for conflict in conflicts:
             size = sum(map(ne, conflict.first, conflict.second))
             text = (

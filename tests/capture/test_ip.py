@@ -42,6 +42,7 @@ READ = [
     ("segmentation-offload", ethernet(ipv4(tcp(b"data"), total=0)), KEY),
     ("ethernet-padding", ethernet(ipv4(tcp(b"data"))) + bytes(20), KEY),
     ("reserved-ip-flag", ethernet(ipv4(tcp(b"data"), fragment=0x8000)), KEY),
+    ("ipv4-authentication", ethernet(ipv4(bytes([6, 4]) + bytes(22) + tcp(b"data"), protocol=51)), KEY),
     ("ipv6", ip6_frame(tcp(b"data")), KEY6),
     ("ipv6-padding", ip6_frame(tcp(b"data")) + bytes(20), KEY6),
     ("ipv6-offload", ip6_frame(tcp(b"data"), length=0), KEY6),

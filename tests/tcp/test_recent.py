@@ -8,7 +8,7 @@ def test_what_was_kept_and_what_is_being_delivered_is_compared() -> None:
     kept = [Run(0, 0, [(b"abcd", 1, 10, 1)])]
     items: list[Item] = [Run(0, 4, [(b"efgh", 2, 20, 2)])]
     recent = Recent(kept, items)
-    assert recent.compare(2, b"cdef", 8, 0, 3) == ([], None)
+    assert recent.compare(2, b"cdef", 8, 0, 3) == ([], 10)
     assert recent.compare(2, b"xdeX", 8, 0, 3) == ([(2, b"cd", b"xd", 0, 1), (4, b"ef", b"eX", 0, 2)], None)
 
 
