@@ -77,7 +77,7 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     server_missing: Annotated[int | None, Doc("As client_missing, for the server.")] = None
     server_skipped: Annotated[int | None, Doc("As client_skipped, for the server.")] = None
     server_tail: Annotated[int | None, Doc("As client_tail, for the server.")] = None
-    retransmitted: Annotated[int | None, Doc("Segments that brought no new byte, those captured twice left out.")] = None
+    retransmitted: Annotated[int | None, Doc("Segments that brought no new byte; not those of a packet-duplicate.")] = None
     out_of_order: Annotated[int | None, Doc("Segments that arrived beyond a hole.")] = None
     opened: Annotated[str | None, Doc("syn or midstream.", values=("syn", "midstream"))] = None
     closed: Annotated[str | None, Doc("fin, rst or open.", values=("fin", "rst", "open"))] = None

@@ -126,9 +126,9 @@ class Wanted:
             if isinstance(row, ExchangeRow):
                 self._name(row.response_file, row.response_packet, row.response_sub)
 
-    def take_packets(self, packets: Iterable[tuple[int, int]]) -> None:
-        """These packets, by file and number, are wanted for themselves."""
-        for file, packet in packets:
+    def take_packets(self, file: int, packets: Iterable[int]) -> None:
+        """These packets of a file, by number, are wanted for themselves."""
+        for packet in packets:
             self._name(file, packet, None)
 
     def tell(self, row: FindingRow) -> None:

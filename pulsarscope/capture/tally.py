@@ -92,8 +92,8 @@ _DESCRIPTIONS: Mapping[str, Callable[[Count], tuple[str, dict[str, Any]]]] = {
     "time-invalid": _with_reasons("without a valid time"),
     "packet-malformed": _with_reasons("with a header that contradicts itself"),
     "packet-length-odd": _with_reasons("with lengths that contradict each other or the file header"),
-    "fragment-incomplete": _with_reasons("not decoded because other fragments of what they carry are missing"),
-    "fragment-overlap": _with_reasons("whose fragment brings other bytes than one before it"),
+    "fragment-incomplete": _with_reasons("not decoded for want of other fragments"),
+    "fragment-overlap": _with_reasons("with fragments that bring other bytes than those before"),
     "nesting-too-deep": _with_reasons("not decoded because of too many tags, headers or tunnels"),
     "capture-malformed": _damaged_blocks,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import stat
 import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -155,18 +156,21 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
 
 def _want_fragments(request: Request, first: Run, wanted: Wanted) -> None:
     """Of a wanted packet that came in IP fragments all are wanted: they stand before it, hence a reading to find them."""
-    parts: list[tuple[int, int]] = []
-    whole: set[tuple[int, int]] = set()
+    file = 0
+    parts = array("q")  # of that file
+    whole: set[int] = set()
     with _progress(request, first) as progress:
         for batch in packets(first.inputs):
-            file = batch.file
+            if batch.file != file:
+                wanted.take_packets(file, parts)
+                file, parts, whole = batch.file, array("q"), set()
             joined = {number for _, number in batch.fragments}
             for record, place in batch.packets if joined else ():
                 if record.number in joined and wanted.comments(file, record.number, *(place or NOWHERE)) is not None:
-                    whole.add((file, record.number))
-            parts += [(file, part) for part, number in batch.fragments if (file, number) in whole]
+                    whole.add(record.number)
+            parts.extend(part for part, number in batch.fragments if number in whole)
             progress.advance(file, batch.bytes_read)
-    wanted.take_packets(parts)
+    wanted.take_packets(file, parts)
 
 
 def _is_known(row: Row) -> bool:

@@ -237,6 +237,8 @@ class Assembler:
         if copies and copies * 100 >= segments * DUPLICATE_SEGMENTS_PERCENT:
             text = f"{copies} of {segments} segments were captured twice."
             self._note(connection, "packet-duplicate", text, {"copies": copies, "segments": segments})
+            for stream in (first, second):
+                stream.retransmitted -= stream.copies
         connection.ended = connection.delicate = True
 
     def _finish(self, connection: Connection) -> None:

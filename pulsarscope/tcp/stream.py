@@ -73,7 +73,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     segments: int = 0
     """Segments with data."""
     retransmitted: int = 0
-    """Segments with data that brought no new byte, those captured twice left out."""
+    """Segments with data that brought no new byte."""
     out_of_order: int = 0
     """Segments that arrived beyond a hole."""
     ignored: int = 0
@@ -81,7 +81,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     ignored_bytes: int = 0
     """Bytes of the segments after the end of the connection."""
     copies: int = 0
-    """Segments captured twice."""
+    """Those of the retransmitted ones that came so soon that they were captured twice, if there are many."""
     snapped: int = 0
     """Gaps that are the snap length's doing."""
     snapped_bytes: int = 0
@@ -313,11 +313,10 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.oddities = None
 
     def _count_again(self, copy_of: int | None, time: int) -> None:
-        """Count a segment that brought no new byte: captured twice, or sent twice."""
+        """Count a segment that brought no new byte."""
+        self.retransmitted += 1
         if copy_of is not None and abs(time - copy_of) <= DUPLICATE_NANOSECONDS:
             self.copies += 1
-        else:
-            self.retransmitted += 1
 
     def _compare(self, start: int, payload: bytes, where: tuple[int, int, int]) -> int | None:
         """Compare bytes that were delivered with what is still known of them; gives the time of what they copy."""

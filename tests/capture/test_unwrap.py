@@ -21,7 +21,19 @@ from tests.capture.builders import (
     segments_of,
     tcp,
 )
-from tests.capture.wrapping import FRAME_WRAPPERS, LINK_WRAPPERS, PACKET_WRAPPERS, Wrapper, fragments, framed
+from tests.capture.wrapping import (
+    FRAME_WRAPPERS,
+    LINK_WRAPPERS,
+    PACKET_WRAPPERS,
+    VXLAN,
+    Wrapper,
+    fragments,
+    framed,
+    gre,
+    labels,
+    outer4,
+    udp,
+)
 
 IN_PACKETS: dict[str, Wrapper] = {
     **PACKET_WRAPPERS,
@@ -71,6 +83,20 @@ def test_any_wrapping_and_any_order_of_fragments_changes_no_byte(data: st.DataOb
     (segments,) = flows_of(blocks).values()
     assert [segment[6] for segment in segments] == payloads
     assert findings_of(blocks) == {}
+
+
+def test_the_numbers_of_tunnels_tell_no_connections_apart() -> None:
+    """Routers change them on the way, and often they differ between the two directions of one connection."""
+    packet = ipv4(tcp(b"data"))
+    tunnels = [
+        outer4(udp(VXLAN + framed(packet), 4789), 17),
+        outer4(udp(VXLAN[:4] + b"\0\0\x63\0" + framed(packet), 4789), 17),
+        outer4(gre(packet, 0x0800, 0x2000), 47),
+        outer4(labels(3, packet), 137),
+        packet,
+    ]
+    (segments,) = flows_of(frames_to_blocks(*map(framed, tunnels))).values()
+    assert len(segments) == len(tunnels)
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5))

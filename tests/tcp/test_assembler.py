@@ -217,7 +217,7 @@ def test_what_was_cut_into_other_segments_between_two_captures_is_captured_twice
     outcome = tape.one()
     copies = 10 if large_first else 1
     stream = outcome.connection.streams[CLIENT]
-    assert (stream.copies, stream.retransmitted, stream.length) == (copies, 0, 40)
+    assert (stream.copies, stream.retransmitted, stream.length) == (copies, 0 if large_first else 1, 40)
     assert ("packet-duplicate" in outcome.codes()) is large_first
 
 
