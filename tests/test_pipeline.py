@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
@@ -18,6 +19,7 @@ from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import ALL_RECORDS, DAMAGE_CODES, Options, run
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
+from tests.capture.wrapping import FRAME_WRAPPERS, Wrapper, fragments, framed
 from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.recapture import Segment, doubled, packets_of, resegmented, retimed, segments_of, shuffled
@@ -130,6 +132,43 @@ class TestTheSameCaptureToldAnew:
         random = Random(seed)  # noqa: S311 - for a test
         self.check(write(tmp_path / "a.pcap", doubled(shuffled(resegmented(segments, random), random, 12), random)), want)
 
+    @pytest.mark.parametrize("wrap", [wrap for name, wrap in FRAME_WRAPPERS.items() if name in ("vxlan", "geneve-options", "erspan-ii")])
+    def test_in_a_tunnel_every_row_is_the_same(self, original: tuple[list[Segment], Told], tmp_path: Path, wrap: Wrapper) -> None:
+        packets = [segment.packet() for segment in original[0]]
+        plain = rows_of(write_pcap(tmp_path / "a.pcap", packets))
+        wrapped = rows_of(write_pcap(tmp_path / "b.pcap", [packet._replace(data=framed(wrap(packet.data))) for packet in packets]))
+        assert encoded(wrapped) == encoded(plain)
+
+    def test_inside_and_outside_of_a_tunnel(self, original: tuple[list[Segment], Told], tmp_path: Path) -> None:
+        """Cut into smaller segments outside, as network cards do."""
+        segments, want = original
+        random = Random(1)  # noqa: S311 - for a test
+        wrap = FRAME_WRAPPERS["vxlan"]
+        packets = []
+        for segment in segments:
+            packet = segment.packet()
+            cut = resegmented([segment], random) if len(segment.payload) > 1 else [segment]
+            packets += [packet, *(packet._replace(data=framed(wrap(part.packet().data))) for part in cut)]
+        rows = self.check(write_pcap(tmp_path / "a.pcap", packets), want)
+        assert {row.retransmitted for row in rows if isinstance(row, ConnectionRow)} == {0}
+        assert "packet-duplicate" in {row.code for row in rows if isinstance(row, FindingRow)}
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_in_fragments_in_any_order_in_tunnels(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
+        segments, want = original
+        random = Random(seed)  # noqa: S311 - for a test
+        numbers = itertools.count()
+        packets: list[Packet] = []
+        for segment in segments:
+            packet = segment.packet()
+            datas = [packet.data]
+            for _ in range(random.randrange(3)):
+                wrap, size = random.choice(list(FRAME_WRAPPERS.values())), random.choice((256, 512, 1024))
+                datas = [framed(part) for data in datas for part in fragments(wrap(data), size, identification=next(numbers))]
+                random.shuffle(datas)
+            packets += [packet._replace(data=data) for data in datas]
+        self.check(write_pcap(tmp_path / "a.pcap", packets), want)
+
     @pytest.mark.parametrize("seed", range(4))
     def test_with_packets_lost_what_is_left_is_right(self, original: tuple[list[Segment], Told], tmp_path: Path, seed: int) -> None:
         segments, want = original
@@ -144,6 +183,21 @@ class TestTheSameCaptureToldAnew:
         assert [
             frame for key, frame in whole if key in known and known[key].get(frame[0]) != frame and _starts_alike(found, want, key)
         ] == []
+
+
+def test_fragments_in_two_files_are_not_joined(tmp_path: Path) -> None:
+    """Every file can be read by itself, so that all ways of running give the same rows."""
+    packets = Conversation().handshake().client(CONNECT).server(CONNECTED).client(PING).packets
+    parts = [packets[3]._replace(data=framed(part)) for part in fragments(packets[3].data[14:], 32)]
+    first = write_pcap(tmp_path / "a.pcap", [*packets[:3], parts[0]])
+    second = write_pcap(tmp_path / "b.pcap", [*parts[1:], *packets[4:]])
+    rows = rows_of(first, second)
+    incomplete = [(row.file, row.packet, row.evidence) for row in rows if isinstance(row, FindingRow) and row.code == "fragment-incomplete"]
+    assert incomplete == [
+        (0, 4, {"packets": 1, "reasons": {"ipv4": 1}}),
+        (1, 1, {"packets": len(parts) - 1, "reasons": {"ipv4": len(parts) - 1}}),
+    ]
+    assert [row.command for row in rows if isinstance(row, FrameRow) and row.direction == "client" and row.status == "ok"] == ["PING"]
 
 
 def _starts_alike(found: Told, want: Told, key: tuple[Any, ...]) -> bool:
