@@ -55,7 +55,6 @@ FAMILY_IPV4 = 2
 FAMILIES_IPV6 = frozenset({10, 24, 28, 30})
 """AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, of macOS; AF_INET is 2 everywhere."""
 
-
 _ETHERNET_BYTES = 14
 
 
