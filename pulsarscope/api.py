@@ -76,11 +76,13 @@ def open(  # noqa: A001 - ps.open reads as it should
     payload: str | None = None,
     ports: Collection[int] = (),
     decode_as: Mapping[int, str] | None = None,
+    tls_keylog: str | Sequence[str] = (),
     jobs: int = 1,
 ) -> Capture:
     """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload.
 
     `ports` are server ports to take for Pulsar, `decode_as` names the protocol of others, whatever the bytes there say.
+    `tls_keylog` are files with the secrets of TLS connections (NSS key log format), read at once.
 
     Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
     the same. If a process dies, OutputError is raised.
@@ -91,7 +93,13 @@ def open(  # noqa: A001 - ps.open reads as it should
     if jobs < 0:
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
         raise UsageError(message)
-    from pulsarscope.pipeline import Options  # noqa: PLC0415 - importing the package must stay cheap
+    from pulsarscope.pipeline import Options, read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
 
-    options = Options(show_secrets=show_secrets, payload=payload, ports=frozenset(ports), decode_as=decode_as or {})
+    options = Options(
+        show_secrets=show_secrets,
+        payload=payload,
+        ports=frozenset(ports),
+        decode_as=decode_as or {},
+        key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
+    )
     return Capture([str(path) for path in paths], options, jobs)

@@ -198,13 +198,21 @@ TLS_CODES = table(
         NOTE,
         "tls",
         "A TLS connection cannot be read without its secrets.",
-        "TLS is not decrypted yet: capture behind the end of TLS, or on the plain port.",
+        "Give --tls-keylog FILE, a key log that either side wrote: SSLKEYLOGFILE where a program knows it, an agent such as jSSLKEYLog or "
+        "extract-tls-secrets for Java. Or have it in the capture: editcap --inject-secrets tls,FILE.",
     ),
     Code(
         "tls-decrypt-failed",
         WARNING,
         "tls",
-        "TLS records did not decrypt with the secrets given.",
-        "Check that the key log belongs to this capture.",
+        "TLS records did not decrypt with the secrets given, or use what is not decrypted.",
+        "Check that the key log belongs to this capture, and that the capture lost no packets.",
+    ),
+    Code(
+        "tls-key-log-malformed",
+        WARNING,
+        "tls",
+        "Lines of a TLS key log are none.",
+        "Lines are a label, the random of the client's hello and a secret, in hex: check that the file is a key log.",
     ),
 )

@@ -33,6 +33,37 @@ PCAPNG_INTERFACES_MAX = 65_536
 SECRETS_MAX_BYTES = 16 << 20
 """TLS key logs kept of one pcapng file: about 100,000 connections; the rest is not kept."""
 
+TLS_SECRETS_MAX = 1 << 20
+"""TLS secrets kept of all key logs of a run, about 250 bytes each; five of them open a connection. The rest is not kept."""
+
+KEY_LOG_LINE_MAX_BYTES = 4_096
+"""Longest line read of a key log: the longest that has a meaning has fewer than 300 bytes."""
+
+TLS_RECORD_MAX_BYTES = (16 << 10) + 2_048
+"""Largest body of a TLS record (RFC 5246 section 6.2.3); what claims more is none."""
+
+TLS_HANDSHAKE_MESSAGE_MAX_BYTES = 128 << 10
+"""Largest handshake message looked at: chains of certificates come to 100 KiB (OpenSSL's default limit)."""
+
+TLS_WAITING_MAX_BYTES = 16 << 10
+"""Bytes of one direction of a TLS connection that wait for the other one's handshake, or for secrets that come late, as those of tools that
+take them from running processes do; one record fits, and a capture holds many connections of others."""
+
+TLS_FAILED_RECORDS_MAX = 16
+"""Records one after the other that do not decrypt: then no more is tried. A handshake whose keys are not given has fewer."""
+
+TLS_LOST_RECORDS_MAX = 1_024
+"""Records that may be lost at once, in a gap for one, and their count be found again: 16 MiB of full ones; a trial takes 10 µs."""
+
+TLS_SEARCH_MAX_BYTES = 64 << 20
+"""Bytes of one direction tried to find the count of its records again: 4,096 full ones, about 50 ms."""
+
+TLS_NAME_MAX_CHARACTERS = 256
+"""Longest name off a TLS handshake that is shown: those of hosts have fewer (RFC 1035)."""
+
+TLS_NAMES_MAX = 8
+"""Names of one certificate, or protocols offered, that are shown."""
+
 DECOMPRESS_RATIO_MAX = 1_000
 """Output per input byte of a .gz or .zst capture, looked at once DECOMPRESS_FREE_BYTES have come out."""
 

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from pulsarscope.analysis import Closed, Doctor
-from pulsarscope.capture import Record, expand_inputs, read_blocks
+from pulsarscope.capture import Record, expand_inputs, key_log_lines, read_blocks
+from pulsarscope.capture.names import printable
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
-from pulsarscope.records import ROWS, FindingRow, MessageRow, RawFrame, Row, RowList, finding_row, row_type
+from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
+from pulsarscope.tls.secrets import ALWAYS, Position, Secrets
 from pulsarscope.wire.contract import Dissector, Frame
 
 if TYPE_CHECKING:
@@ -49,6 +51,13 @@ _Ended = tuple[tuple[int, int, int], list[Row | RawFrame], int]
 the bytes of payload text."""
 
 
+class KeyLogs(NamedTuple):
+    """What key logs say."""
+
+    secrets: Secrets = Secrets()
+    findings: tuple[Finding, ...] = ()
+
+
 class Options(msgspec.Struct, frozen=True):
     """What a run is asked for."""
 
@@ -71,6 +80,10 @@ class Options(msgspec.Struct, frozen=True):
     """Server ports on which the first dissector is taken for granted."""
     decode_as: Mapping[int, str] = {}
     """Dissector names by server port."""
+    key_logs: KeyLogs = KeyLogs()
+    """Secrets of TLS connections, beside those that captures bring."""
+    places: bool = False
+    """Remember where in the streams of TLS connections frames lie, for `Run.place`."""
 
 
 class Batch(msgspec.Struct):
@@ -156,6 +169,8 @@ class Run:
             options.payload,
             options.raw,
             options.message_columns,
+            Secrets(options.key_logs.secrets),
+            options.places,
         )
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
@@ -192,8 +207,12 @@ class Run:
 
     def first_rows(self) -> Iterator[list[Row | RawFrame]]:
         """What is known before any file is read."""
-        if self.inputs.findings:
-            yield self._counted([finding_row(finding, None) for finding in self.inputs.findings])
+        if found := [*self.inputs.findings, *self._options.key_logs.findings]:
+            yield self._counted([finding_row(finding, None) for finding in found])
+
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Where the bytes of a frame of the latest batch lie in its stream: start and end; see `Timeline.place`."""
+        return self._recognised[row.connection or ""].place(row)
 
     def parts(self, files: Collection[int]) -> Iterator[Batch | Ending]:
         """The batches of these files, by position in the list; and an ending after each file of the list, one of these or not."""
@@ -212,6 +231,8 @@ class Run:
                     raise CaptureError(block.findings[0].text if block.findings else f"{path} is not a capture")
                 self.packets += block.packets
                 self.fragmented = self.fragmented or bool(block.fragments)
+                for packets_before, log in blocks.take_secrets():
+                    block.findings += _take_key_log(self._settings.secrets, log.splitlines(), printable(path), (index, packets_before))
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised
@@ -465,6 +486,28 @@ def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dic
     return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
 
 
+def read_key_logs(paths: Sequence[str]) -> KeyLogs:
+    """The TLS secrets in these files.
+
+    Raises:
+        UsageError: one of them cannot be read.
+    """
+    secrets = Secrets()
+    findings = [found for path in paths for found in _take_key_log(secrets, key_log_lines(path), printable(path))]
+    return KeyLogs(secrets, tuple(findings))
+
+
+def _take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:
+    """Add what a key log says; what is wrong with it."""
+    malformed = secrets.add(lines, position)
+    if not malformed:
+        return []
+    known = TLS_CODES["tls-key-log-malformed"]
+    text = f"{malformed} lines of the TLS key log {'in ' if position != ALWAYS else ''}{name} are none."
+    file = None if position == ALWAYS else position[0]
+    return [Finding(known.code, known.severity, known.layer, text, {"lines": malformed, "path": name}, known.hint, file)]
+
+
 def run(inputs: Sequence[str], options: Options) -> Run:
     """Decode files, folders, globs or `-`.
 
@@ -483,11 +526,13 @@ __all__ = [
     "Batch",
     "CaptureError",
     "Ending",
+    "KeyLogs",
     "Options",
     "PacketBatch",
     "Run",
     "finding_codes",
     "make_dissectors",
     "packets",
+    "read_key_logs",
     "run",
 ]

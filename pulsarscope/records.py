@@ -63,7 +63,10 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     start: Annotated[int | None, Doc("Time of the first packet.", "time")] = None
     end: Annotated[int | None, Doc("Time of the last packet.", "time")] = None
     packets: Annotated[int | None, Doc("Packets of both directions.")] = None
-    client_bytes: Annotated[int | None, Doc("Length of the client's stream, from the first to the last byte seen, gaps included.")] = None
+    client_bytes: Annotated[
+        int | None,
+        Doc("Length of the client's stream, from the first to the last byte seen, gaps included; of TLS that was read, of what is inside."),
+    ] = None
     client_frames: Annotated[int | None, Doc("Whole frames the client sent, malformed ones included.")] = None
     client_missing: Annotated[
         int | None, Doc("Bytes of the client's stream lost to the capture: gaps, and the heads of the frames that they cut.")
@@ -83,7 +86,7 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     closed: Annotated[str | None, Doc("fin, rst or open.", values=("fin", "rst", "open"))] = None
     closed_by: Annotated[str | None, Doc("client or server: who sent the first FIN or RST.", values=("client", "server"))] = None
     dissector: Annotated[str | None, Doc("Protocol recognised; null when none was.")] = None
-    tls: Annotated[str | None, Doc("TLS version, when the connection is TLS.")] = None
+    tls: Annotated[str | None, Doc("Of TLS: version, then name=value of what is known: sni, alpn, cipher, certificates, alerts.")] = None
     client_version: Annotated[str | None, Doc("CONNECT.client_version.")] = None
     server_version: Annotated[str | None, Doc("CONNECTED.server_version.")] = None
     protocol_version: Annotated[int | None, Doc("CONNECTED.protocol_version, else CONNECT's.")] = None

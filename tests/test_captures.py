@@ -77,6 +77,12 @@ class Expected(NamedTuple):
     """By column; only what the client told."""
 
 
+def opened(name: str) -> ps.api.Capture:
+    """A capture, with the TLS secrets beside it."""
+    key_log = CAPTURES / f"{name.partition('.pcap')[0]}.keylog"
+    return ps.open(str(CAPTURES / name), tls_keylog=[str(key_log)] if key_log.exists() else [])
+
+
 def truth_of(name: str) -> Any:
     return json.loads((CAPTURES / f"{name.partition('.pcap')[0]}.truth.json").read_text())
 
@@ -114,7 +120,7 @@ class Decoded:
 
     def __init__(self, name: str) -> None:
         self.rows: dict[MessageId, list[MessageRow]] = defaultdict(list)
-        for row in ps.open(str(CAPTURES / name)).messages():
+        for row in opened(name).messages():
             if row.ledger is not None and row.entry is not None:
                 index = -1 if row.batch_index is None else row.batch_index
                 self.rows[MessageId(row.direction or "", row.ledger, row.entry, index)].append(row)
@@ -144,7 +150,7 @@ def differences(wanted: Expected, row: MessageRow) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_every_command_is_found_as_often_as_two_independent_decoders_found_it(name: str) -> None:
-    frames = ps.open(str(CAPTURES / name)).frames()
+    frames = opened(name).frames()
     assert Counter(frame.command for frame in frames if frame.status in ("ok", "malformed")) == COUNTS[name]
 
 
@@ -202,7 +208,7 @@ def sums(frames: list[FrameRow]) -> dict[tuple[str | None, str | None], Sums]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_byte_of_a_stream_is_accounted_for_once(name: str) -> None:
-    rows = list(ps.open(str(CAPTURES / name)).records("frame", "connection"))
+    rows = list(opened(name).records("frame", "connection"))
     found = sums([row for row in rows if isinstance(row, FrameRow)])
     connections = [row for row in rows if isinstance(row, ConnectionRow)]
     assert connections
@@ -224,7 +230,7 @@ def test_every_byte_of_a_stream_is_accounted_for_once(name: str) -> None:
 def test_every_latency_is_the_difference_of_two_packet_times_and_none_is_negative(name: str) -> None:
     times = packet_times(CAPTURES / name)
     latencies = 0
-    for row in ps.open(str(CAPTURES / name)).records("exchange", "frame"):
+    for row in opened(name).records("exchange", "frame"):
         assert row.packet is not None
         if isinstance(row, ExchangeRow) and row.response_packet is not None and row.request is not None:
             asked, answered = row.packet, row.response_packet
@@ -244,8 +250,28 @@ def test_every_latency_is_the_difference_of_two_packet_times_and_none_is_negativ
 
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_and_warnings_are_found_where_something_went_wrong_and_nowhere_else(name: str) -> None:
-    findings: Iterator[FindingRow] = ps.open(str(CAPTURES / name)).findings()
+    findings: Iterator[FindingRow] = opened(name).findings()
     assert {row.code for row in findings if row.severity != "note"} == EXPECTED_FINDINGS.get(name, set())
+
+
+@pytest.mark.parametrize("name", ["go-tls12.pcap", "go-tls13.pcap"])
+def test_without_its_secrets_tls_is_a_note_that_says_what_would_open_it(name: str) -> None:
+    rows = list(ps.open(str(CAPTURES / name)).records())
+    (finding,) = [row for row in rows if isinstance(row, FindingRow)]
+    assert (finding.code, finding.severity) == ("tls-no-secrets", "note")
+    assert "SSLKEYLOGFILE" in (finding.hint or "")
+    (connection,) = [row for row in rows if isinstance(row, ConnectionRow)]
+    assert (connection.tls or "").startswith("TLSv1.2" if "12" in name else "TLSv1.3")
+    assert len(rows) == 2
+
+
+@pytest.mark.parametrize("name", ["go-tls12.pcap", "go-tls13.pcap", "go-tls13-dsb.pcapng"])
+def test_secrets_are_in_no_record(name: str) -> None:
+    key_log = (CAPTURES / name.replace("-dsb.pcapng", ".pcap")).with_suffix(".keylog").read_text()
+    told = "\n".join(map(repr, opened(name).records())).lower()
+    assert "pulsar-go" in told
+    for line in key_log.splitlines():
+        assert line.split()[2].lower() not in told
 
 
 def test_every_capture_has_its_truth_and_its_line_in_the_index() -> None:

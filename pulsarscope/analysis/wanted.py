@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pulsarscope.escape import escape
@@ -24,6 +24,16 @@ _SUB_BITS = 24
 """Packet and sub in one number: no packet completes 2^24 frames. Sub 0 names the packet itself."""
 
 _FRAME_NAME = re.compile(r"(\d{1,9}):(\d{1,11})(?:\.(\d{1,7}))?")
+
+
+Placed = Callable[[FrameRow], tuple[int, int]]
+"""Start and end of a frame in its stream of TCP."""
+
+
+def _as_it_says(row: FrameRow) -> tuple[int, int]:
+    """The place of a frame that is not inside TLS."""
+    start = row.offset or 0
+    return start, start + (row.size or 0)
 
 
 class _Named(NamedTuple):
@@ -49,10 +59,17 @@ class _Frames:
         self._commands = array("q")
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
-        """One more; false when it is there already."""
+        """One more; false when it is there already. Inside TLS several share the bytes of a record."""
         at = bisect_right(self._starts, start)
-        if at and self._ends[at - 1] >= end:
+        if at and not name and not self._names[at - 1] and self._ends[at - 1] >= end:
             return False
+        before = at
+        while before and self._starts[before - 1] == start:
+            before -= 1
+            if name and (self._files[before], self._names[before]) == (file, name):
+                return False
+            if self._ends[before] > end:
+                at = before
         if at and not name and not self._names[at - 1] and self._ends[at - 1] == start:
             self._ends[at - 1] = end
             return True
@@ -106,12 +123,18 @@ class Wanted:
 
     # ---- rows
 
-    def take(self, row: Row, endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """What this row stands for is wanted; `endpoints`: client and server of the connections that are known, by name."""
+    def take(self, row: Row, endpoints: Mapping[str, tuple[str, str]], place: Placed = _as_it_says) -> None:
+        """What this row stands for is wanted.
+
+        Args:
+            row: of any kind.
+            endpoints: client and server of the connections that are known, by name.
+            place: where a frame lies in its stream of TCP.
+        """
         if row.connection is not None and self._opening is not None:
             self._met.add(row.connection)
         if isinstance(row, FrameRow):
-            self._add(row, endpoints)
+            self._add(row, endpoints, place)
         elif isinstance(row, ConnectionRow):
             self._whole.add(row.connection or "")
         elif isinstance(row, FindingRow):
@@ -143,12 +166,12 @@ class Wanted:
         """Whether something is wanted of which only the name is known, or frames that no row named."""
         return bool(self._names or self._whole or self._met)
 
-    def resolve(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """A frame, of all in the capture."""
+    def resolve(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], place: Placed = _as_it_says) -> None:
+        """A frame, of all in the capture; as `take`."""
         named = self._is_named(row.file or 0, (row.packet or 0) << _SUB_BITS | (row.sub or 0))
         opens = self._opening is not None and row.command in self._opening and row.connection in self._met
         if named or opens or row.connection in self._whole:
-            self._add(row, endpoints)
+            self._add(row, endpoints, place)
 
     def _name(self, file: int | None, packet: int | None, sub: int | None) -> None:
         if file is not None and packet is not None:
@@ -165,7 +188,7 @@ class Wanted:
         at = bisect_left(names, name)
         return at < len(names) and names[at] == name
 
-    def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]]) -> None:
+    def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], place: Placed) -> None:
         connection = row.connection or ""
         name, command = (row.packet or 0) << _SUB_BITS | (row.sub or 0), self._number(row.command or row.status or "")
         if self.frames - self.nameless >= EXTRACT_NAMED_FRAMES_MAX:
@@ -173,8 +196,7 @@ class Wanted:
         if connection not in self._streams:
             self._streams[connection] = _Streams(endpoints[connection][0], _Frames(), _Frames())
         frames = self._streams[connection].of(client=row.direction == CLIENT)
-        start = row.offset or 0
-        if frames.add(start, start + (row.size or 0), row.file or 0, name, command):
+        if frames.add(*place(row), row.file or 0, name, command):
             self.frames += 1
             self.nameless += not name
 

@@ -24,8 +24,8 @@ class Decoder(ABC):
 
     def __init__(self, file: int, *, records: bool = False) -> None:
         """`records`: keep each packet as it stands in the file; all of them then go the general way, not through the hot loops."""
-        self.secrets: list[bytes] = []
-        """TLS key logs in the file."""
+        self.secrets: list[tuple[int, bytes]] = []
+        """TLS key logs in the file, each with the number of packets before it; whoever reads takes them."""
         self.first_time: int | None = None
         """Time of the first packet."""
         self.stopped = False

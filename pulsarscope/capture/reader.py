@@ -76,10 +76,15 @@ class BlockReader:
         """Time of the first packet, nanoseconds since the epoch; None before it was read."""
         return None if self._decoder is None else self._decoder.first_time
 
-    @property
-    def secrets(self) -> list[bytes]:
-        """TLS key logs that the capture has brought so far (pcapng Decryption Secrets Blocks)."""
-        return [] if self._decoder is None else self._decoder.secrets
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """TLS key logs that the capture has brought since they were last taken, in pcapng Decryption Secrets Blocks.
+
+        Each comes with the number of packets before it.
+        """
+        if self._decoder is None or not self._decoder.secrets:
+            return []
+        taken, self._decoder.secrets = self._decoder.secrets, []
+        return taken
 
     def __iter__(self) -> Iterator[Block]:
         return self

@@ -89,6 +89,7 @@ def _options(request: Request, kinds: Sequence[str], chosen: Filter | None) -> O
         payload=None if chosen is None else chosen.payload,
         rows_max=ROWS_MAX,
         rules=True,
+        places=True,
     )
 
 
@@ -138,7 +139,7 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
                 complain(line)
             for row in rows:
                 if isinstance(row, Row) and row.kind in kinds and (chosen is not None or _is_known(row)):
-                    wanted.take(row, first.endpoints)
+                    wanted.take(row, first.endpoints, first.place)
             progress.advance(batch.file, batch.bytes_read)
     if wanted.needs_frames:
         options = msgspec.structs.replace(_options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False)
@@ -147,7 +148,7 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
             for batch in second:
                 for row in batch.rows:
                     if isinstance(row, FrameRow):
-                        wanted.resolve(row, second.endpoints)
+                        wanted.resolve(row, second.endpoints, second.place)
                 progress.advance(batch.file, batch.bytes_read)
     if first.fragmented or not first.complete:
         _want_fragments(request, first, wanted)

@@ -20,6 +20,10 @@ class Reading(NamedTuple):
     decode_as: Annotated[
         list[str] | None, typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Take a server port for a protocol.")
     ] = None
+    tls_keylog: Annotated[
+        list[str] | None,
+        typer.Option("--tls-keylog", metavar="LOG", help="Read TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable."),
+    ] = None
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:

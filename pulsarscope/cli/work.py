@@ -323,9 +323,13 @@ def names_in(listed: str) -> tuple[str, ...]:
 
 def reading_options(reading: Reading) -> Options:
     """What the command line said about how captures are read. Raises UsageError when it makes no sense."""
-    from pulsarscope.pipeline import Options  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
+    from pulsarscope.pipeline import Options, read_key_logs  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
 
-    return Options(ports=frozenset(reading.port or ()), decode_as=dict(map(_port_and_dissector, reading.decode_as or ())))
+    return Options(
+        ports=frozenset(reading.port or ()),
+        decode_as=dict(map(_port_and_dissector, reading.decode_as or ())),
+        key_logs=read_key_logs(reading.tls_keylog or ()),
+    )
 
 
 def _port_and_dissector(text: str) -> tuple[int, str]:

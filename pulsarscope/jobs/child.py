@@ -13,7 +13,7 @@ import msgspec
 
 from pulsarscope.capture import Inputs
 from pulsarscope.jobs.messages import receive, send, unpack
-from pulsarscope.jobs.plan import Flows, flows_of
+from pulsarscope.jobs.plan import Survey, survey
 from pulsarscope.pipeline import Batch, Ending, Options, Run
 from pulsarscope.records import Row
 
@@ -32,14 +32,14 @@ class LikeMe(msgspec.Struct, frozen=True):
         return iter(())
 
 
-class LookForFlows(msgspec.Struct, frozen=True):
-    """Task: the 4-tuples of each of some files."""
+class LookThrough(msgspec.Struct, frozen=True):
+    """Task: what is to be known of each of some files."""
 
     paths: list[str]
 
-    def __call__(self) -> Iterator[Flows]:
+    def __call__(self) -> Iterator[Survey]:
         """One answer per file."""
-        return map(flows_of, self.paths)
+        return map(survey, self.paths)
 
 
 class Portion(msgspec.Struct):

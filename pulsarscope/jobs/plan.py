@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from pulsarscope.capture import read_blocks
 from pulsarscope.flow import reverse_key
@@ -13,14 +14,24 @@ Flows = AbstractSet[bytes] | None
 """One key for both directions of each 4-tuple in a file; None: too many to tell."""
 
 
-def flows_of(path: str) -> Flows:
-    """The 4-tuples of a file."""
+class Survey(NamedTuple):
+    """What is to be known of a file before it is decoded."""
+
+    flows: Flows
+    key_logs: list[tuple[int, bytes]]
+    """TLS secrets in it, which may be those of connections in other files; with the number of packets before them."""
+
+
+def survey(path: str) -> Survey:
+    """Look through a file."""
     found: set[bytes] = set()
-    for block in read_blocks(path):
-        found.update(min(key, reverse_key(key)) for key in block.flows)
-        if len(found) > JOB_FLOWS_MAX:
-            return None
-    return found
+    key_logs: list[tuple[int, bytes]] = []
+    blocks = read_blocks(path)
+    for block in blocks:
+        if len(found) <= JOB_FLOWS_MAX:
+            found.update(min(key, reverse_key(key)) for key in block.flows)
+        key_logs += blocks.take_secrets()
+    return Survey(found if len(found) <= JOB_FLOWS_MAX else None, key_logs)
 
 
 def groups(flows: Iterable[Flows], count: int) -> list[list[int]]:

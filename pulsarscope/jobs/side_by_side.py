@@ -8,11 +8,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from pulsarscope import pipeline
-from pulsarscope.jobs.child import Decode, LookForFlows, Portion
-from pulsarscope.jobs.plan import Flows, groups, shares
+from pulsarscope.jobs.child import Decode, LookThrough, Portion
+from pulsarscope.jobs.plan import Survey, groups, shares
 from pulsarscope.jobs.process import Process
 from pulsarscope.pipeline import Batch, Ending, Options, Run
+from pulsarscope.tls.secrets import Secrets
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Inputs
@@ -61,10 +64,20 @@ class SideBySide(Run):
         sizes = [_size(path) for path in paths]
         each = shares([[file] for file in range(len(paths))], sizes, len(processes))
         for process, files in zip(processes, each, strict=False):
-            process.ask(LookForFlows([paths[file] for file in files]))
+            process.ask(LookThrough([paths[file] for file in files]))
         owners = _owners(processes, each)
-        flows: Iterator[Flows] = (owners[file].answer() for file in range(len(paths)))
-        return shares(groups(flows, len(paths)), sizes, len(processes))
+        surveys: list[Survey] = [owners[file].answer() for file in range(len(paths))]
+        self._share_secrets(surveys)
+        return shares(groups([one.flows for one in surveys], len(paths)), sizes, len(processes))
+
+    def _share_secrets(self, surveys: Sequence[Survey]) -> None:
+        """Secrets hold from their places on for all files, so every process has to know those of all."""
+        if any(one.key_logs for one in surveys):
+            secrets = Secrets(self._options.key_logs.secrets)
+            for file, one in enumerate(surveys):
+                for packets_before, log in one.key_logs:
+                    secrets.add(log.splitlines(), (file, packets_before))
+            self._options = msgspec.structs.replace(self._options, key_logs=self._options.key_logs._replace(secrets=secrets))
 
     def _batches(self, processes: Sequence[Process], dealt: Sequence[list[int]]) -> Iterator[Batch]:
         working = processes[: len(dealt)]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pulsarscope.findings import Code, Finding
 from pulsarscope.flow import CLIENT, SERVER, source_port
-from pulsarscope.records import ConnectionRow, RawFrame, Row, finding_row
+from pulsarscope.records import ConnectionRow, FrameRow, RawFrame, Row, finding_row
 from pulsarscope.session.pairing import Pairing
+from pulsarscope.session.transport import Transport, is_plain
+from pulsarscope.tls.secrets import Secrets
 from pulsarscope.wire.contract import Dissector, Frame, Session, SessionContext
 from pulsarscope.wire.conversation import Conversation
 from pulsarscope.wire.splitter import Keep
@@ -19,6 +21,7 @@ from pulsarscope.wire.splitter import Keep
 if TYPE_CHECKING:
     from pulsarscope.tcp import Connection
     from pulsarscope.tcp.pieces import Item
+    from pulsarscope.tls.connection import TlsConnection
 
 
 UNASSIGNED_FRAMES_MAX = 1000
@@ -47,6 +50,10 @@ class Settings(msgspec.Struct, frozen=True):
     raw: bool = False
     message_columns: tuple[str, ...] | None = None
     """Columns of message rows wanted; None for whole rows."""
+    secrets: Secrets = msgspec.field(default_factory=Secrets)
+    """Of TLS connections; those that the capture brings come to them."""
+    places: bool = False
+    """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
 
     def keep(self) -> Keep:
         """The bytes that frames must hold."""
@@ -56,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True):
 class Timeline:
     """Feed it what tcp gives for one connection; it gives frames to order, and rows for them."""
 
-    __slots__ = ("_conversation", "_directions", "_held", "_session", "_settings", "_unassigned", "connection")
+    __slots__ = ("_conversation", "_directions", "_held", "_session", "_settings", "_transport", "_unassigned", "_undecided", "connection")
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
@@ -69,6 +76,8 @@ class Timeline:
             from_start=connection.opened == "syn",
             forced=forced is not None,
         )
+        self._undecided = True  # whether it is TLS
+        self._transport: Transport | None = None  # unless it is plain
         self._session: Session | None = None
         self._directions = (CLIENT, SERVER)
         self._unassigned: list[Frame] = []  # frames, until it is known who sends them
@@ -79,6 +88,10 @@ class Timeline:
         servers = connection.streams if connection.client is None else (connection.streams[1 - connection.client],)
         ports = (source_port(stream.key) for stream in servers)
         return next((settings.forced[port] for port in ports if port in settings.forced), None)
+
+    @property
+    def _tls(self) -> TlsConnection | None:
+        return None if self._transport is None else self._transport.tls
 
     @property
     def dissector(self) -> str | None:
@@ -95,11 +108,34 @@ class Timeline:
 
     def feed(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
         """What the two streams have brought → frames, in the order of their moments."""
+        if self._undecided:
+            items = self._look(items)
+        elif self._transport is not None:
+            items = self._transport.feed(items, self.connection.last_file)
         return self._ready(self._conversation.feed(items))
 
     def close(self, moment: int) -> list[Frame]:
         """The streams have ended with packet `moment`: the last frames."""
-        return self._ready(self._conversation.finish(moment), at_end=True)
+        frames: list[Frame] = []
+        if self._transport is not None:
+            frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
+        return self._ready([*frames, *self._conversation.finish(moment)], at_end=True)
+
+    def _look(self, items: Sequence[Sequence[Item]]) -> Sequence[Sequence[Item]]:
+        """Find out whether it is TLS; gives what the conversation is to see so far."""
+        if not (items[0] or items[1]):
+            return items
+        if self._transport is None:
+            self._undecided = not is_plain(items)
+            if not self._undecided:
+                return items
+            self._transport = Transport(self._settings.secrets, spans=self._settings.places)
+        items = self._transport.feed(items, self.connection.last_file)
+        if self._transport.decided:
+            self._undecided = False
+            if self._transport.tls is None:
+                self._transport = None
+        return items
 
     def _ready(self, frames: list[Frame], *, at_end: bool = False) -> list[Frame]:
         if self._session is not None:
@@ -145,6 +181,8 @@ class Timeline:
         """Index of the client's stream; by port when nothing has told."""
         if self.connection.client is not None:
             return self.connection.client
+        if self._tls is not None and self._tls.client is not None:
+            return self._tls.client
         ports = [source_port(stream.key) for stream in self.connection.streams]
         known = [any(port in dissector.ports for dissector in self._settings.dissectors) for port in ports]
         if known[0] != known[1]:
@@ -161,6 +199,14 @@ class Timeline:
             return [finding for finding in found if finding.layer != "tcp"]
         held, self._held = self._held, []
         return [*held, *found]
+
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Where the bytes of a frame lie in the stream of TCP: start and end; inside TLS those of whole records."""
+        start = row.offset or 0
+        end = start + (row.size or 0)
+        if self._tls is None:
+            return start, end
+        return self._tls.place(self._directions.index(row.direction or CLIENT), start, end)
 
     # ---- rows
 
@@ -185,21 +231,50 @@ class Timeline:
         if self._session is not None:
             self._session.finish(out)
         wanted = "connection" in self._settings.kinds
-        row = self._connection_row() if wanted or not recognised else None
-        foreign = None if recognised or row is None else self._foreign(row)
-        return EndedTimeline(self.connection, row if wanted else None, foreign, self._settings.source, recognised=recognised)
+        row = self._connection_row() if wanted or not recognised or self._tls is not None else None
+        doubt = None if row is None else self._of_tls(row) or (None if recognised else self._foreign(row))
+        return EndedTimeline(self.connection, row if wanted else None, doubt, self._settings.source, recognised=recognised)
+
+    def _of_tls(self, row: ConnectionRow) -> Finding | None:
+        """What of TLS could not be read, when that is of interest: somebody gave secrets, or the port is one of a known protocol."""
+        tls = self._tls
+        unread = None if tls is None else tls.unread()
+        if tls is None or unread is None:
+            return None
+        failed = unread.reason == "failed"
+        port = _server_port(row)
+        if not (failed or (tls.protected and (port in self._settings.forced or self._owner(port) is not None))):
+            return None
+        code = "tls-no-secrets" if unread.reason in ("no-secrets", "no-handshake") else "tls-decrypt-failed"
+        evidence: dict[str, Any] = {"tls": row.tls, "reason": unread.reason}
+        if tls.client_random is not None:
+            evidence["client_random"] = tls.client_random
+        if failed:
+            evidence["records"] = unread.records
+        return self._finding(code, f"the connection is TLS, and {unread.text}", row, evidence)
+
+    def _owner(self, port: int) -> Dissector | None:
+        """Whose port it is."""
+        return next((one for one in self._settings.dissectors if port in one.ports), None)
 
     def _foreign(self, row: ConnectionRow) -> Finding | None:
         """Traffic on a port of a known protocol that is not that protocol."""
-        if not (row.client_bytes or row.server_bytes) or row.server is None:
+        if not (row.client_bytes or row.server_bytes):
             return None
-        port = int(row.server.rpartition(":")[2])
-        dissector = next((one for one in self._settings.dissectors if port in one.ports), None)
+        port = _server_port(row)
+        dissector = self._owner(port)
         if dissector is None:
             return None
-        code, text = dissector.foreign(self._conversation.foreign, port)
+        return self._finding(*dissector.foreign(self._carried, port), row, {})
+
+    @property
+    def _carried(self) -> str | None:
+        """Name of another protocol that is spoken."""
+        return self._conversation.foreign if self._tls is None or self._tls.opened else "TLS"
+
+    def _finding(self, code: str, text: str, row: ConnectionRow, more: Mapping[str, Any]) -> Finding:
         known = self._settings.codes[code]
-        evidence = {"client": row.client, "server": row.server, "bytes": (row.client_bytes or 0) + (row.server_bytes or 0)}
+        evidence = {"client": row.client, "server": row.server, "bytes": (row.client_bytes or 0) + (row.server_bytes or 0), **more}
         return Finding(
             code,
             known.severity,
@@ -227,8 +302,10 @@ class Timeline:
         if connection.closed_by is not None:
             row.closed_by = CLIENT if connection.closed_by == client else SERVER
         row.dissector = self.dissector
-        if self._conversation.foreign == "TLS" and row.dissector is None:
-            row.tls = "TLS"
+        if self._tls is not None:
+            row.tls = self._tls.describe()
+            if row.dissector is None and self._tls.opened and self._carried is not None:
+                row.tls += f" content={self._carried.lower()}"
         splitters = self._conversation.splitters
         if splitters is not None:
             row.proxy_source = splitters[client].proxy_source
@@ -243,22 +320,25 @@ class Timeline:
         if splitters is None:
             return length, 0, missing, length - missing, 0
         splitter = splitters[stream]
+        if self._tls is not None:
+            inside = self._tls.directions[stream]
+            return inside.length, splitter.frames, inside.missing + splitter.cut, splitter.skipped + inside.unread, splitter.tail
         return length, splitter.frames, missing + splitter.cut, splitter.skipped, splitter.tail
 
 
 class EndedTimeline:
     """A connection whose streams have ended, small: there may be very many. Late packets still change its counts."""
 
-    __slots__ = ("_connection", "_foreign", "_recognised", "_row", "_source")
+    __slots__ = ("_connection", "_doubt", "_recognised", "_row", "_source")
 
     def __init__(
-        self, connection: Connection, row: ConnectionRow | None, foreign: Finding | None, source: str | None, *, recognised: bool
+        self, connection: Connection, row: ConnectionRow | None, doubt: Finding | None, source: str | None, *, recognised: bool
     ) -> None:
-        """`row`: None when no connection rows are wanted."""
+        """`row`: None when no connection rows are wanted. `doubt`: why it, or not all of it, was read."""
         self._connection = connection
         self._recognised = recognised
         self._row = row
-        self._foreign = foreign
+        self._doubt = doubt
         self._source = source
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
@@ -273,11 +353,15 @@ class EndedTimeline:
 
     def finish(self, out: list[Row | RawFrame]) -> None:
         """The row of the connection."""
-        if self._foreign is not None:
-            out.append(finding_row(self._foreign, self._source))
+        if self._doubt is not None:
+            out.append(finding_row(self._doubt, self._source))
         if self._row is not None:
             _count_packets(self._connection, self._row)
             out.append(self._row)
+
+
+def _server_port(row: ConnectionRow) -> int:
+    return int((row.server or "").rpartition(":")[2])
 
 
 def _count_packets(connection: Connection, row: ConnectionRow) -> None:

@@ -18,14 +18,14 @@ ALLOWED = {
     "tls": LEAVES | {"tcp"},
     "wire": LEAVES | {"records", "tcp"},
     "protocols": LEAVES | {"records", "wire"},
-    "session": LEAVES | {"records", "tcp", "wire"},
+    "session": LEAVES | {"records", "tcp", "tls", "wire"},
     "analysis": LEAVES | {"records", "wire", "session"},
     "filter": LEAVES | {"records", "wire"},
     "pipeline": LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
     "render": LEAVES | {"records", "outputs", "export", "analysis"},
-    "jobs": LEAVES | {"records", "capture", "pipeline"},
+    "jobs": LEAVES | {"records", "capture", "tls", "pipeline"},
     "api": LEAVES | {"records", "export", "pipeline", "jobs"},
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "pipeline"},
@@ -58,9 +58,9 @@ FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfil
 """What of the core only `capture` imports: it is the one that reads files."""
 CLOCKS = {"now", "utcnow", "today"}
 
-HEAVY = {"lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
+HEAVY = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
 """Imported where they are used, never by importing a module of ours; the exceptions are modules imported on use themselves."""
-HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet"}
+HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet", "pulsarscope.tls.certificate", "pulsarscope.tls.keys"}
 
 CORE_SOURCES = [path for path in SOURCES if room_of(name_of(path)) in CORE]
 

@@ -129,10 +129,12 @@ def test_unknown_and_custom_blocks_are_skipped() -> None:
     assert findings_of(blocks) == {}
 
 
-def test_tls_key_logs_are_kept() -> None:
-    reader = reader_of(LITTLE.section() + LITTLE.secrets(b"CLIENT_RANDOM 1 2\n") + LITTLE.secrets(b"x", kind=1))
+def test_tls_key_logs_are_kept_with_their_places_until_they_are_taken() -> None:
+    data = LITTLE.section() + LITTLE.interface() + LITTLE.secrets(b"CLIENT_RANDOM 1 2\n") + LITTLE.secrets(b"x", kind=1)
+    reader = reader_of(data + LITTLE.packet(PLAIN) * 2 + LITTLE.secrets(b"# late\n") + LITTLE.packet(PLAIN))
     list(reader)
-    assert reader.secrets == [b"CLIENT_RANDOM 1 2\n"]
+    assert reader.take_secrets() == [(0, b"CLIENT_RANDOM 1 2\n"), (2, b"# late\n")]
+    assert reader.take_secrets() == []
 
 
 def test_packets_of_undefined_interfaces_are_counted_and_passed_over() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from docs.make_findings import all_codes, bad_inputs
 from pulsarscope.cli.work import NEVER, exit_code
 from pulsarscope.errors import CaptureError
-from pulsarscope.pipeline import ALL_RECORDS, Options, run
+from pulsarscope.pipeline import ALL_RECORDS, Options, read_key_logs, run
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
 
@@ -64,11 +64,12 @@ class Seen:
         return [finding.text or "" for finding in self.findings if finding.code == code]
 
 
-def look(*paths: Path | str) -> Seen:
-    """Decode these files in this process, all kinds of rows; checks what holds for any input."""
+def look(*paths: Path | str, key_logs: Sequence[Path] = ()) -> Seen:
+    """Decode these files in this process, all kinds of rows, with these TLS key logs; checks what holds for any input."""
     seen = Seen()
     try:
-        running = run([str(path) for path in paths], Options(records=ALL_RECORDS, payload="text"))
+        options = Options(records=ALL_RECORDS, payload="text", key_logs=read_key_logs([str(log) for log in key_logs]))
+        running = run([str(path) for path in paths], options)
     except CaptureError as error:
         seen.exit, seen.refusal = error.exit_code, str(error)
         return seen

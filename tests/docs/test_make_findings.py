@@ -9,6 +9,7 @@ from tests.docs import (
     test_bad_inputs_network,
     test_bad_inputs_payload,
     test_bad_inputs_rendering,
+    test_bad_inputs_tls,
 )
 from tests.docs.cases import TESTED
 
@@ -18,6 +19,7 @@ MODULES = (
     test_bad_inputs_network,
     test_bad_inputs_payload,
     test_bad_inputs_rendering,
+    test_bad_inputs_tls,
 )
 """Importing them fills TESTED."""
 

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from pulsarscope.capture import expand_inputs
-from pulsarscope.jobs.child import OUT_OF_MEMORY, Decode, LikeMe, LookForFlows
+from pulsarscope.jobs.child import OUT_OF_MEMORY, Decode, LikeMe, LookThrough
 from pulsarscope.jobs.messages import receive, send, unpack
-from pulsarscope.jobs.plan import flows_of
+from pulsarscope.jobs.plan import survey
 from pulsarscope.pipeline import ALL_RECORDS, Batch, Ending, Options, Run
 from pulsarscope.records import Row
 from tests.jobs.rings import CAPTURES
@@ -20,7 +20,7 @@ PATHS = [str(CAPTURES / name) for name in ("errors.pcap", "quickstart.pcapng")]
 
 
 def test_flows_are_looked_for_file_by_file() -> None:
-    assert list(LookForFlows(PATHS)()) == [flows_of(path) for path in PATHS]
+    assert list(LookThrough(PATHS)()) == [survey(path) for path in PATHS]
 
 
 def test_decoding_some_files_gives_their_batches_and_an_ending_after_each_of_all() -> None:
@@ -77,10 +77,10 @@ def serve(*tasks: object) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_tasks_are_carried_out_until_none_follows() -> None:
-    result = serve(LikeMe(gc.get_threshold()), LookForFlows(PATHS[:1]), LookForFlows(PATHS[1:]))
+    result = serve(LikeMe(gc.get_threshold()), LookThrough(PATHS[:1]), LookThrough(PATHS[1:]))
     assert (result.returncode, result.stderr) == (0, b"")
     answers = io.BytesIO(result.stdout)
-    assert [unpack(data) for data in iter(lambda: receive(answers), None)] == [flows_of(path) for path in PATHS]
+    assert [unpack(data) for data in iter(lambda: receive(answers), None)] == [survey(path) for path in PATHS]
 
 
 class Hungry:

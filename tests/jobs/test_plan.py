@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import read_blocks
 from pulsarscope.jobs import plan
-from pulsarscope.jobs.plan import Flows, flows_of, groups, shares
+from pulsarscope.jobs.plan import Flows, groups, shares, survey
 from pulsarscope.tcp import Assembler
 from tests.encoder import Conversation, write_pcap
 from tests.encoder.streams import CONNECT, CONNECTED
@@ -23,15 +23,15 @@ def test_both_directions_of_a_connection_are_one_flow(tmp_path: Path) -> None:
     talk = Conversation().handshake().client(CONNECT).server(CONNECTED).close()
     whole = write_pcap(tmp_path / "whole.pcap", talk.packets)
     answers = write_pcap(tmp_path / "answers.pcap", [packet for packet in talk.packets if packet.data[26:30] == b"\x0a\x00\x00\x02"])
-    flows = flows_of(str(whole))
-    assert flows == flows_of(str(answers))
+    flows = survey(str(whole)).flows
+    assert flows == survey(str(answers)).flows
     assert flows is not None
     assert len(flows) == 1
 
 
 def test_what_is_no_capture_has_no_flows(tmp_path: Path) -> None:
-    assert flows_of(str(tmp_path / "missing.pcap")) == set()
-    assert flows_of(str(CAPTURES / "README.md")) == set()
+    assert survey(str(tmp_path / "missing.pcap")).flows == set()
+    assert survey(str(CAPTURES / "README.md")).flows == set()
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_too_many_flows_keep_all_files_together(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(plan, "JOB_FLOWS_MAX", 2)
     assert groups([{A}, {B}], 2) == [[0], [1]]
     assert groups([{A}, {B}, {C}], 3) == [[0, 1, 2]]
-    assert flows_of(str(CAPTURES / "errors.pcap")) is not None
+    assert survey(str(CAPTURES / "errors.pcap")).flows is not None
     monkeypatch.setattr(plan, "JOB_FLOWS_MAX", 1)
-    assert flows_of(str(CAPTURES / "errors.pcap")) is None
+    assert survey(str(CAPTURES / "errors.pcap")).flows is None
 
 
 @pytest.mark.parametrize("name", ["rw-portreuse.pcap", "shared-nack-dlq.pcap", "errors.pcap"])
@@ -80,7 +80,9 @@ def test_no_connection_spans_two_groups(name: str, tmp_path: Path) -> None:
     for seed in range(3):
         random = Random(seed)  # noqa: S311 - for a test
         files = ring(tmp_path, "x", moved(name, 1, 10**18), [random.random() for _ in range(6)])
-        group_of = {file: index for index, group in enumerate(groups(map(flows_of, map(str, files)), len(files))) for file in group}
+        group_of = {
+            file: index for index, group in enumerate(groups([survey(str(file)).flows for file in files], len(files))) for file in group
+        }
         assembler = Assembler()
         for file, path in enumerate(files):
             for block in read_blocks(str(path), file):

@@ -9,8 +9,8 @@ import pytest
 
 from pulsarscope.capture import expand_inputs
 from pulsarscope.errors import OutputError
-from pulsarscope.jobs.child import Decode, LookForFlows
-from pulsarscope.jobs.plan import flows_of
+from pulsarscope.jobs.child import Decode, LookThrough
+from pulsarscope.jobs.plan import survey
 from pulsarscope.jobs.process import Process
 from pulsarscope.pipeline import ALL_RECORDS, Ending, Options
 from tests.jobs.rings import CAPTURES
@@ -30,9 +30,9 @@ def is_there(number: int) -> bool:
 
 def test_answers_come_in_the_order_of_the_tasks() -> None:
     with Process() as process:
-        process.ask(LookForFlows([QUICKSTART]))
+        process.ask(LookThrough([QUICKSTART]))
         process.ask(DECODE)
-        assert process.answer() == flows_of(QUICKSTART)
+        assert process.answer() == survey(QUICKSTART)
         want = list(DECODE())
         assert [process.answer() for _ in want] == want
         assert isinstance(want[-1].part, Ending)
@@ -81,8 +81,8 @@ def test_it_does_not_import_from_the_folder_it_is_started_in(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     with Process() as process:
-        process.ask(LookForFlows([QUICKSTART]))
-        assert process.answer() == flows_of(QUICKSTART)
+        process.ask(LookThrough([QUICKSTART]))
+        assert process.answer() == survey(QUICKSTART)
 
 
 def test_what_ends_us_at_the_terminal_does_not_end_it() -> None:

@@ -1,0 +1,166 @@
+"""From secrets to keys, and from records to what is in them. Imported when a connection with secrets is met."""
+
+from __future__ import annotations
+
+import hmac
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from struct import Struct
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+
+from pulsarscope.tls.suites import Suite
+
+HEADER_BYTES = 5
+"""Type, version and length before each record."""
+
+_IV_BYTES = 12
+_SALT_BYTES, _EXPLICIT_BYTES = 4, 8
+_BLOCK_BYTES = 16
+
+_associated = Struct(">QBHH").pack
+
+Content = tuple[int, bytes]
+"""What is in a record: its true type, and the bytes."""
+
+
+class Key(ABC):
+    """Opens the records of one direction while its keys do not change."""
+
+    overhead: int | None
+    """Bytes of a record, with its header, beyond what is in it; None when that differs from record to record."""
+
+    @abstractmethod
+    def open(self, sequence: int, header: bytes, body: bytes) -> Content | None:
+        """What is in the record with this number; None when it is not that one, or damaged."""
+
+    def following(self) -> Key | None:
+        """The key after a key update (RFC 8446 section 7.2); None where there is no such thing."""
+        return None
+
+
+def _aead(suite: Suite, key: bytes) -> Callable[[bytes, bytes, bytes], bytes]:
+    if suite.scheme == "GCM":
+        return AESGCM(key).decrypt
+    return ChaCha20Poly1305(key).decrypt if suite.scheme == "CHACHA20" else AESCCM(key, suite.tag_bytes).decrypt
+
+
+class _Key13(Key):
+    """RFC 8446 section 5.2: the type stands behind the content, zeros may follow."""
+
+    def __init__(self, suite: Suite, secret: bytes) -> None:
+        self._suite = suite
+        self._secret = secret
+        self._decrypt = _aead(suite, expand_label(suite.hash, secret, b"key", suite.key_bytes))
+        self._iv = int.from_bytes(expand_label(suite.hash, secret, b"iv", _IV_BYTES), "big")
+        self._least = suite.tag_bytes + 1
+        self.overhead = HEADER_BYTES + self._least
+
+    def open(self, sequence: int, header: bytes, body: bytes) -> Content | None:
+        if len(body) < self._least:
+            return None
+        try:
+            content = self._decrypt((self._iv ^ sequence).to_bytes(_IV_BYTES, "big"), body, header).rstrip(b"\0")
+        except InvalidTag:
+            return None
+        return (content[-1], content[:-1]) if content else (0, b"")
+
+    def following(self) -> Key | None:
+        digest = self._suite.hash
+        return _Key13(self._suite, expand_label(digest, self._secret, b"traffic upd", len(self._secret)))
+
+
+class _Key12(Key):
+    """RFC 5288, 6655, 7905: the nonce is in the record, or, with ChaCha20, made of its number."""
+
+    def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
+        self._decrypt = _aead(suite, key)
+        self._explicit_bytes = _IV_BYTES - len(iv)
+        self._salt = iv
+        self._iv = int.from_bytes(iv, "big")
+        self._least = self._explicit_bytes + suite.tag_bytes
+        self.overhead = HEADER_BYTES + self._least
+
+    def open(self, sequence: int, header: bytes, body: bytes) -> Content | None:
+        size = len(body) - self._least
+        if size < 0:
+            return None
+        associated = _associated(sequence, header[0], header[1] << 8 | header[2], size)
+        explicit = self._explicit_bytes
+        nonce = self._salt + body[:explicit] if explicit else (self._iv ^ sequence).to_bytes(_IV_BYTES, "big")
+        try:
+            return header[0], self._decrypt(nonce, body[explicit:], associated)
+        except InvalidTag:
+            return None
+
+
+class _KeyCbc(Key):
+    """RFC 5246 section 6.2.3.2, and RFC 7366 where the MAC is that of what is encrypted."""
+
+    overhead = None
+
+    def __init__(self, suite: Suite, key: bytes, mac_key: bytes, *, encrypt_then_mac: bool) -> None:
+        self._cipher = AES(key)
+        self._mac_key = mac_key
+        self._digest = suite.mac or suite.hash
+        self._mac_bytes = suite.tag_bytes
+        self._encrypt_then_mac = encrypt_then_mac
+
+    def open(self, sequence: int, header: bytes, body: bytes) -> Content | None:
+        sealed = body[: -self._mac_bytes] if self._encrypt_then_mac else body
+        if len(sealed) < 2 * _BLOCK_BYTES or len(sealed) % _BLOCK_BYTES:
+            return None
+        if self._encrypt_then_mac and not self._is_authentic(sequence, header, sealed, body[-self._mac_bytes :]):
+            return None
+        decryptor = Cipher(self._cipher, CBC(sealed[:_BLOCK_BYTES])).decryptor()
+        padded = decryptor.update(sealed[_BLOCK_BYTES:]) + decryptor.finalize()
+        padding = padded[-1] + 1
+        content = padded[: max(len(padded) - padding, 0)]
+        if padded[len(content) :] != bytes((padding - 1,)) * padding:
+            return None
+        if self._encrypt_then_mac:
+            return header[0], content
+        end = len(content) - self._mac_bytes
+        if end < 0 or not self._is_authentic(sequence, header, content[:end], content[end:]):
+            return None
+        return header[0], content[:end]
+
+    def _is_authentic(self, sequence: int, header: bytes, data: bytes, mac: bytes) -> bool:
+        associated = _associated(sequence, header[0], header[1] << 8 | header[2], len(data))
+        return hmac.digest(self._mac_key, associated + data, self._digest) == mac
+
+
+def expand_label(digest: str, secret: bytes, label: bytes, size: int) -> bytes:
+    """HKDF-Expand-Label with an empty context (RFC 8446 section 7.1), for sizes up to that of the hash."""
+    label = b"tls13 " + label
+    return hmac.digest(secret, size.to_bytes(2, "big") + bytes((len(label),)) + label + b"\0\1", digest)[:size]
+
+
+def key_13(suite: Suite, secret: bytes) -> Key:
+    """The key that a traffic secret gives."""
+    return _Key13(suite, secret)
+
+
+def keys_12(suite: Suite, master_secret: bytes, client_random: bytes, server_random: bytes, *, encrypt_then_mac: bool) -> tuple[Key, Key]:
+    """The keys of the client and of the server (RFC 5246 section 6.3)."""
+    mac_bytes = suite.tag_bytes if suite.mac is not None else 0
+    iv_bytes = 0 if suite.mac is not None else _IV_BYTES if suite.scheme == "CHACHA20" else _SALT_BYTES
+    seed = b"key expansion" + server_random + client_random
+    wanted = 2 * (mac_bytes + suite.key_bytes + iv_bytes)
+    block = b""
+    step = seed
+    while len(block) < wanted:
+        step = hmac.digest(master_secret, step, suite.hash)
+        block += hmac.digest(master_secret, step + seed, suite.hash)
+    parts: list[bytes] = []
+    for size in (mac_bytes, mac_bytes, suite.key_bytes, suite.key_bytes, iv_bytes, iv_bytes):
+        parts.append(block[:size])
+        block = block[size:]
+    if suite.mac is not None:
+        client, server = (_KeyCbc(suite, parts[2 + side], parts[side], encrypt_then_mac=encrypt_then_mac) for side in (0, 1))
+        return client, server
+    return _Key12(suite, parts[2], parts[4]), _Key12(suite, parts[3], parts[5])

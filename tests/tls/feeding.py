@@ -1,0 +1,94 @@
+"""Feed a connection as `tcp` would: any cut into packets, any cut into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pulsarscope.tcp.pieces import HOLE, Gap, Item, Piece, Run
+from pulsarscope.tls.connection import TlsConnection
+from pulsarscope.tls.secrets import Secrets
+from tests.encoder import Conversation
+from tests.encoder import Packet as CapturedPacket
+
+SECOND = 1_000_000_000
+
+
+class Packet(NamedTuple):
+    """A packet of one side: its bytes, or how many of them the capture lacks."""
+
+    side: int
+    data: bytes
+    lost: int = 0
+
+
+def cut(flights: Iterable[tuple[int, bytes]], sizes: Iterable[int]) -> list[Packet]:
+    """Each flight in packets, whose sizes are taken one after the other, again and again."""
+    chosen = list(sizes)
+    packets: list[Packet] = []
+    for side, data in flights:
+        position = 0
+        while position < len(data):
+            size = chosen[len(packets) % len(chosen)]
+            packets.append(Packet(side, data[position : position + size]))
+            position += size
+    return packets
+
+
+class Given(NamedTuple):
+    """What a connection handed on, by side."""
+
+    items: tuple[list[Item], list[Item]]
+    connection: TlsConnection
+
+    def plain(self, side: int) -> bytes:
+        """The bytes; a gap is as many question marks."""
+        return b"".join(
+            b"".join(piece[0] for piece in item.pieces) if isinstance(item, Run) else b"?" * item.size for item in self.items[side]
+        )
+
+    def pieces(self, side: int) -> list[Piece]:
+        """All pieces of all runs."""
+        return [piece for item in self.items[side] if isinstance(item, Run) for piece in item.pieces]
+
+    def gaps(self, side: int) -> list[Gap]:
+        """All gaps."""
+        return [item for item in self.items[side] if isinstance(item, Gap)]
+
+
+def feed(connection: TlsConnection, packets: Sequence[Packet], block: int = 1 << 30) -> Given:
+    """Packets numbered from 1, so many in a block."""
+    given: tuple[list[Item], list[Item]] = ([], [])
+    offsets = [0, 0]
+    for start in range(0, len(packets), block):
+        items: tuple[list[Item], list[Item]] = ([], [])
+        for number, packet in enumerate(packets[start : start + block], start + 1):
+            size = packet.lost or len(packet.data)
+            if packet.lost:
+                items[packet.side].append(Gap(offsets[packet.side], size, number, HOLE))
+            else:
+                items[packet.side].append(Run(0, offsets[packet.side], [(packet.data, number, number * SECOND, number)]))
+            offsets[packet.side] += size
+        _collect(given, connection.feed(items, 0))
+    _collect(given, connection.finish(len(packets), 0))
+    return Given(given, connection)
+
+
+def _collect(given: tuple[list[Item], list[Item]], items: Sequence[Sequence[Item]]) -> None:
+    for side in (0, 1):
+        given[side].extend(items[side])
+
+
+def secrets_of(key_log: bytes) -> Secrets:
+    """As of a key log given beforehand."""
+    known = Secrets()
+    assert known.add(key_log.splitlines()) == 0
+    return known
+
+
+def packets_of(flights: Iterable[tuple[int, bytes]], port: int = 6651, **options: Any) -> list[CapturedPacket]:
+    """A whole connection of TCP that carries them."""
+    conversation = Conversation(server=("10.0.0.2", port), **options).handshake()
+    for side, data in flights:
+        (conversation.client, conversation.server)[side](data)
+    return conversation.close().packets
