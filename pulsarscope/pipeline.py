@@ -214,6 +214,10 @@ class Run:
         """Where the bytes of a frame of the latest batch lie in its stream: start and end; see `Timeline.place`."""
         return self._recognised[row.connection or ""].place(row)
 
+    def preamble(self, connection: str) -> tuple[int, int]:
+        """How much of the streams of client and server is needed to read anything of a connection; see `Timeline.preamble`."""
+        return self._recognised[connection].preamble()
+
     def parts(self, files: Collection[int]) -> Iterator[Batch | Ending]:
         """The batches of these files, by position in the list; and an ending after each file of the list, one of these or not."""
         assembler = Assembler()

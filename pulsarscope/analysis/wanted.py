@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 from pulsarscope.escape import escape
 from pulsarscope.flow import CLIENT
@@ -26,14 +26,14 @@ _SUB_BITS = 24
 _FRAME_NAME = re.compile(r"(\d{1,9}):(\d{1,11})(?:\.(\d{1,7}))?")
 
 
-Placed = Callable[[FrameRow], tuple[int, int]]
-"""Start and end of a frame in its stream of TCP."""
+class Places(Protocol):
+    """Where frames inside TLS lie in the streams of TCP."""
 
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Start and end of a frame."""
 
-def _as_it_says(row: FrameRow) -> tuple[int, int]:
-    """The place of a frame that is not inside TLS."""
-    start = row.offset or 0
-    return start, start + (row.size or 0)
+    def preamble(self, connection: str) -> tuple[int, int]:
+        """How much of the start of the client's and of the server's stream is needed to read anything of a connection, in bytes."""
 
 
 class _Named(NamedTuple):
@@ -123,18 +123,18 @@ class Wanted:
 
     # ---- rows
 
-    def take(self, row: Row, endpoints: Mapping[str, tuple[str, str]], place: Placed = _as_it_says) -> None:
+    def take(self, row: Row, endpoints: Mapping[str, tuple[str, str]], places: Places | None = None) -> None:
         """What this row stands for is wanted.
 
         Args:
             row: of any kind.
             endpoints: client and server of the connections that are known, by name.
-            place: where a frame lies in its stream of TCP.
+            places: where frames lie; None: where their rows say.
         """
         if row.connection is not None and self._opening is not None:
             self._met.add(row.connection)
         if isinstance(row, FrameRow):
-            self._add(row, endpoints, place)
+            self._add(row, endpoints, places)
         elif isinstance(row, ConnectionRow):
             self._whole.add(row.connection or "")
         elif isinstance(row, FindingRow):
@@ -166,12 +166,12 @@ class Wanted:
         """Whether something is wanted of which only the name is known, or frames that no row named."""
         return bool(self._names or self._whole or self._met)
 
-    def resolve(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], place: Placed = _as_it_says) -> None:
+    def resolve(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: Places | None = None) -> None:
         """A frame, of all in the capture; as `take`."""
         named = self._is_named(row.file or 0, (row.packet or 0) << _SUB_BITS | (row.sub or 0))
         opens = self._opening is not None and row.command in self._opening and row.connection in self._met
         if named or opens or row.connection in self._whole:
-            self._add(row, endpoints, place)
+            self._add(row, endpoints, places)
 
     def _name(self, file: int | None, packet: int | None, sub: int | None) -> None:
         if file is not None and packet is not None:
@@ -188,15 +188,21 @@ class Wanted:
         at = bisect_left(names, name)
         return at < len(names) and names[at] == name
 
-    def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], place: Placed) -> None:
+    def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: Places | None) -> None:
         connection = row.connection or ""
         name, command = (row.packet or 0) << _SUB_BITS | (row.sub or 0), self._number(row.command or row.status or "")
         if self.frames - self.nameless >= EXTRACT_NAMED_FRAMES_MAX:
             name = 0
         if connection not in self._streams:
-            self._streams[connection] = _Streams(endpoints[connection][0], _Frames(), _Frames())
+            self._streams[connection] = streams = _Streams(endpoints[connection][0], _Frames(), _Frames())
+            preamble = (0, 0) if places is None else places.preamble(connection)
+            for frames, end in zip((streams.from_client, streams.from_server), preamble, strict=True):
+                if end:
+                    frames.add(0, end, 0, 0, 0)
         frames = self._streams[connection].of(client=row.direction == CLIENT)
-        if frames.add(*place(row), row.file or 0, name, command):
+        start = row.offset or 0
+        place = (start, start + (row.size or 0)) if places is None else places.place(row)
+        if frames.add(*place, row.file or 0, name, command):
             self.frames += 1
             self.nameless += not name
 

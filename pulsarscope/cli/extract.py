@@ -139,7 +139,7 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
                 complain(line)
             for row in rows:
                 if isinstance(row, Row) and row.kind in kinds and (chosen is not None or _is_known(row)):
-                    wanted.take(row, first.endpoints, first.place)
+                    wanted.take(row, first.endpoints, first)
             progress.advance(batch.file, batch.bytes_read)
     if wanted.needs_frames:
         options = msgspec.structs.replace(_options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False)
@@ -148,7 +148,7 @@ def _choose(request: Request, kinds: tuple[str, ...], chosen: Filter | None, fir
             for batch in second:
                 for row in batch.rows:
                     if isinstance(row, FrameRow):
-                        wanted.resolve(row, second.endpoints, second.place)
+                        wanted.resolve(row, second.endpoints, second)
                 progress.advance(batch.file, batch.bytes_read)
     if first.fragmented or not first.complete:
         _want_fragments(request, first, wanted)

@@ -208,6 +208,11 @@ class Timeline:
             return start, end
         return self._tls.place(self._directions.index(row.direction or CLIENT), start, end)
 
+    def preamble(self) -> tuple[int, int]:
+        """Length of what stands at the start of the client's and the server's stream and has the parameters of TLS; 0 without TLS."""
+        tls, client = self._tls, self._client()
+        return (0, 0) if tls is None else (tls.directions[client].clear_bytes, tls.directions[1 - client].clear_bytes)
+
     # ---- rows
 
     def observe(self, frames: Sequence[Frame], out: list[Row | RawFrame]) -> None:

@@ -152,6 +152,7 @@ class TlsConnection:
         direction = self.directions[stream]
         if record.kind == HANDSHAKE:
             direction.records.accept(record)
+            direction.clear_bytes = record.end
             for message in direction.messages.feed(record.body):
                 self._take_message(stream, message)
             return True

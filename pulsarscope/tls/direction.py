@@ -73,6 +73,8 @@ class Direction:
         """Of them, those that are not in the capture: the contents of lost records, at the end what is not known of the stream."""
         self.unread = 0
         """Of them, those that were not opened."""
+        self.clear_bytes = head_bytes
+        """Where in the stream the last record ends that was in clear."""
         self.spans = Spans() if spans else None
         self._head_bytes = head_bytes
         self._refused = 0  # since a record was opened

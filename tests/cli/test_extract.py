@@ -8,7 +8,7 @@ import os
 import struct
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 import pulsarscope as ps
 from pulsarscope import cli
 from pulsarscope.cli.extract import extract
+from pulsarscope.cli.reading import Reading
 from pulsarscope.cli.work import Request
 from pulsarscope.errors import CaptureError, OutputError, UsageError
 from tests.capture.builders import Pcapng
@@ -34,6 +35,8 @@ from tests.encoder.frames import command_frame, message_metadata, payload_frame
 from tests.encoder.recapture import Segment, doubled, packets_of, segments_of, shuffled
 from tests.encoder.streams import CONNECT, CONNECTED, PING, frames_of
 from tests.export.test_pcapng import blocks, comments
+from tests.tls.feeding import packets_of as tls_packets
+from tests.tls.peers import record
 
 CAPTURES = sorted((Path(__file__).resolve().parents[2] / "captures").glob("*.pcap*"))
 
@@ -78,10 +81,16 @@ def numbers(found: list[Packet], packets: list[Packet]) -> list[int]:
     return [by_time[packet.time_ns] for packet in found]
 
 
-def content(path: Path) -> Counter[str]:
+def key_logs_of(path: Path) -> list[str]:
+    """The TLS secrets of a real capture."""
+    key_log = path.with_name(path.name.partition("-dsb")[0].partition(".")[0] + ".keylog")
+    return [str(key_log)] if key_log.exists() else []
+
+
+def content(path: Path, key_logs: Sequence[str] = ()) -> Counter[str]:
     """All frames without the names that they have from their packets."""
     found: Counter[str] = Counter()
-    for frame in ps.open(str(path)).frames():
+    for frame in ps.open(str(path), tls_keylog=key_logs).frames():
         row = msgspec.to_builtins(frame)
         for name in ("file", "packet", "sub", "connection", "request"):
             row.pop(name, None)
@@ -94,11 +103,12 @@ def content(path: Path) -> Counter[str]:
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_without_a_filter_all_frames_come_along(path: Path, extracted: Extract, tmp_path: Path) -> None:
-    code, packets, names = extracted(path)
+    key_logs = key_logs_of(path)
+    code, packets, names = extracted(path, reading=Reading(tls_keylog=key_logs))
     assert code == 0
-    assert content(tmp_path / "out.pcapng") == content(path)
+    assert content(tmp_path / "out.pcapng", key_logs) == content(path, key_logs)
     named = {line.partition(" ")[0] for lines in names for line in lines.splitlines()}
-    assert {f"0:{frame.packet}.{frame.sub}" for frame in ps.open(str(path)).frames()} <= named
+    assert {f"0:{frame.packet}.{frame.sub}" for frame in ps.open(str(path), tls_keylog=key_logs).frames()} <= named
     if path.suffix == ".pcap" and path.name != "rw-bigendian.pcap":
         assert not Counter(packets) - Counter(packets_of(path))
 
@@ -110,6 +120,42 @@ def test_a_frame_brings_all_packets_that_carried_it(extracted: Extract, tmp_path
     assert code == 0
     assert numbers(found, conversation.packets) == [10, 11, 12]
     assert names == ["0:12.1 SEND"] * 3
+
+
+@pytest.mark.parametrize("version", ["12", "13"])
+def test_a_frame_inside_tls_brings_the_packets_of_its_records_and_what_is_needed_to_read_them(
+    version: str, extracted: Extract, tmp_path: Path
+) -> None:
+    path = next(path for path in CAPTURES if path.name == f"go-tls{version}.pcap")
+    key_logs = key_logs_of(path)
+    code, found, names = extracted(path, filter="command == SEND && fields.sequence_id > 10", reading=Reading(tls_keylog=key_logs))
+    assert code == 0
+    whole = [frame for frame in ps.open(str(path), tls_keylog=key_logs).frames() if frame.command == "SEND"]
+    sends = [frame for frame in whole if (frame.fields or {})["sequence_id"] > 10]
+    assert [line for line in names if line] == [f"{frame.file}:{frame.packet}.{frame.sub} SEND" for frame in sends]
+    clear = len(found) - len(sends)
+    assert 2 <= clear <= 4  # the hellos
+    again = list(ps.open(str(tmp_path / "out.pcapng"), tls_keylog=key_logs).frames())
+    assert [(frame.command, frame.fields, frame.metadata) for frame in again if frame.command] == [
+        (frame.command, frame.fields, frame.metadata) for frame in sends
+    ]
+    for key_log in key_logs:
+        for line in Path(key_log).read_bytes().splitlines():
+            assert line.split()[2] not in (tmp_path / "out.pcapng").read_bytes()
+
+
+def test_frames_of_one_record_are_each_named(extracted: Extract, tmp_path: Path) -> None:
+    recording = record([(0, CONNECT), (1, CONNECTED), (0, send(0, 10) + send(1, 10)), (0, send(2, 30_000)), (1, receipt(0) + receipt(1))])
+    path = write_pcap(tmp_path / "in.pcap", tls_packets(recording.flights))
+    key_log = tmp_path / "in.keylog"
+    key_log.write_bytes(recording.key_log)
+    reading = Reading(tls_keylog=[str(key_log)])
+    _, both, names = extracted(path, filter="command == SEND && payload_size == 10", reading=reading)
+    assert names[-1].splitlines()[0].endswith(".1 SEND")
+    assert names[-1].splitlines()[1].endswith(".2 SEND")
+    _, large, names = extracted(path, filter="payload_size == 30000", reading=reading)
+    assert len(large) - len(both) == 30_000 // 1448
+    assert {line.partition(" ")[2] for line in names if line} == {"SEND"}
 
 
 def test_a_packet_comes_for_one_of_its_frames_and_names_only_that(extracted: Extract, tmp_path: Path) -> None:

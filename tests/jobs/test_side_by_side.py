@@ -25,11 +25,14 @@ from pulsarscope.jobs.child import Decode
 from pulsarscope.jobs.process import Process
 from pulsarscope.jobs.side_by_side import SideBySide
 from pulsarscope.pipeline import ALL_RECORDS, Options, Run
-from pulsarscope.records import Row
+from pulsarscope.records import FindingRow, Row
+from tests.capture.builders import Pcapng
+from tests.encoder.recapture import packets_of
 from tests.jobs.rings import CAPTURES, folder_of_all, moved, ring
 
 CLI = [sys.executable, "-m", "pulsarscope"]
 START = 1_700_000_000_000_000_000
+LATER = 2_000_000_000
 
 
 class Inside:
@@ -134,6 +137,39 @@ def test_however_the_groups_are_dealt_out(
 
 
 @pytest.mark.usefixtures("inside")
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("first", ["secrets", "connection", "both"])
+def test_secrets_in_one_file_open_the_connections_of_later_ones(tmp_path: Path, first: str) -> None:
+    key_log = (CAPTURES / "go-tls13.keylog").read_bytes()
+    blocks = Pcapng()
+    elsewhere = packets_of(CAPTURES / "quickstart.pcapng")
+    tls = moved("go-tls13.pcap", 1, START + 1_000_000_000)
+    placed = {"secrets": {"b": START}, "connection": {"d": START + LATER}, "both": {"b": START, "d": START + LATER}}
+    for name, start in placed[first].items():
+        data = blocks.section() + blocks.interface()
+        for number, packet in enumerate(elsewhere):
+            data += blocks.secrets(key_log) if number == 20 else b""
+            data += blocks.packet(packet.data, ticks=(start + packet.time_ns - elsewhere[0].time_ns) // 1000)
+        (tmp_path / f"{name}.pcapng").write_bytes(data)
+    ring(tmp_path, "c", tls, ())
+    ring(tmp_path, "e", moved("errors.pcap", 2, START + 3_000_000_000), ())
+    want = told(jobs.run([str(tmp_path)], Options(ALL_RECORDS), 1))
+    assert told(jobs.run([str(tmp_path)], Options(ALL_RECORDS), 4)) == want
+    rows = [row for batch in jobs.run([str(tmp_path)], Options(ALL_RECORDS), 1) for row in batch.rows if isinstance(row, FindingRow)]
+    assert ("tls-no-secrets" in {row.code for row in rows}) == (first == "connection")
+
+
+@pytest.mark.usefixtures("inside")
+def test_key_logs_reach_every_process(tmp_path: Path) -> None:
+    ring(tmp_path, "a", moved("go-tls12.pcap", 1, START), ())
+    ring(tmp_path, "b", moved("go-tls13.pcap", 2, START), (0.5,))
+    key_logs = pipeline.read_key_logs([str(CAPTURES / "go-tls12.keylog"), str(CAPTURES / "go-tls13.keylog"), str(CAPTURES / "README.md")])
+    options = Options(ALL_RECORDS, key_logs=key_logs)
+    want = told(jobs.run([str(tmp_path)], options, 1))
+    assert told(jobs.run([str(tmp_path)], options, 2)) == want
+    assert b"tls-key-log-malformed" in want[0][0][0]
+
+
 def test_what_is_prepared_takes_the_place_of_the_rows(everything: str) -> None:
     batches = list(jobs.run([everything], Options(), 2, len))
     whole = jobs.run([everything], Options(), 1)

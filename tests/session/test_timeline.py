@@ -14,8 +14,11 @@ from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.records import ROWS, ConnectionRow, FindingRow, FrameRow, RawFrame
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler
+from pulsarscope.tls.secrets import Secrets
 from tests.encoder import Conversation, Packet, command_frame, pcap
 from tests.encoder.streams import CONNECT, CONNECTED, PING
+from tests.tls.feeding import packets_of, secrets_of
+from tests.tls.peers import record
 
 DISSECTOR = PulsarDissector()
 CODES = join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, DISSECTOR.codes))
@@ -227,3 +230,71 @@ def test_blocks_make_no_difference(read_bytes: int) -> None:
     conversation = talk().handshake().client(CONNECT).server(CONNECTED, mss=7).client(LOOKUP, mss=5).server(PING, mss=1).lose("client", 30)
     packets = conversation.client(PING + PING, mss=9).client(b"\xff" * 40).reset().packets
     assert Lived(packets, read_bytes=read_bytes).rows == Lived(packets).rows
+
+
+class TestTls:
+    """A TLS connection in the place of a plain one; `tests/tls` has what is inside of it in all its forms."""
+
+    SAID = ((0, CONNECT), (1, CONNECTED), (0, LOOKUP), (1, PING))
+
+    def lived(self, said: Sequence[tuple[int, bytes]] = SAID, *, known: bool = True, port: int = 6651, **more: Any) -> Lived:
+        recording = record(said)
+        secrets = secrets_of(recording.key_log) if known else Secrets()
+        return Lived(packets_of(recording.flights, port), settings(secrets=secrets, **more))
+
+    def test_counts_and_offsets_are_those_of_what_is_inside(self) -> None:
+        plain = Lived(packets_of(self.SAID, 6651))
+        inside = self.lived()
+        assert inside.told == plain.told
+        for name in ("bytes", "frames", "missing", "skipped", "tail"):
+            for side in ("client", "server"):
+                assert getattr(inside.row, f"{side}_{name}") == getattr(plain.row, f"{side}_{name}")
+        offsets = [[row.offset for row in one.rows if isinstance(row, FrameRow)] for one in (inside, plain)]
+        assert offsets[0] == offsets[1]
+        assert (inside.row.tls or "").startswith("TLSv1.3 sni=broker.example cipher=")
+        assert plain.row.tls is None
+        assert inside.codes == []
+
+    @pytest.mark.parametrize(("port", "codes"), [(6651, ["tls-no-secrets"]), (6650, ["tls-no-secrets"]), (443, [])])
+    def test_without_secrets_it_is_a_note_on_the_ports_of_the_protocol(self, port: int, codes: list[str]) -> None:
+        lived = self.lived(known=False, port=port)
+        assert lived.codes == codes
+        assert lived.row.dissector is None
+        assert lived.row.client_bytes == lived.row.client_skipped
+
+    def test_without_secrets_a_port_given_by_the_user_has_the_note_too(self) -> None:
+        assert self.lived(known=False, port=443, forced={443: DISSECTOR}).codes == ["tls-no-secrets"]
+
+    def test_on_a_port_given_by_the_user_it_is_read(self) -> None:
+        assert self.lived(port=443, forced={443: DISSECTOR}).told == self.lived().told
+
+    def test_other_protocols_inside_are_named(self) -> None:
+        said = [(0, b"GET /admin/v2/clusters HTTP/1.1\r\n\r\n"), (1, b"HTTP/1.1 200 OK\r\n\r\n[]")]
+        lived = self.lived(said, port=8443)
+        assert (lived.row.tls or "").endswith(" content=http")
+        assert (lived.row.dissector, lived.codes, lived.told) == (None, [], [])
+        assert lived.row.client_bytes == lived.row.client_skipped
+
+    def test_a_proxy_header_may_come_before(self) -> None:
+        recording = record(self.SAID)
+        head = b"PROXY TCP4 192.0.2.7 10.0.0.2 4711 6651\r\n"
+        packets = packets_of([(0, head + recording.flights[0][1]), *recording.flights[1:]], 6651)
+        lived = Lived(packets, settings(secrets=secrets_of(recording.key_log)))
+        assert lived.row.proxy_source == "192.0.2.7:4711"
+        assert lived.row.client_skipped == len(head)
+        assert lived.told == [("client", None), *self.lived().told]
+
+    def test_who_says_hello_is_the_client_when_no_syn_tells(self) -> None:
+        recording = record(self.SAID)
+        packets = packets_of(recording.flights, 40001)[3:]
+        lived = Lived(packets, settings(secrets=Secrets()))
+        assert (lived.row.client, lived.row.server) == ("10.0.0.1:40000", "10.0.0.2:40001")
+
+    @pytest.mark.parametrize("read_bytes", [1, 97, 1000])
+    def test_blocks_of_any_size_give_the_same(self, read_bytes: int) -> None:
+        recording = record(self.SAID)
+        chosen = settings(secrets=secrets_of(recording.key_log))
+        packets = packets_of(recording.flights, mss=50)
+        cut, whole = Lived(packets, chosen, read_bytes), Lived(packets, chosen)
+        assert [row for row in cut.rows if isinstance(row, FrameRow)] == [row for row in whole.rows if isinstance(row, FrameRow)]
+        assert cut.rows[-1] == whole.rows[-1]
