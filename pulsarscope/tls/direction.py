@@ -77,7 +77,8 @@ class Direction:
         """Where in the stream the last record ends that was in clear."""
         self.spans = Spans() if spans else None
         self._head_bytes = head_bytes
-        self._refused = 0  # since a record was opened
+        self._refused = 0  # records since one was opened
+        self._guessed = 0  # of what only seemed to be records, since then
         self._early: list[tuple[Record, bytes, Mark]] = []  # early data, until it is known that the server read it
         self._early_bytes = 0
 
@@ -119,9 +120,11 @@ class Direction:
 
     def fail(self, record: Record) -> None:
         """No key opens this record."""
-        certain = self.records.refuse(record)
-        self.failed += certain
-        self._refused += certain
+        if self.records.refuse(record):
+            self.failed += 1
+            self._refused += 1
+        else:
+            self._guessed += 1
         if self.opener is None or self.opener.exhausted or self._refused > TLS_FAILED_RECORDS_MAX:
             self.give_up()
 
@@ -141,7 +144,7 @@ class Direction:
             size = records.lost if opener.renewed or overhead is None else records.lost - opener.skipped * overhead
             self._hand_on_gap(max(size, 1), moment)
         self.opened += 1
-        self._refused = 0
+        self._refused = self._guessed = 0
         return content, records.accept(record)
 
     def hand_on(self, record: Record, content: bytes, mark: Mark, moment: int) -> None:
@@ -171,6 +174,7 @@ class Direction:
         """No more bytes will come: what is left is counted."""
         records = self.records
         records.discard()
+        self.failed += self._guessed
         self.length += records.lost
         self.missing += records.lost_missing
         self.unread += records.lost - records.lost_missing

@@ -72,6 +72,11 @@ class Records:
         return self._end - self._base - self._position
 
     @property
+    def certain(self) -> bool:
+        """Whether the next record is known to be one: it follows the one before, or a header that was read told where it begins."""
+        return self._certain
+
+    @property
     def complete(self) -> bool:
         """Whether there is enough to go on."""
         return self._end >= self._wake

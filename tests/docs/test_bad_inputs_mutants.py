@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from pulsarscope.cli.reading import Reading
 from pulsarscope.cli.work import Request, work
 from pulsarscope.errors import CaptureError
 from tests.docs.cases import CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS, Seen, capture, chance, look
@@ -101,13 +102,15 @@ def test_no_damage_to_a_capture_raises_or_loses_a_byte(
     captures: Path, tmp_path: Path, mutate: Callable[[Random, bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = [data for path in sorted(captures.glob("*.pcap*")) if len(data := plain(path)) <= CAPTURE_MAX_BYTES]
+    secrets = Reading(tls_keylog=[str(path) for path in captures.glob("*.keylog")])
     out = tmp_path / "out.ndjson"
     end = time.monotonic() + SECONDS / len(MUTATORS)
     for seed in range(200):
         dice = chance(f"{mutate.__name__} {seed}")
         path = capture(tmp_path, mutate(dice, dice.choice(sources)), f"{mutate.__name__}-{seed}.pcap")
         try:
-            assert work(Request(files=(str(path),), records="all", format="ndjson", payload="text", out=str(out))) in (0, 4)
+            request = Request(files=(str(path),), records="all", format="ndjson", payload="text", out=str(out), reading=secrets)
+            assert work(request) in (0, 4)
         except CaptureError:
             continue
         assert_records_hold(out.read_bytes().splitlines())

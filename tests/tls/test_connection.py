@@ -291,6 +291,19 @@ def test_a_gap_anywhere_loses_the_records_that_it_touches_and_no_more(first: int
     assert got.plain(CLIENT) == b"".join(b"?" * 90 if number in touched else content for number, content in enumerate(contents))
 
 
+def test_what_seems_to_be_a_record_in_clear_behind_a_gap_is_none() -> None:
+    client = Sealer(sealing.TRAFFIC[0])
+    records = [client.seal(content) for content in (b"one", b"two", b"three")]
+    packets = [
+        *cut(sealing.handshake(), (10_000,)),
+        Packet(CLIENT, b"", len(records[0] + records[1])),
+        Packet(CLIENT, b"\x16\x03\x03\0\x02"),
+    ]
+    got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), [*packets, Packet(CLIENT, records[2]), Packet(CLIENT, b"\x17")])
+    assert got.plain(CLIENT).endswith(b"three")
+    assert got.connection.unread() is None
+
+
 def test_a_damaged_record_is_a_gap_of_its_content_and_counted() -> None:
     client = Sealer(sealing.TRAFFIC[0])
     first, second, third = (client.seal(content) for content in (b"one", b"two", b"three"))
@@ -322,6 +335,9 @@ def test_more_lost_records_than_are_searched_for_are_not_found_again() -> None:
     got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
     assert got.plain(CLIENT) == b""
     assert got.connection.directions[CLIENT].missing == len(gone)
+    unread = got.connection.unread()
+    assert unread is not None
+    assert unread.reason == "failed"
 
 
 def test_a_partial_record_at_the_end_is_counted() -> None:
