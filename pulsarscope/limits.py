@@ -52,11 +52,14 @@ take them from running processes do; one record fits, and a capture holds many c
 TLS_FAILED_RECORDS_MAX = 16
 """Records one after the other that do not decrypt: then no more is tried. A handshake whose keys are not given has fewer."""
 
-TLS_LOST_RECORDS_MAX = 1_024
-"""Records that may be lost at once, in a gap for one, and their count be found again: 16 MiB of full ones; a trial takes 10 µs."""
+TLS_LOST_RECORDS_MAX = 16_384
+"""Records that may be lost at once, in a gap for one, and their count be found again: a megabyte of small ones; 2 to 10 µs each."""
 
-TLS_SEARCH_MAX_BYTES = 64 << 20
-"""Bytes of one direction tried to find the count of its records again: 4,096 full ones, about 50 ms."""
+TLS_SEARCH_BYTES = 64 << 20
+"""Bytes that may be tried to find the count of one direction's records again, with 1 KiB for each trial: 3,800 full records, 0.1 s."""
+
+TLS_SEARCH_FACTOR = 64
+"""More of them, for each byte of records that were opened: 0.1 s for a megabyte, so any number of gaps in a long capture."""
 
 TLS_NAME_MAX_CHARACTERS = 256
 """Longest name off a TLS handshake that is shown: those of hosts have fewer (RFC 1035)."""

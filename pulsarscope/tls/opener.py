@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pulsarscope.limits import TLS_LOST_RECORDS_MAX, TLS_SEARCH_MAX_BYTES
+from pulsarscope.limits import TLS_LOST_RECORDS_MAX, TLS_SEARCH_BYTES, TLS_SEARCH_FACTOR
 
 if TYPE_CHECKING:
     from pulsarscope.tls.keys import Content, Key
     from pulsarscope.tls.records import Record
+
+_TRIAL_BYTES = 1024
+"""What a trial costs beside its bytes."""
 
 _LEAST_RECORD_BYTES = 5 + 16
 """No record that is encrypted is shorter, one of a suite with a short tag excepted."""
@@ -27,6 +30,7 @@ class Opener:
         self._keys = list(keys)
         self._early = self._keys[0] if early else None
         self._sequence = 0
+        self._opened_bytes = 0
         self._searched = 0
 
     @property
@@ -37,7 +41,7 @@ class Opener:
     @property
     def exhausted(self) -> bool:
         """So much was searched in vain that nothing more is."""
-        return self._searched > TLS_SEARCH_MAX_BYTES
+        return self._searched > TLS_SEARCH_BYTES + TLS_SEARCH_FACTOR * self._opened_bytes
 
     @property
     def is_early(self) -> bool:
@@ -55,6 +59,7 @@ class Opener:
         content = self._keys[0].open(self._sequence, record.header, record.body)
         if content is not None:
             self._sequence += 1
+            self._opened_bytes += len(record.body)
             return content
         # What ends the use of a key may be lost, or not have been read.
         for index in range(1, len(self._keys)):
@@ -73,7 +78,7 @@ class Opener:
             for skipped in range(most + 1):
                 if self.exhausted:
                     return None
-                self._searched += len(record.body)
+                self._searched += len(record.body) + _TRIAL_BYTES
                 content = key.open(first + skipped, record.header, record.body)
                 if content is not None:
                     self.skipped = skipped

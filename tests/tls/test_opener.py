@@ -91,8 +91,17 @@ def test_no_more_is_searched_than_can_have_been_lost_and_the_bounds_allow(monkey
     assert set(key.tried) == {0, 1, 2, 3}
     assert opened(opener, "nothing", lost=1 << 40) == [None]
     assert max(key.tried) == TLS_LOST_RECORDS_MAX
-    monkeypatch.setattr(module, "TLS_SEARCH_MAX_BYTES", 0)
+    monkeypatch.setattr(module, "TLS_SEARCH_BYTES", 0)
     assert opener.exhausted
     before = len(key.tried)
     assert opened(opener, "nothing", lost=1 << 40) == [None]
     assert len(key.tried) == before + 1
+
+
+def test_what_was_opened_allows_for_more_searching(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TLS_SEARCH_BYTES", 0)
+    opener = Opener(keys("a"))
+    assert opened(opener, "nothing", lost=1 << 40) == [None]
+    assert opener.exhausted
+    assert opened(opener, *(f"a{number}" for number in range(100))) == [f"a{number}" for number in range(100)]
+    assert not opener.exhausted
