@@ -19,6 +19,7 @@ import msgspec
 from pulsarscope.analysis import Closed, Doctor
 from pulsarscope.capture import Record, expand_inputs, key_log_lines, read_blocks
 from pulsarscope.capture.names import printable
+from pulsarscope.capture.tally import plural
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
 from pulsarscope.protocols import DISSECTORS
@@ -507,7 +508,7 @@ def _take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position:
     if not malformed:
         return []
     known = TLS_CODES["tls-key-log-malformed"]
-    text = f"{malformed} lines of the TLS key log {'in ' if position != ALWAYS else ''}{name} are none."
+    text = f"{plural(malformed, 'line')} of the TLS key log {'in ' if position != ALWAYS else ''}{name} cannot be read."
     file = None if position == ALWAYS else position[0]
     return [Finding(known.code, known.severity, known.layer, text, {"lines": malformed, "path": name}, known.hint, file)]
 

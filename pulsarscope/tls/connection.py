@@ -324,7 +324,7 @@ class TlsConnection:
         """Why not all was opened; None when all was."""
         failed = sum(direction.failed for direction in self.directions)
         if failed:
-            return Unread("failed", f"{failed} records did not decrypt with the secrets given", failed)
+            return Unread("failed", f"{failed} of its records did not decrypt with the secrets given", failed)
         if not any(direction.given_up or direction.unread for direction in self.directions):
             return None
         if self._is_unsupported and self._server_hello is not None:
