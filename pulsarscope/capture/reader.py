@@ -16,7 +16,13 @@ from pulsarscope.capture.names import printable
 from pulsarscope.capture.recognise import looks_like
 from pulsarscope.capture.tally import capture_finding, plural
 from pulsarscope.findings import Finding
-from pulsarscope.limits import READ_BLOCK_BYTES, READ_BLOCK_FLOW_PACKETS, READ_BLOCK_MAX_BYTES, READ_BLOCK_PACKETS
+from pulsarscope.limits import (
+    HEAP_KEPT_BYTES,
+    READ_BLOCK_BYTES,
+    READ_BLOCK_FLOW_PACKETS,
+    READ_BLOCK_MAX_BYTES,
+    READ_BLOCK_PACKETS,
+)
 
 STANDARD_INPUT = "-"
 _MAGIC_BYTES = 4
@@ -97,6 +103,7 @@ class BlockReader:
         self._iterator.close()
 
     def _blocks(self) -> Generator[Block, None, None]:
+        bytes(HEAP_KEPT_BYTES)  # freed at once: that is how glibc learns to keep so much (mallopt(3), M_MMAP_THRESHOLD)
         try:
             with self._open() as stream:
                 for chunk in decompressed(self._chunks(stream), self._progress, self._file):
