@@ -41,12 +41,12 @@ class Decoder(ABC):
         self._offset = 0  # in the file, of the first byte held
         self._pieces: list[bytes] = []
         self._held = 0
-        self._wanted = 0  # bytes without which nothing more can be read: spares joining the pieces of a large record again and again
+        self._wanted = 0  # bytes that the unfinished record held takes; 0 when that is not known
         self._damage: Finding | None = None
 
     @abstractmethod
-    def _walk(self, data: bytes, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
-        """Reads whole records from data[:size], which 16 zero bytes follow, and returns how many bytes they take."""
+    def _walk(self, data: bytes, position: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+        """Reads whole records from `position` on, and returns the position behind them."""
 
     @abstractmethod
     def _end(self, rest: int) -> list[Finding]:
@@ -65,19 +65,28 @@ class Decoder(ABC):
         flows: defaultdict[bytes, list[Segment]] = defaultdict(list)
         control: set[bytes] = set()
         first_packet = self._packets + 1
-        self._pieces.append(chunk)
-        self._held += len(chunk)
-        if self._held >= self._wanted:
-            self._wanted = 0
-            size = self._held
-            self._pieces.append(bytes(16))
-            data = b"".join(self._pieces)
-            consumed = self._walk(data, size, flows, control)
-            self._pieces = [data[consumed:size]]
-            self._held = size - consumed
-            self._offset += consumed
+        position = 0
+        # The record that the border between two chunks cuts is put together by itself: the others are read where they are, not copied.
+        while self._held and position < len(chunk) and not self.stopped:
+            piece = chunk[position : position + self._wanted - self._held] if self._wanted else chunk[position:]
+            position += len(piece)
+            self._pieces.append(piece)
+            self._held += len(piece)
+            if self._held >= self._wanted:
+                self._read(b"".join(self._pieces), 0, flows, control)
+        if position < len(chunk) and not self.stopped:
+            self._read(chunk, position, flows, control)
         flows.default_factory = None
         return self._block(flows, control, [], first_packet, bytes_read)
+
+    def _read(self, data: bytes, position: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> None:
+        """Read the records from `position` on, and hold the unfinished one."""
+        self._wanted = 0
+        self._offset -= position
+        consumed = self._walk(data, position, flows, control)
+        self._offset += consumed
+        self._pieces = [data[consumed:]]
+        self._held = len(data) - consumed
 
     def finish(self, bytes_read: int, damage: Finding | None = None) -> Block:
         """The last block: no packets, and the findings that sum up the file.

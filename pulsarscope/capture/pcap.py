@@ -50,7 +50,6 @@ class PcapDecoder(Decoder):
         self._snaplen = PACKET_MAX_BYTES
         self._second = -1
         self._last_fraction = 0
-        self._wanted = _FILE_HEADER_BYTES
 
     def _read_header(self, data: bytes) -> None:
         major, minor, _, _, snaplen, link_field = self._header.unpack_from(data, 4)
@@ -63,8 +62,8 @@ class PcapDecoder(Decoder):
         self._interface = CaptureInterface(self._link_type, snaplen, "")
         self.recognised = True
 
-    def _walk(self, data: bytes, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
-        position = 0
+    def _walk(self, data: bytes, position: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+        size = len(data)
         if not self.recognised:
             if size < _FILE_HEADER_BYTES:
                 return 0

@@ -22,6 +22,7 @@ _TLS_KEY_LOG = 0x544C534B  # "TLSK" (§4.7)
 _BLOCK_MIN_BYTES = 12
 _SECTION_MIN_BYTES = 28
 _PACKET_START = 28  # of the bytes of a packet in an Enhanced or (old) Packet Block
+_NO_PACKET = (0,) * 7  # stands for the words of a block at the end of the data that is too short for a packet
 _NEVER = TIME_MAX + 1  # stands for the time of the packet before the first, which the general way has to see
 
 
@@ -36,24 +37,26 @@ class PcapngDecoder(Decoder):
         self._lost = False
         self._unreadable_section = False
         self._set_byte_order("<")
-        self._wanted = _SECTION_MIN_BYTES
 
     def _set_byte_order(self, byte_order: str) -> None:
         self._byte_order = byte_order
-        self._unpack_words = Struct(byte_order + "IIIIIII").unpack_from
+        self._unpack_packet_words = Struct(byte_order + "IIIIIII").unpack_from
+        self._unpack_words = Struct(byte_order + "II").unpack_from
         self._unpack_word = Struct(byte_order + "I").unpack_from
 
-    def _walk(self, data: bytes, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
-        # The hot loop, as in `pcap`. All seven words that begin a packet block are unpacked at once; other blocks may be shorter, but
-        # zero bytes follow the data.
-        position = self._next_section(data, 0, size) if self._lost else 0
-        unpack_words, unpack_word, longest = self._unpack_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
+    def _walk(self, data: bytes, position: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+        # The hot loop, as in `pcap`. All seven words that begin a packet block are unpacked at once; other blocks may be shorter.
+        size = len(data)
+        if self._lost:
+            position = self._next_section(data, position, size)
+        unpack_words, unpack_word, longest = self._unpack_packet_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
         number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
         current_interface = current_high = -1
         bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts) = -1, 0, 0, NO_LAYOUT
-        last_block = size - _BLOCK_MIN_BYTES
+        last_block, last_packet = size - _BLOCK_MIN_BYTES, size - _PACKET_START
         while position <= last_block:
-            block_type, length, interface_id, high, low, captured, wire_bytes = unpack_words(data, position)
+            words = unpack_words(data, position) if position <= last_packet else _NO_PACKET
+            block_type, length, interface_id, high, low, captured, wire_bytes = words
             if block_type == _PACKET:
                 if interface_id != current_interface or high != current_high:
                     current_interface, current_high = interface_id, high
@@ -93,7 +96,7 @@ class PcapngDecoder(Decoder):
                 break
             position = next_position
             if block_type != _PACKET:  # a section or interface begins perhaps
-                unpack_words, unpack_word = self._unpack_words, self._unpack_word
+                unpack_words, unpack_word = self._unpack_packet_words, self._unpack_word
                 current_interface = -1
             number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
         if last_time != _NEVER:
@@ -115,7 +118,7 @@ class PcapngDecoder(Decoder):
             if byte_order is None:
                 return self._lose("A section header has no byte-order magic", data, position, size)
             self._set_byte_order(byte_order)
-        block_type, length = self._unpack_words(data, position)[:2]
+        block_type, length = self._unpack_words(data, position)
         least = _SECTION_MIN_BYTES if block_type == _SECTION else _BLOCK_MIN_BYTES
         if not least <= length <= PCAPNG_BLOCK_MAX_BYTES:
             return self._lose(f"A block of type {block_type:#x} claims an impossible length of {length:,} bytes", data, position, size)
