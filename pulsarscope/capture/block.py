@@ -59,6 +59,8 @@ class Block(msgspec.Struct):
     """Time of the last packet so far, nanoseconds since the epoch; 0 before the first."""
     bytes_read: int
     """Bytes of the input read so far, as stored: of a compressed file, compressed bytes."""
+    ordered: bool = False
+    """Known that no packet has an earlier time than the one before it."""
     records: list[Record] = []
     """All packets, of any kind, when the reader was told to keep them."""
     fragments: list[tuple[int, int]] = []

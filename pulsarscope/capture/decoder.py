@@ -38,6 +38,7 @@ class Decoder(ABC):
         self._unwrapper = Unwrapper(self._tally)
         self._packets = 0
         self._last_time = 0
+        self._ordered = True
         self._offset = 0  # in the file, of the first byte held
         self._pieces: list[bytes] = []
         self._held = 0
@@ -65,6 +66,7 @@ class Decoder(ABC):
         flows: defaultdict[bytes, list[Segment]] = defaultdict(list)
         control: set[bytes] = set()
         first_packet = self._packets + 1
+        self._ordered = True
         position = 0
         # The record that the border between two chunks cuts is put together by itself: the others are read where they are, not copied.
         while self._held and position < len(chunk) and not self.stopped:
@@ -114,7 +116,9 @@ class Decoder(ABC):
         bytes_read: int,
     ) -> Block:
         packets = self._packets - first_packet + 1
-        block = Block(self._file, flows, control, findings, packets, first_packet, self._packets, self._last_time, bytes_read)
+        block = Block(
+            self._file, flows, control, findings, packets, first_packet, self._packets, self._last_time, bytes_read, self._ordered
+        )
         if self._records:
             block.records, self._records = self._records, []
         if self._unwrapper.fragments:
@@ -147,6 +151,7 @@ class Decoder(ABC):
         return key, (number, time, sequence, acknowledgment, flags, window, payload, missing)
 
     def _note_step_back(self, number: int, time: int, previous: int) -> None:
+        self._ordered = False
         self._tally.add("time-backwards", number, time, amount=previous - time)
 
     def _note_damage(self, text: str, position: int) -> None:

@@ -12,14 +12,17 @@ from typing import Any, NamedTuple
 from pulsarscope.capture import link
 from pulsarscope.capture.layers import ETHERTYPE_IPV4
 
-_IPV4_AND_TCP = "BxHxxHxB2x12sIIBBH"
+_IPV4_AND_TCP = "BxHxxI2x12sIIBBH"
+WHOLE_MASK, WHOLE_TCP = 0x3FFF_00FF, 6
+"""What fragment field, time to live and protocol, one number, say of a packet of TCP that is no fragment."""
+
 _UNREACHABLE = 1 << 40  # a payload that starts here lies beyond every end
 
 
 class Layout(NamedTuple):
     """How a plain packet of one link type looks.
 
-    `unpack` gives (marker, version and header length, total length, fragment field, protocol, flow key, sequence, acknowledgment,
+    `unpack` gives (marker, version and header length, total length, what to compare with WHOLE_TCP, flow key, sequence, acknowledgment,
     data offset, flags, window); the packet is IPv4 if the marker equals `marker`.
     """
 

@@ -7,7 +7,7 @@ from struct import Struct
 
 from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, Record, Segment
 from pulsarscope.capture.decoder import NANOSECONDS, Decoder, NotACaptureError
-from pulsarscope.capture.layout import NO_LAYOUT, layout_of
+from pulsarscope.capture.layout import NO_LAYOUT, WHOLE_MASK, WHOLE_TCP, layout_of
 from pulsarscope.capture.tally import plural
 from pulsarscope.findings import Finding
 from pulsarscope.limits import PACKET_MAX_BYTES
@@ -94,8 +94,8 @@ class PcapDecoder(Decoder):
                 base = second * NANOSECONDS
             last_fraction = fraction
             if minimum <= captured == wire_bytes <= bound:
-                kind, version, total, fragment, protocol, key, sequence, acknowledgment, offset, flags, window = unpack_packet(data, start)
-                if kind == marker and version == 0x45 and protocol == 6 and not fragment & 0x3FFF:
+                kind, version, total, whole, key, sequence, acknowledgment, offset, flags, window = unpack_packet(data, start)
+                if kind == marker and version == 0x45 and whole & WHOLE_MASK == WHOLE_TCP:
                     payload_start = start + payload_starts[offset]
                     payload_end = start + link_bytes + total
                     if payload_start <= payload_end <= end:

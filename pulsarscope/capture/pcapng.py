@@ -7,7 +7,7 @@ from struct import Struct
 from pulsarscope.capture.block import CONTROL_FLAGS, Record, Segment
 from pulsarscope.capture.decoder import Decoder, NotACaptureError
 from pulsarscope.capture.interface import TIME_MAX, Interface
-from pulsarscope.capture.layout import NO_LAYOUT, Layout
+from pulsarscope.capture.layout import NO_LAYOUT, WHOLE_MASK, WHOLE_TCP, Layout
 from pulsarscope.capture.tally import capture_finding, plural
 from pulsarscope.findings import Finding
 from pulsarscope.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
@@ -72,10 +72,8 @@ class PcapngDecoder(Decoder):
                     and length <= longest
                     and unpack_word(data, next_position - 4)[0] == length
                 ):
-                    kind, version, total, fragment, protocol, key, sequence, acknowledgment, offset, flags, window = unpack_packet(
-                        data, start
-                    )
-                    if kind == marker and version == 0x45 and protocol == 6 and not fragment & 0x3FFF:
+                    kind, version, total, whole, key, sequence, acknowledgment, offset, flags, window = unpack_packet(data, start)
+                    if kind == marker and version == 0x45 and whole & WHOLE_MASK == WHOLE_TCP:
                         payload_start = start + payload_starts[offset]
                         payload_end = start + link_bytes + total
                         time = base + low * unit

@@ -24,7 +24,6 @@ from pulsarscope.limits import (
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.oddities import finding
 from pulsarscope.tcp.pieces import Piece, Run
-from pulsarscope.tcp.sequence import SEQUENCE_MASK
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
 from pulsarscope.tcp.whole import WholeConnection, whole_connection
 
@@ -126,7 +125,7 @@ class Assembler:
             if connection is None or connection.delicate or connection in careful:
                 delicate.append((key, segments))
                 continue
-            latest = max(map(_time_of, segments))
+            latest = segments[-1][1] if block.ordered else max(map(_time_of, segments))
             if latest - connection.end > IDLE_CONNECTION_NANOSECONDS:
                 resumed.add(connection)
             loose.append((connection, key, segments, latest))
@@ -345,7 +344,10 @@ class Assembler:
 
 
 def _advance(stream: Stream, segments: list[Segment], file: int) -> None:
-    """The tight loop: segments of a stream, in order until one is odd, which goes through `Stream.receive`."""
+    """The tight loop: segments of a stream, in order until one is odd, which goes through `Stream.receive`.
+
+    So does the one behind which the sequence numbers begin anew: the loop counts on without a look at their end.
+    """
     rest = iter(segments)
     while True:
         odd: Segment | None = None
@@ -357,13 +359,13 @@ def _advance(stream: Stream, segments: list[Segment], file: int) -> None:
                 packet, time, seq, _, _, window, payload, cut = segment
                 if payload and seq == expected and window and not cut:
                     append((payload, packet, time, packet))
-                    expected = (seq + len(payload)) & SEQUENCE_MASK
+                    expected = seq + len(payload)
                 elif payload or cut or not window:
                     odd = segment
                     break
             if pieces:
                 stream.segments += len(pieces)
-                stream.deliver(file, pieces, (expected - first) & SEQUENCE_MASK)
+                stream.deliver(file, pieces, expected - first)
         else:
             odd = next(rest, None)
         if odd is None:

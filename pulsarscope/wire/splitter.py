@@ -7,7 +7,7 @@ handed over: a frame that had to wait for more bytes than its own carries the mo
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -282,8 +282,8 @@ class StreamSplitter:
             stop = base + end
             if stop > piece_end:
                 index += 1
-                while ends[index] < stop:
-                    index += 1
+                if ends[index] < stop:
+                    index = bisect_left(ends, stop, index + 1)
                 piece_end = ends[index]
                 _, packet, time, moment = pieces[index]
                 if moment < floor:  # noqa: PLR1730 - a call of max costs more than the rest of the name
