@@ -13,7 +13,7 @@ from typing import Any
 from crc32c import crc32c
 
 from pulsarscope.protocols.pulsar.commands import ANNOUNCING_COMMANDS, REPEATED_COMMANDS, Reader, command_table
-from pulsarscope.protocols.pulsar.layouts import COPY_MAX_BYTES, Repeated, keep, learn
+from pulsarscope.protocols.pulsar.layouts import CHECKED, COPY_MAX_BYTES, Repeated, keep, learn
 from pulsarscope.protocols.pulsar.messages import INT32, Plan, Plans, WireError, walk
 from pulsarscope.protocols.pulsar.usual import COMMAND_MIN_BYTES
 from pulsarscope.protocols.pulsar.usual import broker_entry_metadata as read_entry_metadata
@@ -23,8 +23,6 @@ from pulsarscope.wire.contract import MALFORMED, OK, TRUNCATED, Decoded, Layout,
 
 SIZES = struct.Struct(">II")
 _U32 = struct.Struct(">I")
-_CHECKED = struct.Struct(">HII")
-"""Checksum magic, checksum, metadata size."""
 
 BROKER_ENTRY_METADATA_MAGIC = b"\x0e\x02"
 CHECKSUM_MAGIC = b"\x0e\x01"
@@ -93,18 +91,18 @@ class FrameDecoder:
                     self._repeated.put(data[start:end], name, fields)
                     if name not in ANNOUNCING_COMMANDS:
                         keep(self.layouts, data, start, self._repeated.read)
-                elif name == "SEND_RECEIPT" and not notes and fields.get("sequence_id", 0) > 127:
-                    learn(self.layouts, data, start, end, decoded)
+                elif not notes:
+                    learn(self.layouts, data, start, end, decoded, self.metadata_plan)
                 return decoded
             if at + 10 > end:
                 return self._decode_unusual(data[start:end])
             fields = read(data, start + body, at, plan, notes)
-            magic, stored, size = _CHECKED.unpack_from(data, at)
+            magic, stored, size = CHECKED.unpack_from(data, at)
             if magic == _BROKER_ENTRY_METADATA and at + stored + 16 <= end:
                 # What was unpacked as the checksum is the size of the entry's metadata, which stand before the checksum.
                 entry = read_entry_metadata(data, at + 6, at + 6 + stored, self.entry_metadata_plan, notes)
                 at += 6 + stored
-                magic, stored, size = _CHECKED.unpack_from(data, at)
+                magic, stored, size = CHECKED.unpack_from(data, at)
             covered = data[at + 6 : end] if end - at < COPY_MAX_BYTES else memoryview(data)[at + 6 : end]
             text = data[at + 2 : at + 6].hex()
             at += 10
@@ -115,8 +113,8 @@ class FrameDecoder:
         except (WireError, IndexError):
             return self._decode_unusual(data[start:end])
         decoded = (name, fields, entry, Checksum("good", text, text), metadata, metadata_end - start, OK, notes or None)
-        if name == "SEND" and entry is None and not notes and fields.get("sequence_id", 0) > 127:  # shorter ids have no layout
-            learn(self.layouts, data, start, end, decoded)
+        if not notes:
+            learn(self.layouts, data, start, end, decoded, self.metadata_plan)
         return decoded
 
     def _meet(self, head: bytes) -> _Usual | None:

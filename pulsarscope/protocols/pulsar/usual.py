@@ -32,6 +32,9 @@ TIMES = Memo()
 RESTS = Memo()
 """What follows publish_time in the metadata, when that is short and plain: a key, a codec, a schema version."""
 
+_PROPERTIES_TAG = 34
+"""Where there are properties, they come first, and are more than plain values."""
+
 PLAIN_MAX_BYTES = 64
 """More of such bytes are not remembered."""
 
@@ -220,11 +223,11 @@ def metadata(data: bytes, position: int, end: int, plan: Plan, notes: list[Note]
         raw = data[after : after + 7]
         after += 7
         if after <= end:
-            publish_time = TIMES.get(raw) or _time(raw)
+            publish_time = TIMES.get(raw) or time_of(raw)
             if publish_time:
                 out = {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time}
                 if after != end:
-                    rest = RESTS.get(data[after:end]) or _plain(data[after:end], end - after, plan, RESTS)
+                    rest = RESTS.get(data[after:end]) or rest_of(data[after:end], plan)
                     if rest is None:
                         return walk(data, after, end, plan, notes, 0, out)
                     out.update(rest)
@@ -236,7 +239,7 @@ def broker_entry_metadata(data: bytes, position: int, end: int, plan: Plan, note
     """BrokerEntryMetadata: broker_timestamp, index."""
     if end - position >= ENTRY_METADATA_MIN_BYTES and data[position] == 8 and data[position + 7] == 16:
         raw = b"\x18" + data[position + 1 : position + 7]
-        broker_timestamp = TIMES.get(raw) or _time(raw)
+        broker_timestamp = TIMES.get(raw) or time_of(raw)
         if broker_timestamp:
             index = data[position + 8]
             if position + 9 == end and index < 128:
@@ -308,7 +311,12 @@ def higher(raw: bytes) -> int | None:
     return value
 
 
-def _time(raw: bytes) -> int:
+def rest_of(raw: bytes, plan: Plan) -> dict[str, Any] | None:
+    """What follows publish_time in the metadata, remembered in RESTS; None when it is long, odd or more than plain values."""
+    return None if raw[0] == _PROPERTIES_TAG else _plain(raw, len(raw), plan, RESTS)
+
+
+def time_of(raw: bytes) -> int:
     """The value of a varint of exactly six bytes behind the tag of publish_time; 0 when the bytes are none."""
     if len(raw) != 7 or raw[0] != 24:
         return 0

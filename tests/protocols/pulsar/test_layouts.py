@@ -59,16 +59,48 @@ def send(random: Random) -> bytes:
     metadata = message_metadata(
         producer_name=random.choice(names), sequence_id=same, publish_time=1_700_000_000_000 + random.randrange(50), **more
     )
-    fields: dict[str, Any] = random.choice(({}, {}, {}, {"num_messages": 3}, {"highest_sequence_id": 700}))
+    fields: dict[str, Any] = random.choice(({}, {}, {}, {"num_messages": 3}, {"num_messages": 300}, {"highest_sequence_id": 700}))
     payload = random.randbytes(random.choice((0, 5, 5000)))
     return payload_frame("SEND", metadata, payload, producer_id=random.randrange(3), sequence_id=sequence_id, **fields)
 
 
-def receipt(random: Random) -> bytes:
+def ident_of(random: Random) -> dict[str, Any]:
     ident: dict[str, Any] = {"ledgerId": number(random), "entryId": number(random)}
-    ident |= random.choice(({}, {}, {}, {"partition": 2}, {"batch_index": 7}))
+    return ident | random.choice(({}, {}, {}, {"partition": 2}, {"partition": -1}, {"batch_index": 7}))
+
+
+def receipt(random: Random) -> bytes:
     fields: dict[str, Any] = random.choice(({}, {"highest_sequence_id": (1 << 64) - 1}, {"highest_sequence_id": number(random)}))
+    ident = ident_of(random)
     return command_frame("SEND_RECEIPT", producer_id=random.randrange(3), sequence_id=number(random), message_id=ident, **fields)
+
+
+def message(random: Random) -> bytes:
+    same = random.random() < 0.5
+    metadata = message_metadata(
+        producer_name=random.choice(("producer-1", "b", "", "a name" * 30)),
+        sequence_id=random.randrange(300) if same else number(random),
+        publish_time=1_700_000_000_000 + random.randrange(50),
+        **random.choice(({}, {}, {"partition_key": f"k{random.randrange(99)}"}, {"properties": [{"key": "a", "value": "b"}]})),
+    )
+    entry = random.choice(
+        (None, None, {"broker_timestamp": 1_700_000_000_000 + random.randrange(50), "index": number(random)}, {"index": 7}, {})
+    )
+    fields: dict[str, Any] = random.choice(({}, {}, {}, {"redelivery_count": 3}, {"ack_set": [7]}))
+    payload = random.randbytes(random.choice((0, 5, 5000)))
+    ident = ident_of(random)
+    return payload_frame("MESSAGE", metadata, payload, broker_entry=entry, consumer_id=random.randrange(3), message_id=ident, **fields)
+
+
+def ack(random: Random) -> bytes:
+    fields: dict[str, Any] = random.choice(({}, {}, {}, {"request_id": 5}, {"properties": [{"key": "a", "value": 3}]}))
+    idents = [ident_of(random) for _ in range(random.choice((1, 1, 1, 0, 2)))]
+    return command_frame(
+        "ACK", consumer_id=random.randrange(3), ack_type=random.choice(("Individual", "Cumulative")), message_id=idents, **fields
+    )
+
+
+KINDS = (send, receipt, message, ack)
 
 
 def check(frame: bytes) -> None:
@@ -83,13 +115,13 @@ def check(frame: bytes) -> None:
 @settings(max_examples=400)
 def test_frames_read_by_a_layout_say_what_they_say_field_by_field(random: Random) -> None:
     for _ in range(4):
-        check((send if random.random() < 0.5 else receipt)(random))
+        check(random.choice(KINDS)(random))
 
 
 @given(randoms)
 @settings(max_examples=300)
 def test_damaged_frames_do_too(random: Random) -> None:
-    frame = (send if random.random() < 0.5 else receipt)(random)
+    frame = random.choice(KINDS)(random)
     check(frame)
     frame = damaged(frame, random)
     if len(frame) >= 8:  # a splitter never hands over less
@@ -99,7 +131,7 @@ def test_damaged_frames_do_too(random: Random) -> None:
 @given(randoms)
 @settings(max_examples=300)
 def test_a_frame_with_any_one_byte_changed_does_too(random: Random) -> None:
-    frame = bytearray((send if random.random() < 0.5 else receipt)(random))
+    frame = bytearray(random.choice(KINDS)(random))
     check(bytes(frame))
     frame[random.randrange(8, min(len(frame), 80))] ^= 1 << random.randrange(8)
     check(bytes(frame))
@@ -114,16 +146,23 @@ def test_a_frame_without_the_metadata_of_a_layout_leaves_none(metadata: bytes, p
     assert not decoder.layouts
 
 
-@pytest.mark.parametrize("kind", ["SEND", "SEND_RECEIPT"])
+@pytest.mark.parametrize("kind", ["SEND", "batch", "SEND_RECEIPT", "MESSAGE", "entry", "ACK"])
 def test_the_second_frame_of_a_kind_is_read_by_the_layout_of_the_first(kind: str) -> None:
     decoder = FrameDecoder()
     decoder._usual = {}
     frames = []
     for sequence_id in (300, 301):
-        if kind == "SEND":
-            frames.append(payload_frame("SEND", message_metadata(sequence_id=sequence_id), b"x", producer_id=1, sequence_id=sequence_id))
+        metadata = message_metadata(sequence_id=sequence_id)
+        ident = {"ledgerId": 5, "entryId": sequence_id}
+        if kind in {"SEND", "batch"}:
+            count: dict[str, Any] = {"num_messages": sequence_id} if kind == "batch" else {}
+            frames.append(payload_frame("SEND", metadata, b"x", producer_id=1, sequence_id=sequence_id, **count))
+        elif kind in {"MESSAGE", "entry"}:
+            entry = {"broker_timestamp": 1_700_000_000_000 + sequence_id, "index": sequence_id} if kind == "entry" else None
+            frames.append(payload_frame("MESSAGE", metadata, b"x", broker_entry=entry, consumer_id=1, message_id=ident))
+        elif kind == "ACK":
+            frames.append(command_frame("ACK", consumer_id=1, ack_type="Individual", message_id=[ident]))
         else:
-            ident = {"ledgerId": 5, "entryId": sequence_id}
             frames.append(command_frame("SEND_RECEIPT", producer_id=1, sequence_id=sequence_id, message_id=ident))
     first = decoder.decode(frames[0], 0, len(frames[0]))
     layout = decoder.layouts[frames[0][4:15]]
