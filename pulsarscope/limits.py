@@ -15,9 +15,9 @@ READ_BLOCK_MAX_BYTES = 1 << 20
 READ_BLOCK_PACKETS = 400
 """Packets that a block shall hold, between these two: as many as 64 KiB hold of small ones."""
 
-HEAP_KEPT_BYTES = 8 << 20
-"""Freed memory that glibc keeps for the next block is twice this: blocks and what is made of them take 2 MiB, a column table more. Given
-back to the kernel after each block, its pages have to come anew: a tenth of a run over large packets."""
+HEAP_KEPT_BYTES = 2 << 20
+"""Freed memory that glibc keeps for the next block is twice this: a block and what is made of it take 2 MiB. Given back to the kernel after
+each block, its pages have to come anew: a tenth of a run over large packets."""
 
 ROWS_MAX = 4_096
 """Rows handed on at once: a block of compressed batches holds millions; 4,096 take 3 MiB, and fewer are not faster."""
