@@ -77,12 +77,14 @@ def open(  # noqa: A001 - ps.open reads as it should
     ports: Collection[int] = (),
     decode_as: Mapping[int, str] | None = None,
     tls_keylog: str | Sequence[str] = (),
+    private_key: str | Sequence[str] = (),
     jobs: int = 1,
 ) -> Capture:
     """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload.
 
     `ports` are server ports to take for Pulsar, `decode_as` names the protocol of others, whatever the bytes there say.
     `tls_keylog` are files with the secrets of TLS connections (NSS key log format), read at once.
+    `private_key` is a file (PEM or DER), or several, with an RSA key that opens what is encrypted end to end; if not, UsageError is raised.
 
     Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
     the same. If a process dies, OutputError is raised.
@@ -94,6 +96,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
         raise UsageError(message)
     from pulsarscope.pipeline import Options, read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
+    from pulsarscope.private_keys import read_key_files  # noqa: PLC0415
 
     options = Options(
         show_secrets=show_secrets,
@@ -101,5 +104,6 @@ def open(  # noqa: A001 - ps.open reads as it should
         ports=frozenset(ports),
         decode_as=decode_as or {},
         key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
+        private_keys=read_key_files([private_key] if isinstance(private_key, str) else private_key),
     )
     return Capture([str(path) for path in paths], options, jobs)

@@ -130,6 +130,10 @@ PROTOBUF_DEPTH_MAX = 100
 BATCH_MESSAGES_MAX = 65_536
 """Messages read from one batch; clients put 1,000 into one by default, a decompressed bomb could hold eleven million."""
 
+BATCH_METADATA_MAX_BYTES = 8 << 20
+"""Metadata read from one batch: clients fill a batch to 5 MiB at most, payloads included; in rows, a bomb of properties takes ten times as
+much."""
+
 CHUNKED_MESSAGES_MAX = 1_024
 """Chunked messages of one connection that are put together at a time; clients keep 10 by default (maxPendingChunkedMessage)."""
 
@@ -226,3 +230,16 @@ FACT_KEYS_MAX = 4096
 
 FACTS_PER_KEY_MAX = 1_000
 """Facts kept of one key: a story is told by its beginning and its end."""
+
+PRIVATE_KEY_MAX_BYTES = 1 << 20
+"""Largest file taken for a private key: one of 16,384 bits takes 13 KB in PEM."""
+
+DATA_KEYS_MAX = 1_024
+"""Encrypted data keys of one connection whose answer is remembered: a producer has one at a time, and a new one every four hours."""
+
+DATA_KEYS_FAILED_MAX = 4_096
+"""Encrypted data keys of one connection that may turn out not to be for the private keys given, before no more are tried: each costs a
+millisecond or more of RSA for 256 bytes of hostile input."""
+
+CHUNKS_MAX_BYTES = 64 << 20
+"""What the chunks that wait on one connection may take: a whole message would not be decompressed beyond that, either."""

@@ -22,6 +22,7 @@ from pulsarscope.capture.names import printable
 from pulsarscope.capture.tally import plural
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
+from pulsarscope.private_keys import KeyFile, rsa_keys
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
@@ -85,6 +86,8 @@ class Options(msgspec.Struct, frozen=True):
     """Secrets of TLS connections, beside those that captures bring."""
     places: bool = False
     """Remember where in the streams of TLS connections frames lie, for `Run.place`."""
+    private_keys: tuple[KeyFile, ...] = ()
+    """To open what is encrypted end to end."""
 
 
 class Batch(msgspec.Struct):
@@ -172,6 +175,7 @@ class Run:
             options.message_columns,
             Secrets(options.key_logs.secrets),
             options.places,
+            rsa_keys(options.private_keys),
         )
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +22,9 @@ COUNTS: dict[str, dict[str, int]] = json.loads((CAPTURES / "commands.json").read
 LOSSY = {"rw-capture-loss.pcap.zst", "rw-cuthead.pcap.zst", "snaplen200.pcap"}
 """The capture lacks bytes of the run that the truth lists: what is found must be right, but not everything is found."""
 
-ENCRYPTED = {"encrypted.pcap"}
-"""Payloads cannot be compared without a key."""
+ENCRYPTED = ("encrypted.pcap", "go-encrypted.pcap", "java-encrypted.pcap")
+"""End to end; by the key in its two forms."""
+KEYS = [str(CAPTURES / "keys" / name) for name in ("e2e_a.private.pem", "e2e_ag.private.pem")]
 
 EXPECTED_FINDINGS = {
     "errors.pcap": {"consumer-busy", "producer-busy", "request-failed", "schema-incompatible"},
@@ -77,10 +79,10 @@ class Expected(NamedTuple):
     """By column; only what the client told."""
 
 
-def opened(name: str) -> ps.api.Capture:
+def opened(name: str, private_keys: Sequence[str] = ()) -> ps.api.Capture:
     """A capture, with the TLS secrets beside it."""
     key_log = CAPTURES / f"{name.partition('.pcap')[0]}.keylog"
-    return ps.open(str(CAPTURES / name), tls_keylog=[str(key_log)] if key_log.exists() else [])
+    return ps.open(str(CAPTURES / name), tls_keylog=[str(key_log)] if key_log.exists() else [], private_key=private_keys)
 
 
 def truth_of(name: str) -> Any:
@@ -118,9 +120,9 @@ def expected_messages(truth: Any) -> Iterator[Expected]:
 class Decoded:
     """The messages of a capture, by id."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, private_keys: Sequence[str] = ()) -> None:
         self.rows: dict[MessageId, list[MessageRow]] = defaultdict(list)
-        for row in opened(name).messages():
+        for row in opened(name, private_keys).messages():
             if row.ledger is not None and row.entry is not None:
                 index = -1 if row.batch_index is None else row.batch_index
                 self.rows[MessageId(row.direction or "", row.ledger, row.entry, index)].append(row)
@@ -154,9 +156,9 @@ def test_every_command_is_found_as_often_as_two_independent_decoders_found_it(na
     assert Counter(frame.command for frame in frames if frame.status in ("ok", "malformed")) == COUNTS[name]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ENCRYPTED])
-def test_every_message_is_what_the_client_says_it_sent_or_got(name: str) -> None:
-    decoded = Decoded(name)
+@pytest.mark.parametrize(("name", "keys"), [(name, []) for name in NAMES if name not in ENCRYPTED] + list(product(ENCRYPTED, zip(KEYS))))
+def test_every_message_is_what_the_client_says_it_sent_or_got(name: str, keys: Sequence[str]) -> None:
+    decoded = Decoded(name, keys)
     missing: list[MessageId] = []
     contradictions: list[MessageId] = []
     wrong: list[str] = []
@@ -176,12 +178,21 @@ def test_every_message_is_what_the_client_says_it_sent_or_got(name: str) -> None
         assert missing == []
 
 
-@pytest.mark.parametrize("name", sorted(ENCRYPTED))
+@pytest.mark.parametrize("name", ENCRYPTED)
 def test_without_a_key_every_entry_is_found_and_called_encrypted(name: str) -> None:
     decoded = Decoded(name)
     statuses = {(ident.direction, ident.ledger, ident.entry): {row.status for row in rows} for ident, rows in decoded.rows.items()}
     wanted = {expected.id[:3] for expected in expected_messages(truth_of(name))}
     assert statuses == {entry: {"encrypted"} for entry in wanted}
+    findings = list(ps.open(str(CAPTURES / name)).findings())
+    assert {(row.code, row.severity) for row in findings} == {("encrypted-payload", "note")}
+    assert all(" bytes are encrypted for e2e-a" in str(row.text) for row in findings)
+    assert {row.hint for row in findings} == {"Give the private key of one of the names (--private-key) to read it."}
+
+
+@pytest.mark.parametrize("name", ENCRYPTED)
+def test_with_the_key_there_is_nothing_to_say(name: str) -> None:
+    assert [row.text for row in ps.open(str(CAPTURES / name), private_key=KEYS[0]).findings()] == []
 
 
 class Sums(NamedTuple):

@@ -24,6 +24,10 @@ class Reading(NamedTuple):
         list[str] | None,
         typer.Option("--tls-keylog", metavar="LOG", help="Read TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable."),
     ] = None
+    private_key: Annotated[
+        list[str] | None,
+        typer.Option("--private-key", metavar="FILE", help="Open messages encrypted for this RSA key (PEM, DER); repeatable."),
+    ] = None
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:

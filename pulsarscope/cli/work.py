@@ -21,6 +21,7 @@ from pulsarscope.export.sink import STANDARD_OUTPUT, Sink, open_sink
 from pulsarscope.findings import SEVERITIES
 from pulsarscope.limits import ROWS_MAX
 from pulsarscope.outputs import EncodedOutput, Output, OutputOptions, column_names, output
+from pulsarscope.private_keys import read_key_files
 from pulsarscope.records import ROWS, MessageRow, RawFrame
 from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal, wants_color
@@ -329,6 +330,7 @@ def reading_options(reading: Reading) -> Options:
         ports=frozenset(reading.port or ()),
         decode_as=dict(map(_port_and_dissector, reading.decode_as or ())),
         key_logs=read_key_logs(reading.tls_keylog or ()),
+        private_keys=read_key_files(reading.private_key or ()),
     )
 
 

@@ -91,7 +91,7 @@ def message_words(row: MessageRow) -> list[str]:
         words.append(f"sub {row.subscription}")
     if row.compression not in (None, "NONE"):
         words.append(str(row.compression))
-    if row.encrypted:
+    if row.encrypted and row.status != "encrypted":  # else the status says it
         words.append("encrypted")
     if row.chunks is not None:
         words.append(f"{row.chunks} chunks")

@@ -19,6 +19,8 @@ from pulsarscope.wire.conversation import Conversation
 from pulsarscope.wire.splitter import Keep
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
     from pulsarscope.tcp import Connection
     from pulsarscope.tcp.pieces import Item
     from pulsarscope.tls.connection import TlsConnection
@@ -54,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Of TLS connections; those that the capture brings come to them."""
     places: bool = False
     """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
+    private_keys: tuple[RSAPrivateKey, ...] = ()
 
     def keep(self) -> Keep:
         """The bytes that frames must hold."""
@@ -160,6 +163,7 @@ class Timeline:
             settings.payloads,
             settings.payload,
             settings.message_columns,
+            settings.private_keys,
         )
         self._session = dissector.session(context)
         for splitter, direction in zip(self._conversation.splitters or (), self._directions, strict=False):

@@ -17,6 +17,9 @@ from pulsarscope.records import Checksum, ConnectionRow, FrameRow
 from pulsarscope.wire.exchange import Pairing
 from pulsarscope.wire.rules import Rules
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
 OK = "ok"
 MALFORMED = "malformed"
 TRUNCATED = "truncated"
@@ -230,3 +233,5 @@ class SessionContext(msgspec.Struct):
     """Form in which message rows give the payload: base64, hex, text; None for none."""
     message_columns: tuple[str, ...] | None = None
     """The columns that message rows must have, in this order, as `records.row_type`; None for whole rows."""
+    private_keys: tuple[RSAPrivateKey, ...] = ()
+    """Those that the user gave, to open what is encrypted end to end."""

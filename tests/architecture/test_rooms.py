@@ -21,16 +21,18 @@ ALLOWED = {
     "session": LEAVES | {"records", "tcp", "tls", "wire"},
     "analysis": LEAVES | {"records", "wire", "session"},
     "filter": LEAVES | {"records", "wire"},
-    "pipeline": LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
+    "private_keys": LEAVES,
+    "pipeline": LEAVES | {"records", "private_keys", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
     "render": LEAVES | {"records", "outputs", "export", "analysis"},
     "jobs": LEAVES | {"records", "capture", "tls", "pipeline"},
-    "api": LEAVES | {"records", "export", "pipeline", "jobs"},
+    "api": LEAVES | {"records", "private_keys", "export", "pipeline", "jobs"},
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "pipeline"},
     "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
-    "cli": LEAVES | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "pipeline", "jobs", "live", "spark"},
+    "cli": LEAVES
+    | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "pipeline", "jobs", "live", "spark"},
     "__main__": {"cli"},
 } | dict.fromkeys(LEAVES, LEAVES)
 """Room → the other rooms that it may import."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
 import pulsarscope as ps
 from pulsarscope.cli import app
 from pulsarscope.cli.reading import Reading
 from pulsarscope.errors import UsageError
+from pulsarscope.private_keys import read_key_files, rsa_keys
+from pulsarscope.protocols.pulsar.encryption import _decrypted
+
+EC_KEY = generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 READ_CAPTURES = ("decode", "messages", "stats", "diagnose", "compare", "extract", "follow")
 
@@ -67,3 +75,73 @@ def test_a_key_log_that_cannot_be_read_is_one_line(command: str, captures: Path)
     told = CliRunner().invoke(app, [command, *files, *more, "--tls-keylog", "missing.log"])
     assert isinstance(told.exception, UsageError)
     assert str(told.exception) == "the TLS key log missing.log cannot be read: No such file or directory"
+
+
+def run(command: str, capture: Path, *options: str) -> Any:
+    files = [str(capture)] * (2 if command == "compare" else 1)
+    if command == "follow":
+        options = (*options, "--connection", "1")
+    return CliRunner().invoke(app, [command, *files, *options])
+
+
+@pytest.mark.parametrize("command", READ_CAPTURES)
+def test_a_private_key_of_another_kind_is_one_line_and_two_from_every_command(command: str, captures: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ec.pem"
+    path.write_bytes(EC_KEY)
+    out = ["-o", str(tmp_path / "out")] if command == "extract" else []
+    told = run(command, captures / "encrypted.pcap", "--private-key", str(path), *out)
+    assert isinstance(told.exception, UsageError)
+    assert told.exception.exit_code == 2
+    assert str(told.exception) == f"the private key {path} is a key of kind EC, which is not supported: only RSA keys open messages"
+    assert told.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("decode", ("--records", "finding", "--format", "ndjson")),
+        ("messages", ("--format", "ndjson")),
+        ("diagnose", ()),
+        ("diagnose", ("--format", "json")),
+        ("compare", ("--format", "json")),
+    ],
+)
+def test_private_keys_open_what_the_command_shows(command: str, options: tuple[str, ...], captures: Path) -> None:
+    key = str(captures / "keys" / "e2e_a.private.pem")
+    closed = run(command, captures / "go-encrypted.pcap", *options).stdout
+    opened = run(command, captures / "go-encrypted.pcap", *options, "--private-key", key).stdout
+    assert "encrypted-payload" in closed or '"status":"encrypted"' in closed
+    assert "encrypted-payload" not in opened
+    assert '"status":"encrypted"' not in opened
+
+
+def test_the_library_takes_private_keys_as_the_command_line_does(captures: Path) -> None:
+    capture, key = captures / "encrypted.pcap", str(captures / "keys" / "e2e_ag.private.pem")
+    lines = run("messages", capture, "--format", "ndjson", "-q", "--private-key", key).stdout.splitlines()
+    rows = list(ps.open(str(capture), private_key=key).messages())
+    assert [json.loads(line)["payload_sha256"] for line in lines] == [row.payload_sha256 for row in rows]
+    assert {row.status for row in rows} == {"ok"}
+    with pytest.raises(UsageError, match="no private key"):
+        list(ps.open(str(capture), private_key=[str(capture)]).messages())
+
+
+@pytest.mark.parametrize("command", READ_CAPTURES)
+@pytest.mark.parametrize("options", [(), ("--format", "ndjson"), ("--show-secrets",), ("-V", "--show-secrets"), ("-x",)])
+def test_private_keys_and_data_keys_are_in_no_output(command: str, options: tuple[str, ...], captures: Path, tmp_path: Path) -> None:
+    key = captures / "keys" / "e2e_a.private.pem"
+    out = tmp_path / "out"
+    told = run(command, captures / "encrypted.pcap", "--private-key", str(key), *options, *(("-o", str(out)) * (command == "extract")))
+    if told.exit_code == 2:
+        return  # not an option of this command
+    data = told.output.encode() + (out.read_bytes() if out.exists() else b"")
+    assert data or command == "diagnose", "there is nothing to say any more"
+    private = rsa_keys(read_key_files([str(key)]))[0]
+    numbers = private.private_numbers()
+    frames = ps.open(str(captures / "encrypted.pcap")).frames()
+    wrapped = {one["value"] for row in frames for one in (row.metadata or {}).get("encryption_keys", [])}
+    secrets = [_decrypted(private, value) or b"" for value in wrapped]
+    secrets += [number.to_bytes(128, "big") for number in (numbers.p, numbers.q)] + key.read_bytes().splitlines()[1:-1]
+    for secret in secrets:
+        assert len(secret) >= 16
+        for form in (secret, secret.hex().encode(), secret.hex(" ").encode(), base64.b64encode(secret)[:-4]):
+            assert form not in data

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 from pulsarscope.session.pairing import Pairing
@@ -21,8 +23,12 @@ STEP_NS = 1000
 class Dialogue:
     """Usage: `Dialogue().client(frame).server(frame).end()`; packet n has time n × STEP_NS."""
 
-    def __init__(self, *kinds: str, payloads: bool = False, payload: str | None = None) -> None:
-        context = SessionContext(None, "0:1", frozenset(kinds or ROWS), Pairing(), payload=payload, payloads=payloads)
+    def __init__(
+        self, *kinds: str, payloads: bool = False, payload: str | None = None, private_keys: tuple[RSAPrivateKey, ...] = ()
+    ) -> None:
+        context = SessionContext(
+            None, "0:1", frozenset(kinds or ROWS), Pairing(), payload=payload, payloads=payloads, private_keys=private_keys
+        )
         self.session = DISSECTOR.session(context)
         self.rows: list[Any] = []
         self.packet = 0

@@ -25,6 +25,7 @@ from pulsarscope.jobs.child import Decode
 from pulsarscope.jobs.process import Process
 from pulsarscope.jobs.side_by_side import SideBySide
 from pulsarscope.pipeline import ALL_RECORDS, Options, Run
+from pulsarscope.private_keys import read_key_files
 from pulsarscope.records import FindingRow, Row
 from tests.capture.builders import Pcapng
 from tests.encoder.recapture import packets_of
@@ -91,6 +92,7 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
         Options(ALL_RECORDS, payload="hex", show_secrets=True),
         Options(frozenset({"frame", "connection", "finding"}), raw=True),
         Options(frozenset({"message"})),
+        Options(ALL_RECORDS, private_keys=read_key_files([str(CAPTURES / "keys" / "e2e_a.private.pem")])),
         Options(ALL_RECORDS, decode_as={6650: "pulsar"}, ports=frozenset({80})),
     ],
 )

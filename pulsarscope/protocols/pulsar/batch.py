@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import chain, repeat
 from typing import Any
 
-from pulsarscope.limits import BATCH_MESSAGES_MAX
+from pulsarscope.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES
 from pulsarscope.protocols.pulsar.alike import RUN_MAX, Shape
 from pulsarscope.protocols.pulsar.messages import Plan, WireError, walk
 from pulsarscope.records import MessageRow
@@ -61,7 +61,7 @@ def payload_text(payload: bytes, form: str) -> str:
 class Batch:
     """What the messages of a batch say for themselves, read so far."""
 
-    __slots__ = ("count", "digests", "keys", "payloads", "position", "properties", "rare", "sequence_ids", "sizes")
+    __slots__ = ("_measured", "count", "digests", "keys", "payloads", "position", "properties", "rare", "sequence_ids", "sizes")
 
     def __init__(self) -> None:
         self.position = 0
@@ -76,6 +76,14 @@ class Batch:
         self.payloads: list[str] = []
         self.rare: dict[int, dict[str, Any]] = {}
         """All fields of those messages that may have other ones."""
+        self._measured = (0, 0)  # messages, and the bytes of their payloads
+
+    def metadata_bytes(self) -> int:
+        """Of all messages read so far, with the sizes in front of them; takes as long as there are new ones."""
+        count, payload_bytes = self._measured
+        payload_bytes += sum(self.sizes[count:])
+        self._measured = self.count, payload_bytes
+        return self.position - payload_bytes
 
 
 class BatchReader:
@@ -103,10 +111,14 @@ class BatchReader:
         """
         batch = Batch()
         end, limit = len(data), min(claimed, BATCH_MESSAGES_MAX)
+        many = ODD_MAX if end <= BATCH_METADATA_MAX_BYTES else 1  # messages to read before one looks how large their metadata are
         while batch.position < end and batch.count < limit:
+            if many == 1 and batch.metadata_bytes() > BATCH_METADATA_MAX_BYTES:
+                notes.append(("batch-corrupt", f"the metadata of {batch.count} of {claimed} messages take more than is read of them"))
+                break
             if not self._odd_left and self._shape is not None and self.read_alike(data, limit, entry.sequence_id, batch, self._shape):
                 continue
-            start, count, stop = batch.position, batch.count, min(limit, batch.count + self._odd_left)
+            start, count, stop = batch.position, batch.count, min(limit, batch.count + min(self._odd_left, many))
             self.read_usual(data, stop, entry.sequence_id, batch)
             self._odd_left -= batch.count - count
             if not self._odd_left and batch.count > count:

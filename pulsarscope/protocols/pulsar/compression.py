@@ -101,8 +101,8 @@ def _snappy(data: bytes, bound: int) -> Opened:
 
     if data.startswith(SNAPPY_STREAM_START):
         out = bytearray(min(bound, SNAPPY_MAX_RATIO * len(data) + 64) + 1)
-        size = cramjam.snappy.decompress_into(data, out)
-        return Opened(bytes(out[:size]), ("snappy-framed", "the payload is a framed Snappy stream"))
+        del out[cramjam.snappy.decompress_into(data, out) :]
+        return Opened(bytes(out), ("snappy-framed", "the payload is a framed Snappy stream"))
     size = cramjam.snappy.decompress_raw_len(data)
     if size > bound:
         return Opened(None, ("decompress-bomb", f"SNAPPY announces {size} bytes, the bound is {bound}"))

@@ -1,4 +1,4 @@
-"""An entry (what SEND carries and MESSAGE brings) → its application messages: codec undone, batch opened, chunks joined.
+"""An entry (what SEND carries and MESSAGE brings) → its application messages: decrypted, chunks joined, codec undone, batch opened.
 
 Order of wrapping when producing: messages → batch → compress → encrypt → checksum (binary protocol specification, "Batch messages").
 """
@@ -8,20 +8,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.limits import CHUNKED_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, ROWS_MAX
+from pulsarscope.limits import ROWS_MAX
 from pulsarscope.protocols.pulsar.batch import OWN_COLUMNS, BatchReader, Columns, nanoseconds, payload_text, property_map
+from pulsarscope.protocols.pulsar.chunks import ENCRYPTED, Chunks, Owner
 from pulsarscope.protocols.pulsar.compression import decompress
+from pulsarscope.protocols.pulsar.encryption import Decryption
 from pulsarscope.protocols.pulsar.markers import marker_name
 from pulsarscope.protocols.pulsar.messages import Plan
 from pulsarscope.records import MessageRow, Row, RowList, row_type
-from pulsarscope.wire.contract import TRUNCATED, Frame, Note
+from pulsarscope.wire.contract import OK, TRUNCATED, Frame, Note
 
-Owner = tuple[str, int]
-"""Whose entry it is: produce and a producer id, or deliver and a consumer id."""
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+METADATA_USUAL_BYTES = 256
+"""What the metadata of a message take, at most, unless it has many or long properties."""
+
+LARGE_METADATA_BYTES = 1 << 20
+"""Rows of an entry with more metadata are handed on before others are made."""
 
 
 class Entry(msgspec.Struct):
@@ -32,27 +40,16 @@ class Entry(msgspec.Struct):
     count: int = 1
     columns: Columns | None = None
     """What each message of a batch has for itself."""
+    metadata_bytes: int = 0
+    """Of all its messages on the wire, beyond METADATA_USUAL_BYTES each."""
 
     def payload_characters(self) -> int:
         """Length of the payloads that the rows will hold."""
         return len(self.base.payload or "") if self.columns is None else sum(map(len, self.columns.get("payload", ())))
 
 
-class _Chunks:
-    """The chunks of one message so far."""
-
-    __slots__ = ("first_missing", "last", "parts", "size")
-
-    def __init__(self, last: MessageRow) -> None:
-        self.last = last
-        """Row of the chunk that came last."""
-        self.parts: list[bytes] = []
-        self.size = 0
-        self.first_missing: int | None = None
-
-
 class EntryOpener:
-    """Opens the entries of one connection; holds only the chunks of messages that are not complete."""
+    """Opens the entries of one connection; holds only the chunks of messages that are not complete, and data keys."""
 
     def __init__(
         self,
@@ -61,6 +58,7 @@ class EntryOpener:
         single_plan: Plan,
         payload_form: str | None,
         columns: Sequence[str] | None = None,
+        private_keys: Sequence[RSAPrivateKey] = (),
     ) -> None:
         """`columns`: those of MessageRow that are wanted, None for all."""
         self._where = (source, connection)
@@ -69,8 +67,8 @@ class EntryOpener:
         self._form = payload_form if "payload" in self._columns else None
         self._digest = "payload_sha256" in self._columns
         self._batches = BatchReader(single_plan, self._columns, payload_form)
-        self._chunks: dict[tuple[Owner, str], _Chunks] = {}
-        self._chunk_bytes = 0
+        self._chunks = Chunks()
+        self._decryption = Decryption(private_keys)
 
     def open(self, frame: Frame, owner: Owner, notes: list[Note]) -> Entry | None:
         """The messages that this frame completes. `owner` keeps the chunks of different producers and consumers apart."""
@@ -78,21 +76,22 @@ class EntryOpener:
         if metadata is None:
             return None
         base = self._base_row(frame, metadata)
-        payload = frame.payload or b""
         if frame.status == TRUNCATED:
             base.status = TRUNCATED
             return Entry(base)
+        payload: bytes | None = frame.payload or b""
         if metadata.get("encryption_keys"):
-            base.status = "encrypted"
             base.encrypted = True
-            notes.append(("encrypted-payload", f"{len(payload)} bytes under {_key_names(metadata)}"))
+            payload = self._decrypted(metadata, payload or b"", notes)
+        if metadata.get("num_chunks_from_msg", 1) > 1 and "uuid" in metadata:
+            metadata_bytes = (frame.size or 0) - len(frame.payload or b"")
+            payload = self._chunks.add(owner, metadata, metadata_bytes, payload, base, notes)
+            if payload is None:
+                return None if base.status == OK else Entry(base)
+        elif payload is None:
+            base.status = ENCRYPTED
             base.batch_size = metadata.get("num_messages_in_batch")
             return Entry(base)
-        if metadata.get("num_chunks_from_msg", 1) > 1 and "uuid" in metadata:
-            joined = self._join(metadata, payload, owner, base, notes)
-            if joined is None:
-                return Entry(base) if base.status == "incomplete" else None
-            payload = joined
         opened = decompress(metadata.get("compression", "NONE"), payload, metadata.get("uncompressed_size", 0))
         if opened.note is not None:
             notes.append(opened.note)
@@ -109,6 +108,12 @@ class EntryOpener:
                 base.payload = payload_text(opened.data, self._form)
         return Entry(base)
 
+    def _decrypted(self, metadata: dict[str, Any], payload: bytes, notes: list[Note]) -> bytes | None:
+        opened = self._decryption.open(metadata, payload)
+        if opened.note is not None:
+            notes.append(opened.note)
+        return opened.data
+
     def _open_batch(self, base: MessageRow, claimed: int, data: bytes, notes: list[Note]) -> Entry:
         count, columns = self._batches.read(data, claimed, base, notes)
         base.batch_size = claimed
@@ -117,16 +122,17 @@ class EntryOpener:
             return Entry(base)
         for name in OWN_COLUMNS:
             setattr(base, name, None)
-        return Entry(base, count, columns)
+        more = len(data) - METADATA_USUAL_BYTES * count
+        return Entry(base, count, columns, max(more - sum(columns["payload_size"]), 0) if more > 0 else 0)
 
     def give(self, entry: Entry, out: list[Row]) -> None:
-        """Append the rows of an entry: whole ones, or of the columns that are wanted; very many to a RowList, to be made later."""
+        """Append the rows of an entry: whole ones, or of the columns wanted; very many or large ones to a RowList, to be made later."""
         base, columns = entry.base, entry.columns
         if columns is not None:
             own = columns.get
             values = [own(name) or repeat(getattr(base, name), entry.count) for name in self._columns]
             rows = map(self._row_type, *values)
-            if entry.count > ROWS_MAX and isinstance(out, RowList):
+            if (entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES) and isinstance(out, RowList):
                 out.extend_later(rows)
             else:
                 out.extend(rows)
@@ -160,54 +166,9 @@ class EntryOpener:
         if entry is not None:
             row.broker_time = nanoseconds(entry.get("broker_timestamp"))
             row.index = entry.get("index")
-        row.status = "ok"
+        row.status = OK
         return row
 
-    def _join(self, metadata: dict[str, Any], payload: bytes, owner: Owner, base: MessageRow, notes: list[Note]) -> bytes | None:
-        """The whole payload at the last chunk; before that None. `base.status` "incomplete" when it will never be whole."""
-        number, count = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"]
-        base.chunks = count
-        key = (owner, metadata["uuid"])
-        chunks = self._chunks.get(key)
-        if chunks is None or number == 0:
-            self._forget(key)
-            chunks = self._chunks[key] = _Chunks(base)
-        chunks.last = base
-        if number < len(chunks.parts):
-            return None  # the same chunk again
-        if number > len(chunks.parts) and chunks.first_missing is None:
-            chunks.first_missing = len(chunks.parts)
-        self._chunk_bytes += len(payload)
-        chunks.size += len(payload)
-        if chunks.first_missing is None:
-            chunks.parts.append(payload)
-        while self._chunk_bytes > DECOMPRESSED_MAX_BYTES or len(self._chunks) > CHUNKED_MESSAGES_MAX:
-            oldest = next(iter(self._chunks))
-            notes.append(("chunk-missing", f"chunks of {oldest[1]} are given up: too many messages or bytes wait"))
-            self._forget(oldest)
-        if number != count - 1:
-            return None
-        self._forget(key)
-        if chunks.first_missing is not None or len(chunks.parts) != count:
-            notes.append(("chunk-missing", f"chunk {chunks.first_missing or 0} of {count} of message {key[1]}"))
-            base.status = "incomplete"
-            return None
-        return b"".join(chunks.parts)
-
     def rest(self) -> list[tuple[Owner, MessageRow]]:
-        """(owner, row of the last chunk seen) of the messages that are not complete at the end."""
-        left = [(owner, chunks.last) for (owner, _), chunks in self._chunks.items()]
-        for _, row in left:
-            row.status = "incomplete"
-        self._chunks.clear()
-        self._chunk_bytes = 0
-        return left
-
-    def _forget(self, key: tuple[Owner, str]) -> None:
-        chunks = self._chunks.pop(key, None)
-        if chunks is not None:
-            self._chunk_bytes -= chunks.size
-
-
-def _key_names(metadata: dict[str, Any]) -> str:
-    return ", ".join(str(key.get("key")) for key in metadata["encryption_keys"])
+        """(owner, row of the last chunk seen) of the chunked messages that are not complete at the end."""
+        return self._chunks.rest()

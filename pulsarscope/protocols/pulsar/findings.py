@@ -133,7 +133,7 @@ CODES = table(
         WARNING,
         "payload",
         "Chunks of a message are missing or out of order.",
-        "They may stand before the capture or in a gap.",
+        "They may stand before the capture, in a gap, or on another connection, before the client reconnected.",
     ),
     Code(
         "chunk-incomplete",
@@ -142,7 +142,41 @@ CODES = table(
         "A chunked message has no last chunk in the capture.",
         "The producer may still have been sending.",
     ),
-    Code("encrypted-payload", NOTE, "payload", "A payload is encrypted end to end.", "Give its private key to read it."),
+    Code(
+        "chunk-duplicate",
+        NOTE,
+        "payload",
+        "A chunk of a message comes again.",
+        "It was delivered again, or sent again after a reconnect; it counts once.",
+    ),
+    Code(
+        "chunk-invalid",
+        ERROR,
+        "payload",
+        "The number of a chunk cannot be, or its message changes how many it has.",
+        "Consumers drop such a message: look at the producer's client library.",
+    ),
+    Code(
+        "chunk-cap",
+        WARNING,
+        "payload",
+        "More chunks wait on one connection than are kept.",
+        "The oldest ones were given up, and their message is not opened: larger ones than 64 MiB never are.",
+    ),
+    Code(
+        "encrypted-payload",
+        NOTE,
+        "payload",
+        "A payload is encrypted end to end.",
+        "Give the private key of one of the names (--private-key) to read it.",
+    ),
+    Code(
+        "decrypt-failed",
+        ERROR,
+        "payload",
+        "An encrypted payload does not decrypt, although its data key does.",
+        "Consumers cannot read it either: it was damaged, or the producer's client library wrote it wrong.",
+    ),
     # session
     Code(
         "session-cap",

@@ -12,7 +12,8 @@ from typing import Any
 from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.protocols.pulsar.entry import Entry, EntryOpener
+from pulsarscope.protocols.pulsar.chunks import METADATA_FACTOR
+from pulsarscope.protocols.pulsar.entry import METADATA_USUAL_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.exchanges import (
     ANSWERED_BY,
     CAN_ANSWER,
@@ -31,7 +32,7 @@ from pulsarscope.wire.exchange import Request, Response, elapsed
 _CODES = {**CODES, **CAPTURE_CODES}
 
 MESSAGE_ROW_BYTES = 256
-"""What a finished message row is reckoned to take while it waits, beside its payload text."""
+"""What a finished message row is reckoned to take while it waits, beside its payload text and unusually large metadata."""
 
 PRODUCE, DELIVER = "produce", "deliver"
 
@@ -61,6 +62,7 @@ class PulsarSession:
         self._single_plan = single_plan
         self._payload_form = context.payload
         self._message_columns = context.message_columns if self._want_messages else ()
+        self._private_keys = context.private_keys
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
         self._pairing = context.pairing
@@ -77,7 +79,8 @@ class PulsarSession:
     @cached_property
     def _opener(self) -> EntryOpener:
         """Made on first use: most connections have nothing to open, or nobody asks."""
-        return EntryOpener(self._source, self._connection, self._single_plan, self._payload_form, self._message_columns)
+        where = self._source, self._connection
+        return EntryOpener(*where, self._single_plan, self._payload_form, self._message_columns, self._private_keys)
 
     # ---- the contract
 
@@ -324,6 +327,9 @@ class PulsarSession:
         if entry is not None:
             base = entry.base
             base.direction, base.topic, base.producer_id = PRODUCE, producer.topic, number
+            more = (frame.size or 0) - len(frame.payload or b"") - METADATA_USUAL_BYTES
+            if more > 0:
+                entry.metadata_bytes += more
         self._say(frame, notes, out)
         return entry if self._want_messages else None
 
@@ -571,7 +577,7 @@ def _put(table: dict[int, Any], number: int, value: object) -> None:
 
 
 def _size_of(entry: Entry) -> int:
-    return MESSAGE_ROW_BYTES * entry.count + entry.payload_characters()
+    return MESSAGE_ROW_BYTES * entry.count + entry.payload_characters() + METADATA_FACTOR * entry.metadata_bytes
 
 
 def _set_id(row: MessageRow, message_id: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from pulsarscope.protocols.pulsar import batch as module
 from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.batch import OWN_COLUMNS, Batch, BatchReader
 from pulsarscope.protocols.pulsar.messages import Plans
@@ -169,3 +170,17 @@ def test_invalid_text_is_found_whether_it_is_wanted_or_not() -> None:
 def test_what_is_not_wanted_is_not_made() -> None:
     _, columns = BatchReader(PLAN, ("key",), "hex").read(batch([Single(b"x")]), 1, MessageRow(), [])
     assert columns.keys().isdisjoint({"properties", "payload", "payload_sha256"})
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_metadata_are_read_up_to_their_bound_and_payloads_do_not_count(alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_METADATA_MAX_BYTES", 20_000)
+    heavy = [Single(b"x" * 50, {"partition_key": "k" * (100 if alike else 100 + number % 7)}) for number in range(1000)]
+    data = batch(heavy)
+    count, _, notes = answer(BatchReader(PLAN, ALL, None), data, 1000)
+    each = len(data) / 1000 - 50
+    assert 20_000 / each <= count < 40_000 / each
+    assert notes == [("batch-corrupt", f"the metadata of {count} of 1000 messages take more than is read of them")]
+    light = [Single(b"x" * (1000 if alike else 1000 + number % 7)) for number in range(1000)]
+    count, _, notes = answer(BatchReader(PLAN, ALL, None), batch(light), 1000)
+    assert (count, notes) == (1000, [])

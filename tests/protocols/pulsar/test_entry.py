@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 
 from pulsarscope import limits
-from pulsarscope.protocols.pulsar import entry
 from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
 from tests.encoder import Single, batch, compress, payload_frame
 from tests.encoder.chance import damaged, randoms
@@ -246,129 +245,6 @@ class TestBatches:
         assert time.process_time() - began < 20
         assert len(dialogue.messages) <= limits.BATCH_MESSAGES_MAX
         assert "batch-corrupt" in dialogue.codes
-
-
-def chunk(number: int, count: int, payload: bytes, uuid: str = "u", **more: Any) -> bytes:
-    """A SEND of one chunk."""
-    metadata = {"uuid": uuid, "chunk_id": number, "num_chunks_from_msg": count, **more}
-    return send(sequence_id=5, payload=payload, metadata=metadata, is_chunk=True)
-
-
-class TestChunks:
-    def test_the_last_chunk_gives_the_whole_message(self) -> None:
-        dialogue = Dialogue().client(chunk(0, 3, b"aa"), chunk(1, 3, b"bb"))
-        assert dialogue.messages == []
-        dialogue.client(chunk(2, 3, b"c")).end()
-        (row,) = dialogue.messages
-        assert (row.status, row.chunks, row.payload_size, row.payload_sha256) == ("ok", 3, 5, sha256(b"aabbc").hexdigest())
-        assert (row.packet, row.batch_index) == (3, None)
-        assert dialogue.codes == []
-
-    def test_a_message_compressed_as_a_whole_is_opened_as_a_whole(self) -> None:
-        data = bytes(range(256)) * 40
-        packed = compress("ZSTD", data)
-        parts = [packed[:100], packed[100:200], packed[200:]]
-        sizes: dict[str, Any] = {"compression": "ZSTD", "uncompressed_size": len(data), "total_chunk_msg_size": len(packed)}
-        dialogue = Dialogue().client(*[chunk(number, 3, part, **sizes) for number, part in enumerate(parts)]).end()
-        (row,) = dialogue.messages
-        assert (row.status, row.payload_size, row.payload_sha256) == ("ok", len(data), sha256(data).hexdigest())
-
-    def test_messages_interleave(self) -> None:
-        dialogue = Dialogue().client(
-            chunk(0, 2, b"a", "one"), chunk(0, 3, b"x", "two"), chunk(1, 3, b"y", "two"), chunk(1, 2, b"b", "one"), chunk(2, 3, b"z", "two")
-        )
-        assert [(row.payload_sha256, row.packet) for row in dialogue.end().messages] == [
-            (sha256(b"ab").hexdigest(), 4),
-            (sha256(b"xyz").hexdigest(), 5),
-        ]
-
-    def test_producers_and_consumers_do_not_share_chunks(self) -> None:
-        metadata = {"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2}
-        last = {**metadata, "chunk_id": 1}
-        dialogue = Dialogue().client(send(1, payload=b"a", metadata=metadata)).client(send(2, payload=b"x", metadata=metadata))
-        dialogue.server(message(1, payload=b"m", metadata=metadata))
-        dialogue.client(send(1, payload=b"b", metadata=last)).client(send(2, payload=b"y", metadata=last))
-        dialogue.server(message(1, payload=b"n", metadata=last)).end()
-        assert sorted(str(row.payload_sha256) for row in dialogue.messages) == sorted(
-            sha256(text).hexdigest() for text in (b"ab", b"xy", b"mn")
-        )
-
-    def test_the_same_chunk_twice_counts_once(self) -> None:
-        dialogue = Dialogue().client(chunk(0, 3, b"a"), chunk(1, 3, b"b"), chunk(1, 3, b"b"), chunk(2, 3, b"c")).end()
-        assert [row.payload_sha256 for row in dialogue.messages] == [sha256(b"abc").hexdigest()]
-        assert dialogue.codes == []
-
-    def test_the_first_chunk_again_begins_anew(self) -> None:
-        dialogue = Dialogue().client(chunk(0, 2, b"a"), chunk(0, 2, b"A"), chunk(1, 2, b"b")).end()
-        assert [row.payload_sha256 for row in dialogue.messages] == [sha256(b"Ab").hexdigest()]
-
-    @pytest.mark.parametrize("missing", [0, 1, 2])
-    def test_a_missing_chunk_makes_the_message_incomplete(self, missing: int) -> None:
-        dialogue = Dialogue().client(*[chunk(number, 4, b"x") for number in range(4) if number != missing]).end()
-        (row,) = dialogue.messages
-        assert (row.status, row.chunks, row.payload_size) == ("incomplete", 4, None)
-        assert dialogue.codes == ["chunk-missing"]
-        assert f"chunk {missing} of 4" in next(str(found.text) for found in dialogue.rows if getattr(found, "code", None))
-
-    def test_chunks_out_of_order_make_the_message_incomplete(self) -> None:
-        dialogue = Dialogue().client(chunk(0, 3, b"a"), chunk(2, 3, b"c"), chunk(1, 3, b"b")).end()
-        assert "incomplete" in [row.status for row in dialogue.messages]
-        assert "chunk-missing" in dialogue.codes
-        assert [row for row in dialogue.messages if row.status == "ok"] == []
-
-    def test_a_message_whose_last_chunk_is_not_there_is_told_at_the_end(self) -> None:
-        dialogue = Dialogue().client(chunk(0, 3, b"a"), chunk(1, 3, b"b")).end()
-        (row,) = dialogue.messages
-        assert (row.status, row.chunks, row.packet, row.direction, row.producer_id) == ("incomplete", 3, 2, "produce", 1)
-        assert dialogue.codes == ["chunk-incomplete"]
-
-    def test_an_encrypted_chunk_is_a_row_of_its_own(self) -> None:
-        dialogue = Dialogue().client(*[chunk(number, 2, b"x", encryption_keys=[{"key": "k", "value": b"v"}]) for number in range(2)]).end()
-        assert [row.status for row in dialogue.messages] == ["encrypted", "encrypted"]
-
-    @pytest.mark.parametrize("number", [-1, -(1 << 31), 7, (1 << 31) - 1])
-    def test_a_chunk_that_cannot_be_gives_no_message_and_no_error(self, number: int) -> None:
-        dialogue = Dialogue().client(chunk(0, 2, b"a"), chunk(number, 2, b"b"), chunk(1, 2, b"c")).end()
-        assert {row.status for row in dialogue.messages} <= {"ok", "incomplete"}
-
-    @pytest.mark.parametrize("count", [1, 0, -1])
-    def test_one_chunk_or_less_is_no_chunked_message(self, count: int) -> None:
-        (row,) = Dialogue().client(chunk(0, count, b"abc")).end().messages
-        assert (row.status, row.payload_size, row.chunks) == ("ok", 3, None)
-
-    def test_the_total_size_is_not_believed(self) -> None:
-        for total in (-1, 0, (1 << 31) - 1):
-            dialogue = Dialogue().client(chunk(0, 2, b"a", total_chunk_msg_size=total), chunk(1, 2, b"b", total_chunk_msg_size=total)).end()
-            assert [row.payload_size for row in dialogue.messages] == [2]
-
-    def test_what_waits_is_bounded_in_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(entry, "DECOMPRESSED_MAX_BYTES", 1000)
-        dialogue = Dialogue()
-        for number in range(20):
-            dialogue.client(chunk(0, 3, b"x" * 100, f"u{number}"))
-        opener = dialogue.session._opener
-        assert opener._chunk_bytes <= 1000
-        assert len(opener._chunks) == 10
-        assert set(dialogue.codes) == {"chunk-missing"}
-        dialogue.client(chunk(1, 3, b"y", "u19"), chunk(2, 3, b"z", "u19")).end()
-        assert [row.payload_size for row in dialogue.messages if row.status == "ok"] == [102]
-
-    def test_what_waits_is_bounded_in_messages(self) -> None:
-        dialogue = Dialogue("message")
-        for number in range(limits.CHUNKED_MESSAGES_MAX + 50):
-            dialogue.client(chunk(0, 3, b"", f"u{number}"))
-        assert len(dialogue.session._opener._chunks) <= limits.CHUNKED_MESSAGES_MAX
-
-    def test_every_byte_that_waited_is_given_back(self) -> None:
-        dialogue = Dialogue()
-        for seed in range(30):
-            random = Random(seed)  # noqa: S311 - for a test
-            for _ in range(20):
-                dialogue.client(chunk(random.randrange(-1, 4), 3, b"x" * random.randrange(50), f"u{random.randrange(3)}"))
-        opener = dialogue.session._opener
-        assert opener._chunk_bytes == sum(chunks.size for chunks in opener._chunks.values())
-        dialogue.end()
-        assert (opener._chunk_bytes, len(opener._chunks)) == (0, 0)
 
 
 @given(randoms)

@@ -12,6 +12,7 @@ import msgspec
 
 from pulsarscope.findings import ERROR, WARNING, Code, table
 from pulsarscope.limits import FACTS_PER_KEY_MAX
+from pulsarscope.protocols.pulsar.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.rules.journey import entry_key
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames
 from pulsarscope.records import ConnectionRow, FrameRow
@@ -133,12 +134,15 @@ def _chunk(row: FrameRow) -> dict[str, Any] | None:
     count = metadata.get("num_chunks_from_msg", 1)
     if count <= 1 or "uuid" not in metadata:
         return None
+    size = row.payload_size
+    if size is not None and metadata.get("encryption_keys"):
+        size -= TAG_BYTES
     return {
         "uuid": metadata["uuid"],
         "chunk": metadata.get("chunk_id", 0),
         "count": count,
-        "size": row.payload_size if row.status == "ok" else None,  # of a truncated frame nobody knows
-        "total": None if metadata.get("encryption_keys") else metadata.get("total_chunk_msg_size"),  # encryption adds to each chunk
+        "size": size if row.status == "ok" else None,  # of a truncated frame nobody knows
+        "total": metadata.get("total_chunk_msg_size"),
         "topic": row.topic,
         "subscription": row.subscription,
         "producer_name": row.producer_name,
