@@ -45,9 +45,9 @@ class _Message:
         self.parts: list[bytes] = []
         self.payload_bytes = 0
         self.broken = False
-        """A chunk was not the next one: nothing is held any more."""
+        """A chunk was not the next one: no payload is held any more."""
         self.closed = False
-        """A chunk could not be decrypted."""
+        """A chunk could not be decrypted: the same."""
         self.row = MessageRow()
         """Of the chunk that came last."""
         self.row_bytes = 0
@@ -63,9 +63,8 @@ class _Message:
         self.seen.add(number)
         self.highest = max(number, self.highest)
         self.row, self.row_bytes = row, METADATA_FACTOR * metadata_bytes
-        if payload is None:
-            self.closed = True
-        elif self.broken:
+        self.closed = self.closed or payload is None
+        if payload is None or self.closed or self.broken:
             self.parts, self.payload_bytes = [], 0
         else:
             self.parts.append(payload)
@@ -90,7 +89,7 @@ class Chunks:
         """
         number, count, uuid = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"], metadata["uuid"]
         # No client's uuid is long; nothing that is remembered may be as long as a frame.
-        key = owner, uuid if len(uuid) <= SHOWN_CHARACTERS_MAX else sha256(uuid.encode(errors="surrogatepass")).hexdigest()
+        key = owner, uuid if len(uuid) <= SHOWN_CHARACTERS_MAX else sha256(uuid.encode()).hexdigest()
         message = self._waiting.get(key)
         if message is not None and number and count != message.count:
             text = f"chunk {number} of message {shown(uuid)} says {count} chunks, those before it {message.count}"

@@ -66,7 +66,8 @@ class Decryption:
         names = ", ".join([shown(one.get("key", "")) for one in keys[:NAMES_MAX]])
         more = f" and {len(keys) - NAMES_MAX} more" if len(keys) > NAMES_MAX else ""
         which = "the private key" if len(keys) == 1 else "any of their private keys"
-        tried = f", none of the {len(self._private_keys)} given does" if self._private_keys else ""
+        given = len(self._private_keys)
+        tried = "" if not given else ", the one given does not" if given == 1 else f", none of the {given} given does"
         return f"{size} bytes are encrypted for {names}{more}: {which} opens them{tried}"
 
 

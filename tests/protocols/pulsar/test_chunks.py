@@ -216,7 +216,9 @@ class TestLies:
         assert dialogue.session._opener._chunks._bytes == 0
 
 
-def add(chunks: Chunks, number: int, count: int, payload: bytes, uuid: str = "u", metadata_bytes: int = 0) -> tuple[str | None, list[Note]]:
+def add(
+    chunks: Chunks, number: int, count: int, payload: bytes | None, uuid: str = "u", metadata_bytes: int = 0
+) -> tuple[str | None, list[Note]]:
     """What the row says of it, "whole" when the message is; and the notes."""
     notes: list[Note] = []
     owner: Owner = ("produce", 1)
@@ -266,6 +268,14 @@ class TestBounds:
                 assert chunks._bytes == sum(waiting.size for waiting in chunks._waiting.values())
             chunks.rest()
             assert chunks._bytes == 0
+
+    @pytest.mark.parametrize("chunk", [(2, b"x"), (1, None)])
+    def test_of_a_message_that_cannot_be_whole_no_payload_is_held(self, chunk: tuple[int, bytes | None]) -> None:
+        chunks = Chunks()
+        add(chunks, 0, 9, b"x" * 10_000)
+        add(chunks, chunk[0], 9, chunk[1])
+        add(chunks, 5, 9, b"x" * 10_000)
+        assert chunks._bytes < 1000
 
     def test_empty_chunks_take_no_more_than_is_reckoned(self) -> None:
         chunks = Chunks()

@@ -100,13 +100,13 @@ class TestStayingEncrypted:
         assert texts(dialogue) == [f"SEND 0:1.1: {len(payload)} bytes are encrypted for one, two: any of their private keys opens them."]
         assert dialogue.codes == ["encrypted-payload"]
 
-    def test_keys_that_open_nothing_are_said_to_do_so(self) -> None:
+    @pytest.mark.parametrize(("keys", "tried"), [((OTHER,), "the one given does not"), ((OTHER, THIRD), "none of the 2 given does")])
+    def test_keys_that_open_nothing_are_said_to_do_so(self, keys: tuple[RSAPrivateKey, ...], tried: str) -> None:
         payload, metadata = PRODUCER.encrypt(TEXT)
-        dialogue = sent(payload, OTHER, rsa_key(2048), **metadata)
+        dialogue = sent(payload, *keys, **metadata)
         assert [row.status for row in dialogue.messages] == ["encrypted"]
-        assert texts(dialogue) == [
-            f"SEND 0:1.1: {len(payload)} bytes are encrypted for mine: the private key opens them, none of the 2 given does."
-        ]
+        said = f"SEND 0:1.1: {len(payload)} bytes are encrypted for mine: the private key opens them, {tried}."
+        assert texts(dialogue) == [said]
 
     def test_many_and_long_names_are_said_in_part(self) -> None:
         keys = [{"key": str(number) * 200, "value": b"v"} for number in range(9)]
