@@ -1,6 +1,6 @@
 """The Finding type, its severities, and the codes of the layers below the protocols.
 
-Each dissector brings its own table of codes; `join_codes` puts them together and refuses duplicates.
+Each dissector brings its own table of codes; `join_codes` puts them together. Protocols may share a code, each with its own words.
 """
 
 from __future__ import annotations
@@ -59,12 +59,19 @@ def table(*codes: Code) -> dict[str, Code]:
 
 
 def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
-    """All tables as one.
+    """All tables as one. Of a code that stands in several the first table's row is taken: it means the same in all, in other words.
 
     Raises:
-        ValueError: a code stands in two tables.
+        ValueError: a code has another severity or layer in one table than in another.
     """
-    return table(*(code for rows in tables for code in rows.values()))
+    joined: dict[str, Code] = {}
+    for rows in tables:
+        for name, code in rows.items():
+            known = joined.setdefault(name, code)
+            if (known.severity, known.layer) != (code.severity, code.layer):
+                message = f"the finding code {name} is defined as {known.severity} of {known.layer} and as {code.severity} of {code.layer}"
+                raise ValueError(message)
+    return joined
 
 
 CAPTURE_CODES = table(

@@ -134,6 +134,9 @@ BATCH_METADATA_MAX_BYTES = 8 << 20
 """Metadata read from one batch: clients fill a batch to 5 MiB at most, payloads included; in rows, a bomb of properties takes ten times as
 much."""
 
+MESSAGE_SETS_DEPTH_MAX = 8
+"""Compressed message sets within each other; producers write one, and a broker or mirror that compresses again one more."""
+
 CHUNKED_MESSAGES_MAX = 1_024
 """Chunked messages of one connection that are put together at a time; clients keep 10 by default (maxPendingChunkedMessage)."""
 

@@ -33,7 +33,7 @@ Object = dict[str, Any]
 
 
 class Checksum(msgspec.Struct, gc=False, omit_defaults=True):
-    """Verdict on the CRC32-C of a payload frame; `stored` and `computed` are eight hex digits."""
+    """Verdict on the checksum of a payload frame; `stored` and `computed` are eight hex digits."""
 
     status: str
     stored: str | None = None
@@ -105,7 +105,7 @@ class FrameRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="frame
     command: Annotated[str | None, Doc("Name of the command as in the protocol; UNKNOWN_n for a number without a name.")] = None
     fields: Annotated[Object | None, Doc("The command, with the field names of the protocol; unknown fields under unknown.")] = None
     broker_entry_metadata: Annotated[Object | None, Doc("BrokerEntryMetadata of a MESSAGE.")] = None
-    checksum: Annotated[Checksum | None, Doc("CRC32-C verdict: good, bad, absent or unverified; stored and computed as hex.")] = None
+    checksum: Annotated[Checksum | None, Doc("Verdict: good, bad, absent or unverified; stored and computed as hex.")] = None
     metadata: Annotated[Object | None, Doc("MessageMetadata of a payload command.")] = None
     payload_size: Annotated[int | None, Doc("Bytes after the metadata, as on the wire.")] = None
     num_messages: Annotated[int | None, Doc("Messages in the entry: num_messages_in_batch, else 1.")] = None
@@ -118,6 +118,7 @@ class FrameRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="frame
     findings: Annotated[
         list[str] | None, Doc("Codes of the findings about the form of this frame; those about its payload are rows of their own.")
     ] = None
+    extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
 
 
 class MessageRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="message"):
@@ -162,6 +163,7 @@ class MessageRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="mes
         str | None,
         Doc("ok, encrypted, undecodable, truncated or incomplete.", values=("ok", "encrypted", "undecodable", "truncated", "incomplete")),
     ] = None
+    extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
 
 
 class ExchangeRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="exchange"):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from pulsarscope.analysis.facts import Facts
-from pulsarscope.findings import join_codes
+from pulsarscope.findings import Code
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, Heard, KeyRule, Rules, Where, where_of
+from pulsarscope.wire.rules import Fact, Heard, Rules, Where, where_of
 
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: what was not seen may have been said."""
@@ -26,16 +27,15 @@ class Closed(NamedTuple):
 class Patient:
     """One connection: its rules, and their voice (see `wire.rules.Voice`)."""
 
-    def __init__(
-        self, connection: str, endpoints: tuple[str, str], doctor: Doctor, makers: Sequence[Callable[[Any], ConnectionRule]]
-    ) -> None:
+    def __init__(self, connection: str, endpoints: tuple[str, str], doctor: Doctor, rules: Rules) -> None:
         self.connection = connection
+        self._codes = rules.codes
         self.client, self.server = endpoints
         self._lost = False
         self._doctor = doctor
         self._heard: dict[str, list[Heard]] = {}
         self.last = Where(None, 0, 0, 0, 0, connection)
-        self.rules = [make(self) for make in makers]
+        self.rules = [make(self) for make in rules.connection]
         self.frames: dict[str, list[Callable[[Any], None]]] = {}
         self.exchanges: dict[str, list[Callable[[Any], None]]] = {}
         self.messages = [rule.messages for rule in self.rules if rule.messages is not None]
@@ -58,7 +58,7 @@ class Patient:
 
     def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """See `Voice`."""
-        self._doctor.say(code, where, text, evidence)
+        self._doctor.say(self._codes[code], where, text, evidence)
 
     def tell(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """See `Voice`."""
@@ -91,13 +91,12 @@ class Doctor:
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
         self._rules = rules
-        self._codes = join_codes(found.codes for found in rules.values())
         self._endpoints = endpoints
         self._dissector_of = dissector_of
         self._patients: dict[str, Patient] = {}
         self._said: list[FindingRow] = []
-        keys: dict[str, KeyRule] = {rule.name: rule for found in rules.values() for rule in found.keys}
-        self.facts = Facts(keys, self.say)
+        keys = {rule.name: (rule, partial(self._say_of, found.codes)) for found in rules.values() for rule in found.keys}
+        self.facts = Facts(keys)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -105,12 +104,14 @@ class Doctor:
         kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind, FindingRow.kind}
         return frozenset(kinds | {MessageRow.kind} if any(found.messages for found in self._rules.values()) else kinds)
 
-    def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+    def say(self, code: Code, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding."""
-        known = self._codes[code]
         source, file, packet, sub, time, connection = where
-        row = FindingRow(source, file, packet, sub, time, connection, code, known.severity, known.layer, text, evidence, known.hint)
+        row = FindingRow(source, file, packet, sub, time, connection, code.code, code.severity, code.layer, text, evidence, code.hint)
         self._said.append(row)
+
+    def _say_of(self, codes: Mapping[str, Code], code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        self.say(codes[code], where, text, evidence)
 
     def feed(self, rows: Sequence[Any]) -> list[FindingRow]:
         """The findings that these rows bring about."""
@@ -158,8 +159,7 @@ class Doctor:
             return None
         patient = self._patients.get(name)
         if patient is None and name in self._dissector_of:
-            makers = self._rules[self._dissector_of[name]].connection
-            patient = self._patients[name] = Patient(name, self._endpoints[name], self, makers)
+            patient = self._patients[name] = Patient(name, self._endpoints[name], self, self._rules[self._dissector_of[name]])
         return patient
 
     def _end(self, patient: Patient, row: ConnectionRow) -> None:

@@ -12,9 +12,9 @@ from pulsarscope.wire.rules import Fact, KeyRule, Say
 class Facts:
     """Bounded: the keys silent longest are judged early when there are too many, and a key keeps its first and its last facts."""
 
-    def __init__(self, rules: Mapping[str, KeyRule], say: Say) -> None:
+    def __init__(self, rules: Mapping[str, tuple[KeyRule, Say]]) -> None:
+        """Each rule by its name, with what makes its findings."""
         self._rules = rules
-        self._say = say
         self._kept: dict[str, OrderedDict[str, list[Fact]]] = {name: OrderedDict() for name in rules}
         """By rule, then by key, the one silent longest first."""
 
@@ -22,7 +22,7 @@ class Facts:
         """One more fact."""
         kept = self._kept[rule]
         facts = kept.pop(key, None)
-        if facts is not None and fact.where.time - facts[-1].where.time > self._rules[rule].idle_ns:
+        if facts is not None and fact.where.time - facts[-1].where.time > self._rules[rule][0].idle_ns:
             self._judge(rule, key, facts)
             facts = None
         if facts is None:
@@ -37,7 +37,7 @@ class Facts:
     def advance(self, time: int) -> None:
         """The capture has come to this time: keys silent for too long are judged."""
         for name, kept in self._kept.items():
-            since = time - self._rules[name].idle_ns
+            since = time - self._rules[name][0].idle_ns
             while kept:
                 key = next(iter(kept))
                 if kept[key][-1].where.time >= since:
@@ -53,7 +53,8 @@ class Facts:
 
     def _judge(self, rule: str, key: str, facts: list[Fact]) -> None:
         facts.sort(key=_place)
-        self._rules[rule].judge(key, facts, self._say)
+        judge, say = self._rules[rule]
+        judge.judge(key, facts, say)
 
 
 def _place(fact: Fact) -> tuple[str, int, int, int]:

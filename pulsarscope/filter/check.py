@@ -192,8 +192,9 @@ class Checker:
         if elsewhere:
             inner = (syntax.Name((syntax.Part(holder, name.place), *name.parts), name.slice, name.place) for holder in HOLDERS)
             near = [f"write {one.parts[0].name}.{written}" for one in inner if any(self._exists(one, kind) for kind in kinds)]
-            if name.parts[0].name == "message" and "MESSAGE" in self._catalogue.commands:
-                near.append("write MESSAGE for the command")
+            command = name.parts[0].name.upper()
+            if command in self._catalogue.commands:
+                near.append(f"write {command} for the command")
             near.append(f"use decode --records {elsewhere[0]}")
             return Mismatch(f"{written} is a field of {' and '.join(elsewhere)} records, not of {of}: {', or '.join(near)}", name.place)
         depth = self._known_depth(name, kinds)

@@ -64,8 +64,10 @@ class Catalogue:
         everywhere = frame["fields"]
         for name, types in vocabulary.commands.items():
             frame["fields"] = everywhere = _merged(everywhere, Known("fields", (OBJECT,), name, (), False, _known_all(types)))
-        for name, types in vocabulary.objects.items():
-            frame[name] = _merged(frame[name], Known(name, (OBJECT,), "", (), False, _known_all(types)))
+        for place, types in vocabulary.objects.items():
+            kind, _, name = place.partition(".")
+            table = self.tables[kind]
+            table[name] = _merged(table[name], Known(name, (OBJECT,), "", (), False, _known_all(types)))
         for place, values in vocabulary.values.items():
             kind, _, name = place.partition(".")
             known = self.tables[kind][name]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 
-DISSECTORS = (PulsarDissector,)
+DISSECTORS = (PulsarDissector, Kafka07Dissector)
 """Classes of the dissectors that come with the package, in the order in which they are tried."""

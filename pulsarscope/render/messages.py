@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pulsarscope.export.sink import Sink
-from pulsarscope.limits import SHOWN_ITEMS_MAX
 from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import FindingRow, MessageRow
 from pulsarscope.render.escape import cell_width, clip_words, escape
 from pulsarscope.render.view import View, count_text
-from pulsarscope.topics import short_topic
 
 PRODUCE = "produce"
-
 
 PREVIEW_CHARACTERS = 2_000
 """Characters of a payload shown where no terminal clips it sooner."""
@@ -55,7 +52,8 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
     produced = row.direction == PRODUCE
     mark = marks.to_server if produced else marks.to_client
     start = view.start(row, mark, lines)
-    words = escape("  ".join(message_words(row)))
+    dissector = view.dissector(row.connection)
+    words = "" if dissector is None else escape(dissector.message_summary(row))
     rest, rest_width = "", 0
     if row.status not in (None, "ok"):
         status = escape(row.status or "")
@@ -69,63 +67,3 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
         indent = " " * (view.name_width + 1)
         more = "" if len(row.payload) <= PREVIEW_CHARACTERS else f"{marks.ellipsis} ({len(row.payload):,} characters)"
         lines.append(indent + view.clip(escape(row.payload[:PREVIEW_CHARACTERS]) + more, view.room(len(indent))))
-
-
-def message_words(row: MessageRow) -> list[str]:
-    """What matters about a message, not escaped."""
-    words = [short_topic(row.topic) if row.topic is not None else f"{'producer' if row.direction == PRODUCE else 'consumer'} {_peer(row)}"]
-    words.append(_message_id(row))
-    if row.key is not None:
-        words.append(f"key {row.key}")
-    elif row.ordering_key is not None:
-        words.append(f"ordering key {_bytes_text(row.ordering_key)}")
-    if row.sequence_id is not None:
-        words.append(f"seq {row.sequence_id}")
-    if row.marker is not None:
-        words.append(f"marker {row.marker}")
-    if row.null_value:
-        words.append("tombstone")
-    elif row.payload_size is not None:
-        words.append(f"{row.payload_size:,} B")
-    if row.subscription is not None:
-        words.append(f"sub {row.subscription}")
-    if row.compression not in (None, "NONE"):
-        words.append(str(row.compression))
-    if row.encrypted and row.status != "encrypted":  # else the status says it
-        words.append("encrypted")
-    if row.chunks is not None:
-        words.append(f"{row.chunks} chunks")
-    if row.txn is not None:
-        words.append(f"txn {row.txn}")
-    if row.redelivery_count:
-        words.append(f"redelivery {row.redelivery_count}")
-    if row.properties:
-        words.append(_properties(row.properties))
-    return words
-
-
-def _bytes_text(data: bytes) -> str:
-    """Bytes as the text that they mostly are, else in hex."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return f"0x{data.hex()}"
-    return text if text.isprintable() else f"0x{data.hex()}"
-
-
-def _peer(row: MessageRow) -> str:
-    number = row.producer_id if row.direction == PRODUCE else row.consumer_id
-    return "?" if number is None else str(number)
-
-
-def _message_id(row: MessageRow) -> str:
-    if row.ledger is None or row.entry is None:
-        return "no id" if row.direction == PRODUCE else "id ?"
-    text = f"{row.ledger}:{row.entry}"
-    return text if row.batch_index is None else f"{text}:{row.batch_index}"
-
-
-def _properties(properties: dict[str, str]) -> str:
-    shown = ", ".join([f"{key}={value}" for key, value in list(properties.items())[:SHOWN_ITEMS_MAX]])
-    hidden = len(properties) - SHOWN_ITEMS_MAX
-    return f"{{{shown}, and {hidden:,} more}}" if hidden > 0 else f"{{{shown}}}"

@@ -117,6 +117,8 @@ class Tree:
         if row.payload_size is not None:
             count = "" if row.num_messages is None else f"  {count_text(row.num_messages, 'message')}"
             sections.append(("payload", f"{row.payload_size:,} bytes{count}"))
+        if row.extra is not None:
+            sections.append(("extra", row.extra))
         return sections
 
     def _checksum(self, checksum: Any) -> str:

@@ -164,6 +164,7 @@ class Timeline:
             settings.payload,
             settings.message_columns,
             settings.private_keys,
+            connection.opened == "syn",
         )
         self._session = dissector.session(context)
         for splitter, direction in zip(self._conversation.splitters or (), self._directions, strict=False):

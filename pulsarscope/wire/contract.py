@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from pulsarscope.findings import Code
-from pulsarscope.records import Checksum, ConnectionRow, FrameRow
+from pulsarscope.records import Checksum, ConnectionRow, FrameRow, MessageRow
 from pulsarscope.wire.exchange import Pairing
 from pulsarscope.wire.rules import Rules
 
@@ -27,6 +27,9 @@ SKIPPED = "skipped"
 
 Note = tuple[str, str]
 """(finding code, where and what) about one frame."""
+
+SPLITTER_CODES = frozenset({"frame-malformed", "frame-too-large", "frame-truncated", "bytes-skipped"})
+"""Codes of the notes that the splitter itself gives a frame."""
 
 
 Decoded = tuple[
@@ -69,7 +72,7 @@ class Frame(FrameRow, gc=False, omit_defaults=True, tag_field="record", tag="fra
     payload: bytes | None = None
     """Only when the splitter was told to keep it."""
     raw: bytes | None = None
-    """The whole frame, only when the splitter was told to keep it."""
+    """The whole frame, only when the splitter was told to keep it, or its dissector `keeps_frames`."""
 
 
 Layout = Callable[[bytes, int, int], Decoded | None]
@@ -117,7 +120,7 @@ class Vocabulary(msgspec.Struct, frozen=True):
     commands: Mapping[str, tuple[FieldType, ...]]
     """Command -> what FrameRow.fields holds for it."""
     objects: Mapping[str, tuple[FieldType, ...]]
-    """Frame column (metadata, broker_entry_metadata) -> what it holds."""
+    """Columns of objects, as kind.column (frame.metadata, message.extra) -> what they hold."""
     values: Mapping[str, tuple[str, ...]]
     """Other columns, as kind.column, that hold names of an enumeration."""
 
@@ -142,7 +145,7 @@ class Dissector(Protocol):
     ports: frozenset[int]
     """Ports on which the protocol is expected: traffic there that is not recognised is a finding."""
     codes: dict[str, Code]
-    """Its finding codes."""
+    """Its finding codes, in its own words; those of `SPLITTER_CODES` among them."""
     length: Struct
     """How the length field at the start of each frame is packed."""
     length_adds: int
@@ -159,6 +162,10 @@ class Dissector(Protocol):
     """Commands by which the two sides introduce themselves: what a reader needs to follow a connection."""
     min_frame_bytes: int
     """Smallest size a frame can have; a smaller one means that the framing is lost."""
+    max_frame_bytes: int
+    """Largest size a frame may have before one announces another bound."""
+    keeps_frames: bool
+    """Its session reads the bytes of frames: they have them as `Frame.raw`, which costs a copy."""
 
     def decode(self, data: bytes, start: int, end: int) -> Decoded:
         """The frame data[start:end]. Never raises on any bytes."""
@@ -200,6 +207,10 @@ class Dissector(Protocol):
         """Gives the words of one frame that matter, not escaped."""
 
     @property
+    def message_summary(self) -> Callable[[MessageRow], str]:
+        """Gives the words of one message that matter, not escaped."""
+
+    @property
     def explain(self) -> Callable[[str, Any], str | None]:
         """Gives a field's value (by the field's name) with its meaning in words, where the value alone says too little; else None."""
 
@@ -235,3 +246,5 @@ class SessionContext(msgspec.Struct):
     """The columns that message rows must have, in this order, as `records.row_type`; None for whole rows."""
     private_keys: tuple[RSAPrivateKey, ...] = ()
     """Those that the user gave, to open what is encrypted end to end."""
+    from_start: bool = True
+    """The capture holds the handshake: nothing was said before the first frame."""

@@ -66,7 +66,7 @@ class _Cursor:
 class Conversation:
     """Feed it the items of both streams, block by block; then finish it."""
 
-    __slots__ = ("_before", "_foreign", "_server", "_tried", "dissector", "splitters")
+    __slots__ = ("_before", "_foreign", "_keep", "_origin", "_others", "_server", "_tried", "dissector", "splitters")
 
     def __init__(
         self,
@@ -83,20 +83,26 @@ class Conversation:
         `forced`: the first dissector is the protocol, whatever the content.
         """
         self.dissector: Dissector | None = None
-        self._tried = [
-            [StreamSplitter(dissector, keep, origin=origin, stream=stream, at_start=from_start) for stream in (0, 1)]
-            for dissector in dissectors[: 1 if forced else None]
-        ]
+        self._keep = keep
+        self._origin = origin
+        self._tried = [self._pair(dissectors[0], from_start=from_start)]
+        self._others = () if forced else dissectors[1:]
+        """Those that are not tried yet: most connections are of the first, and show it at once."""
         self.splitters: list[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
-        self._before: list[list[Frame]] = [[] for _ in self._tried]
+        self._before: list[list[Frame]] = [[]]
         """What was skipped before the protocol was known, for each that is tried."""
         if forced:
             splitters = self._tried[0]
             self._recognise(splitters)
             for splitter in splitters:
                 splitter.synced = from_start
+
+    def _pair(self, dissector: Dissector, *, from_start: bool) -> list[StreamSplitter]:
+        """A splitter for each stream."""
+        keep = self._keep._replace(raw=True) if dissector.keeps_frames else self._keep
+        return [StreamSplitter(dissector, keep, origin=self._origin, stream=stream, at_start=from_start) for stream in (0, 1)]
 
     def _recognise(self, splitters: list[StreamSplitter], frames: Sequence[Frame] = ()) -> None:
         """These splitters' protocol is the one, as `frames` show."""
@@ -145,6 +151,11 @@ class Conversation:
         opening = self._opening(items)
         if opening >= 0:
             return self._feed_opened(opening, items)
+        if self._others:
+            from_start = self._tried[0][0].at_start
+            self._tried += [self._pair(dissector, from_start=from_start) for dissector in self._others]
+            self._before += [[] for _ in self._others]
+            self._others = ()
         first, second = _Cursor(items[0]), _Cursor(items[1])
         while True:
             moment, other = first.moment, second.moment

@@ -12,7 +12,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pulsarscope.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES, FRAME_PADDING_BYTES
+from pulsarscope.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.wire.bounds import Limit, add_limit, least_limit, limit_at
 from pulsarscope.wire.contract import MALFORMED, SKIPPED, TRUNCATED, Candidate, Decoded, Dissector, Frame, Note
 from pulsarscope.wire.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
@@ -105,7 +105,7 @@ class StreamSplitter:
         self.synced = synced
         self.direction: str | None = None
         """Who sends this stream, once that is known: frames have it from then on, and no `stream`."""
-        self.limits: list[Limit] = [(0, FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES)]
+        self.limits: list[Limit] = [(0, dissector.max_frame_bytes)]
         """Largest frames, each from a moment on; the last one is the newest."""
         self._keep = keep
         self.at_start = at_start
@@ -306,7 +306,7 @@ class StreamSplitter:
             # fmt: off
             append(Frame(
                 source, file, packet, sub, time, connection, direction, base + position, size, command, fields, entry, checksum, metadata,
-                payload_size, None, None, None, None, None, None, status, None, moment, stream, notes, payload,
+                payload_size, None, None, None, None, None, None, status, None, None, moment, stream, notes, payload,
                 data[position:end] if keep_raw else None,
             ))
             # fmt: on

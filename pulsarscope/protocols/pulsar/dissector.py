@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.limits import FRAME_PADDING_BYTES
+from pulsarscope.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
 from pulsarscope.protocols.pulsar import boundary
 from pulsarscope.protocols.pulsar.commands import ANNOUNCING_COMMANDS
 from pulsarscope.protocols.pulsar.findings import CODES
@@ -15,7 +15,7 @@ from pulsarscope.protocols.pulsar.frame import FrameDecoder
 from pulsarscope.protocols.pulsar.layouts import HEAD_END, HEAD_START
 from pulsarscope.protocols.pulsar.messages import Plans
 from pulsarscope.protocols.pulsar.session import PulsarSession
-from pulsarscope.records import FrameRow
+from pulsarscope.records import FrameRow, MessageRow
 from pulsarscope.wire.contract import Candidate, SessionContext, StoryTest, Vocabulary
 from pulsarscope.wire.rules import Rules
 
@@ -31,6 +31,8 @@ class PulsarDissector:
     length = struct.Struct(">I")
     length_adds = 4
     min_frame_bytes = boundary.HEADER_BYTES
+    max_frame_bytes = FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES
+    keeps_frames = False
     lookahead = boundary.LOOKAHEAD_BYTES
     announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)
@@ -90,6 +92,13 @@ class PulsarDissector:
         from pulsarscope.protocols.pulsar.summary import summary  # noqa: PLC0415
 
         return summary
+
+    @cached_property
+    def message_summary(self) -> Callable[[MessageRow], str]:
+        """See the contract; as `summary`."""
+        from pulsarscope.protocols.pulsar.message_summary import message_summary  # noqa: PLC0415
+
+        return message_summary
 
     @cached_property
     def explain(self) -> Callable[[str, Any], str | None]:

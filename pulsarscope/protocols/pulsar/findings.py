@@ -64,7 +64,7 @@ CODES = table(
         "checksum-mismatch",
         ERROR,
         "frame",
-        "The CRC32-C of a frame does not fit its bytes.",
+        "A checksum does not fit the bytes that it covers.",
         "The message was damaged on its way to here: compare the hop before it.",
     ),
     Code("checksum-absent", NOTE, "frame", "A payload frame carries no CRC32-C.", "An old or home-made client; damage goes unnoticed."),

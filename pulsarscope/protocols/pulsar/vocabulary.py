@@ -27,8 +27,8 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(
         commands=commands,
         objects={
-            "metadata": _fields("MessageMetadata"),
-            "broker_entry_metadata": _fields("BrokerEntryMetadata"),
+            "frame.metadata": _fields("MessageMetadata"),
+            "frame.broker_entry_metadata": _fields("BrokerEntryMetadata"),
         },
         values={
             "frame.command": names,

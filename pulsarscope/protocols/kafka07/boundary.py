@@ -1,0 +1,215 @@
+"""Finding a frame by content: the protocol has no magic and no version, so all that can be wrong must be right.
+
+Kafka 0.8 and later begin alike (length, api key) and go on with an api version and a correlation id where 0.7 has a topic: what has no
+topic of printable letters there, and sizes that add up to the byte, is not claimed. Message sets are proven by the CRC32 of their first
+message, which covers more of it in later versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from zlib import crc32
+
+from pulsarscope.flow import CLIENT
+from pulsarscope.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES
+from pulsarscope.protocols.kafka07.commands import (
+    CODECS,
+    EARLIEST,
+    ERRORS,
+    FETCH,
+    MULTIFETCH,
+    MULTIPRODUCE,
+    OFFSETS,
+    PRODUCE,
+    REQUESTS,
+)
+from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError
+from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, MAGIC_1
+from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
+from pulsarscope.protocols.kafka07.responses import ERROR_BYTES, OFFSET_BYTES
+from pulsarscope.wire.contract import Candidate
+
+LEAST_FRAME_BYTES = HEADER_BYTES + ERROR_BYTES
+"""A response without anything behind its error."""
+
+LOOKAHEAD_BYTES = 11
+"""Length, type, count, length of the topic and its first letter; or length, error, size of a message and its magic."""
+
+PARTS_MAX = 1_000
+"""Parts of a request that are read to recognise it: clients ask for those of one broker."""
+
+TOPIC_MAX_BYTES = 255
+"""Longest name of a topic: it names a folder."""
+
+REST_BYTES = {FETCH: 16, OFFSETS: 16}
+"""What follows the topic of a request of fixed size."""
+
+OFFSETS_MAX = 10_000
+"""Offsets of a response that are read to recognise it: one for each segment of a log."""
+
+PARTITION_MAX = 1 << 20
+"""No partition has a greater number."""
+
+OFFSET_MAX = 1 << 56
+"""No log has so many bytes, and no time so many milliseconds."""
+
+_HEAD = re.compile(
+    rb"(?=(?!\x00{3}[\x00\x01])[\x00-\x04]...(?:"
+    rb"\x00[\x00\x01\x04]\x00[\x01-\xff][!-~]|"  # PRODUCE, FETCH, OFFSETS: the topic
+    rb"\x00[\x02\x03]..\x00[\x01-\xff][!-~]|"  # MULTIFETCH, MULTIPRODUCE: a count, the first topic
+    rb"\x00\x00[\x00-\x04]...[\x00\x01]))",  # a response: no error, a message (or a part, or offsets that high bytes of are 0)
+    re.DOTALL,
+)
+
+_TOPIC = re.compile(rb"[!-~]+")
+
+LIKELY, SURE = "likely", "sure"
+
+
+class _UnlikelyError(Exception):
+    """It is no frame, as the bytes up to the cursor's position show."""
+
+
+def find_candidate(data: bytes, position: int, end: int) -> int:
+    """The next position whose first bytes could open a frame, or −1."""
+    found = _HEAD.search(data, position, end)
+    return -1 if found is None else found.start()
+
+
+def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
+    """See `Dissector.candidate`. Without `checksums`, behind another frame, less is enough."""
+    if end - position < LEAST_FRAME_BYTES:
+        return Candidate(0, position + LEAST_FRAME_BYTES, "wait", 0)
+    request = _judge(_request, data, position, end, budget, checksums=checksums)
+    if request is None or request.proof != "no":
+        return request
+    response = _judge(_response, data, position, end, budget, checksums=checksums)
+    if response is None:
+        return request
+    return response._replace(seen=max(request.seen, response.seen), cost=request.cost + response.cost)
+
+
+def opens(data: bytes, position: int, end: int) -> str | None:
+    """The client, when a request stands here: as far as the head of its first message, if it has any."""
+    if end - position < LEAST_FRAME_BYTES:
+        return None
+    found = _judge(_request, data, position, end, 0, checksums=False)
+    return CLIENT if found is not None and found.proof in (LIKELY, SURE) else None
+
+
+_Reader = Callable[[Cursor, int, int, bool], str]
+"""(cursor behind the length, end of the frame, budget, checksums) -> likely or sure; raises ShortError or _UnlikelyError."""
+
+
+def _judge(read: _Reader, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate | None:
+    """What the bytes are as a request, or as a response."""
+    size = HEADER_BYTES + int.from_bytes(data[position : position + HEADER_BYTES], "big")
+    if not LEAST_FRAME_BYTES <= size <= FRAME_HARD_MAX_BYTES:
+        return None
+    stop = position + size
+    cursor = Cursor(data, position + HEADER_BYTES, min(stop, end))
+    try:
+        proof = read(cursor, stop, budget, checksums)
+    except ShortError as short:
+        proof = "no" if short.needed > stop else "wait"
+        return Candidate(size, cursor.position if proof == "no" else short.needed, proof, cursor.position - position)
+    except _UnlikelyError:
+        proof = "no"
+    return Candidate(size, cursor.position, proof, cursor.position - position)
+
+
+def _request(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+    number = cursor.int16()
+    if not 0 <= number < len(REQUESTS):
+        raise _UnlikelyError
+    command = REQUESTS[number]
+    count = cursor.int16() if command in (MULTIFETCH, MULTIPRODUCE) else 1
+    if not 1 <= count <= PARTS_MAX:
+        raise _UnlikelyError
+    for _ in range(count):
+        size = cursor.int16()
+        if not 1 <= size <= TOPIC_MAX_BYTES or (command in REST_BYTES and cursor.position + size + REST_BYTES[command] != stop):
+            raise _UnlikelyError
+        _skip_topic(cursor, size)
+        if not -1 <= cursor.int32() <= PARTITION_MAX:
+            raise _UnlikelyError
+        if command in (PRODUCE, MULTIPRODUCE):
+            messages_end = cursor.int32() + cursor.position
+            if messages_end > stop or messages_end < cursor.position or (command == PRODUCE and messages_end != stop):
+                raise _UnlikelyError
+            # A request's other parts may be far behind: its first message says enough.
+            return LIKELY if messages_end == cursor.position else _first_message(cursor, messages_end, budget, checksums) or LIKELY
+        if not (EARLIEST if command == OFFSETS else 0) <= cursor.int64() <= OFFSET_MAX or cursor.int32() <= 0:
+            raise _UnlikelyError
+    if cursor.position != stop:
+        raise _UnlikelyError
+    return SURE  # more than sixty bits that had to be as they are
+
+
+def _skip_topic(cursor: Cursor, size: int) -> None:
+    """Go behind a topic; as much of it as there is must be letters, so that no other bytes are waited for."""
+    there = min(cursor.position + size, cursor.end)
+    letters = _TOPIC.match(cursor.data, cursor.position, there)
+    good = cursor.position if letters is None else letters.end()
+    if good < there:
+        cursor.position = good + 1
+        raise _UnlikelyError
+    cursor.skip(size)
+
+
+def _response(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+    error = cursor.int16()
+    if error not in ERRORS:
+        raise _UnlikelyError
+    if cursor.position == stop and not checksums:
+        return LIKELY
+    if cursor.position == stop or error:
+        raise _UnlikelyError
+    start = cursor.position
+    first = cursor.int32()
+    if first > 0 and first <= OFFSETS_MAX and stop - cursor.position == first * OFFSET_BYTES:
+        offsets = [cursor.int64() for _ in range(first)]
+        if offsets[-1] >= 0 and offsets == sorted(offsets, reverse=True):
+            return LIKELY
+    cursor.position = start
+    proof = _first_message(cursor, stop, budget, checksums)
+    if proof is None:
+        cursor.position = start
+        proof = _first_part(cursor, stop, budget, checksums)
+    return proof
+
+
+def _first_part(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+    """A MULTIFETCH response, by the first of its parts that has messages."""
+    while cursor.position < stop:
+        size = cursor.int32()
+        messages_end = cursor.position + size
+        if size < ERROR_BYTES or messages_end > stop or cursor.int16() not in ERRORS:
+            raise _UnlikelyError
+        if cursor.position < messages_end:
+            proof = _first_message(cursor, messages_end, budget, checksums)
+            if proof is None:
+                raise _UnlikelyError
+            return proof
+    if checksums:
+        raise _UnlikelyError
+    return LIKELY
+
+
+def _first_message(cursor: Cursor, messages_end: int, budget: int, checksums: bool) -> str | None:
+    """How sure the first message of a set makes us; None when it is no whole message, or its CRC32 is wrong, and that was to be proven."""
+    size = cursor.int32()
+    message = cursor.position
+    magic = cursor.data[cursor.skip(1)]
+    if size < LEAST_MESSAGE_BYTES or magic not in CRC_AT:
+        return None
+    if magic == MAGIC_1 and cursor.data[cursor.skip(1)] not in CODECS:
+        return None
+    if not checksums:
+        return LIKELY
+    if message + size > messages_end or size > min(budget, FRAME_DEFAULT_MAX_BYTES):
+        return None
+    stored = cursor.int32() & 0xFFFFFFFF
+    start = cursor.skip(message + size - cursor.position)
+    return SURE if crc32(cursor.data[start : message + size]) == stored else None

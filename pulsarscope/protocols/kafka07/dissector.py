@@ -1,0 +1,109 @@
+"""The Kafka 0.7 dissector: what `pulsarscope.wire.contract.Dissector` asks, answered by the modules of this folder."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from pulsarscope.flow import CLIENT, SERVER
+from pulsarscope.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.protocols.kafka07 import boundary, frame
+from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
+from pulsarscope.protocols.kafka07.findings import CODES
+from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
+from pulsarscope.protocols.kafka07.session import Kafka07Session
+from pulsarscope.records import FrameRow, MessageRow
+from pulsarscope.wire.contract import Layout, SessionContext, StoryTest, Vocabulary
+from pulsarscope.wire.rules import Rules
+
+SHIPPED_PORT, CODE_PORT = 9092, 6667
+"""That of the server.properties of the distribution, and that of the code without one."""
+
+_SENDERS = dict.fromkeys(REQUESTS, CLIENT) | dict.fromkeys(RESPONSES, SERVER)
+
+
+class Kafka07Dissector:
+    """Stateless; one instance serves any number of connections."""
+
+    name = "kafka07"
+    ports = frozenset({SHIPPED_PORT, CODE_PORT})
+    codes = CODES
+    length = struct.Struct(">I")
+    length_adds = HEADER_BYTES
+    min_frame_bytes = boundary.LEAST_FRAME_BYTES
+    max_frame_bytes = FRAME_HARD_MAX_BYTES
+    keeps_frames = True
+    lookahead = boundary.LOOKAHEAD_BYTES
+    layout_head = (HEADER_BYTES, HEADER_BYTES)
+    announcing: frozenset[str] = frozenset()
+    opening: frozenset[str] = frozenset()
+    stories: Mapping[str, Callable[[str], StoryTest]] = {}
+    decode = staticmethod(frame.decode)
+    decode_partial = staticmethod(frame.decode_partial)
+    candidate = staticmethod(boundary.candidate)
+    find_candidate = staticmethod(boundary.find_candidate)
+    opens = staticmethod(boundary.opens)
+
+    def __init__(self, *, show_secrets: bool = False) -> None:
+        del show_secrets  # the protocol has none
+        self.layouts: dict[bytes, Layout] = {}
+
+    def sender(self, command: str) -> str | None:
+        """See the contract."""
+        return _SENDERS.get(command)
+
+    def max_frame_size(self, fields: dict[str, Any]) -> int | None:
+        """Nobody announces one."""
+        del fields
+        return None
+
+    def foreign(self, name: str | None, port: int) -> tuple[str, str]:
+        """See the contract."""
+        return "not-kafka07", f"{name or 'a protocol other than Kafka 0.7'} is spoken on port {port}"
+
+    def session(self, context: SessionContext) -> Kafka07Session:
+        """See the contract."""
+        return Kafka07Session(context)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """See the contract; imported on first use."""
+        from pulsarscope.protocols.kafka07.rules import RULES  # noqa: PLC0415 - most runs judge nothing
+
+        return RULES
+
+    @cached_property
+    def summary(self) -> Callable[[FrameRow], str]:
+        """See the contract; as `rules`."""
+        from pulsarscope.protocols.kafka07.summary import summary  # noqa: PLC0415
+
+        return summary
+
+    @cached_property
+    def message_summary(self) -> Callable[[MessageRow], str]:
+        """See the contract; as `rules`."""
+        from pulsarscope.protocols.kafka07.summary import message_summary  # noqa: PLC0415
+
+        return message_summary
+
+    @cached_property
+    def explain(self) -> Callable[[str, Any], str | None]:
+        """See the contract; as `rules`."""
+        from pulsarscope.protocols.kafka07.summary import explain  # noqa: PLC0415
+
+        return explain
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """See the contract; as `rules`."""
+        from pulsarscope.protocols.kafka07.vocabulary import VOCABULARY  # noqa: PLC0415
+
+        return VOCABULARY
+
+    def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
+        """See the contract."""
+        from pulsarscope.protocols.kafka07.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
+
+        return data, ranges(data)

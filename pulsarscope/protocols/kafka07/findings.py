@@ -1,0 +1,110 @@
+"""The finding codes of Kafka 0.7: frame, payload and session layers. Most are shared with other protocols, in words of their own."""
+
+from __future__ import annotations
+
+from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
+
+CODES = table(
+    # frame
+    Code(
+        "frame-malformed",
+        ERROR,
+        "frame",
+        "A frame is neither a request nor a response of Kafka 0.7.",
+        "Look at its bytes with -x; suspect the sender, a later version of the protocol, or a broken capture.",
+    ),
+    Code(
+        "frame-too-large",
+        ERROR,
+        "frame",
+        "A frame announces more bytes than are read.",
+        "Brokers close a connection with a request above max.socket.request.bytes, 100 MiB by default.",
+    ),
+    Code(
+        "frame-truncated",
+        WARNING,
+        "frame",
+        "A frame's end is not in the stream.",
+        "The connection or the capture ended within it, or packets are missing.",
+    ),
+    Code(
+        "bytes-skipped",
+        NOTE,
+        "frame",
+        "Bytes between frames that are no frame.",
+        "They follow a gap, a middle start or damage; decoding went on behind them.",
+    ),
+    Code(
+        "trailing-bytes",
+        WARNING,
+        "frame",
+        "Bytes follow the contents of a frame.",
+        "The sender's length and contents disagree.",
+    ),
+    Code(
+        "response-mismatch",
+        ERROR,
+        "frame",
+        "A response does not fit its request.",
+        "Responses are told apart only by their order: the capture may lack a frame, or the broker answered wrongly.",
+    ),
+    Code(
+        "unknown-enum",
+        WARNING,
+        "frame",
+        "A magic, codec or error without a name in Kafka 0.7.",
+        "A home-made client, or a later version of the protocol.",
+    ),
+    Code("invalid-utf8", WARNING, "frame", "A topic that is not UTF-8.", "Its bytes are shown escaped."),
+    Code(
+        "checksum-mismatch",
+        ERROR,
+        "frame",
+        "The CRC32 of a message does not fit its payload.",
+        "Brokers store and serve it all the same, and consumers stop there: compare the hop before, then the segment on disk.",
+    ),
+    Code(
+        "not-kafka07",
+        NOTE,
+        "frame",
+        "Traffic on a Kafka port that is not Kafka 0.7.",
+        "Leave it out with a capture filter, or use another tool: Kafka 0.8 and later are another protocol.",
+    ),
+    # payload
+    Code(
+        "decompress-failed",
+        ERROR,
+        "payload",
+        "A compressed message set does not decompress.",
+        "Codec and bytes disagree: look at the producer's client library. Kafka 0.7.0 does not know Snappy.",
+    ),
+    Code(
+        "decompress-bomb",
+        ERROR,
+        "payload",
+        "A compressed message set gives more bytes than are allowed.",
+        "Damage or an attack; it was not opened.",
+    ),
+    Code(
+        "nested-too-deep",
+        ERROR,
+        "payload",
+        "Compressed message sets stand in each other deeper than any producer writes.",
+        "Damage or an attack; the inner ones were not opened.",
+    ),
+    Code(
+        "message-set-corrupt",
+        ERROR,
+        "payload",
+        "A message set holds what is no message.",
+        "The messages before the damage are given. A fetch from an offset within a message looks so, too: compare its offset with OFFSETS.",
+    ),
+    # session
+    Code(
+        "session-cap",
+        WARNING,
+        "session",
+        "More requests wait on one connection than are remembered.",
+        "The oldest ones were given as unanswered.",
+    ),
+)

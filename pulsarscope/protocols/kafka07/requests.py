@@ -1,0 +1,117 @@
+"""The five requests, byte by byte (kafka.api.ProducerRequest, FetchRequest, MultiFetchRequest, MultiProducerRequest, OffsetRequest)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pulsarscope.protocols.kafka07.commands import FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE, REQUESTS
+from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
+from pulsarscope.wire.contract import Note
+
+HEADER_BYTES = 4
+"""The length, which does not count itself."""
+
+
+class MessageSet(NamedTuple):
+    """Where a message set stands in a frame, and what is known of it."""
+
+    start: int
+    end: int
+    topic: str | None
+    partition: int | None
+    offset: int | None = None
+    """Of its first byte, in the log; None when nobody said."""
+    max_size: int | None = None
+    """What was asked for, of a fetched one."""
+
+
+class Request(NamedTuple):
+    """A request as far as it could be read."""
+
+    command: str
+    fields: dict[str, Any]
+    sets: Sequence[MessageSet]
+    """What it produces."""
+    end: int
+    """Position after the last byte that was read."""
+    short: bool
+    """Bytes are missing."""
+
+
+def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> Request | None:
+    """The request in the frame data[start:end]; None when its type is none. What is odd goes to `notes`.
+
+    Raises:
+        WireError: a length in it cannot be.
+    """
+    cursor = Cursor(data, start + HEADER_BYTES, end)
+    fields: dict[str, Any] = {}
+    sets: list[MessageSet] = []
+    try:
+        number = cursor.int16()
+    except ShortError:
+        return None
+    if not 0 <= number < len(REQUESTS):
+        return None
+    command = REQUESTS[number]
+    try:
+        if command in (MULTIFETCH, MULTIPRODUCE):
+            count = cursor.int16()
+            if count < 0:
+                message = f"{count} parts cannot be"
+                raise WireError(message)
+            parts = fields["fetches" if command == MULTIFETCH else "produces"] = []
+            single = FETCH if command == MULTIFETCH else PRODUCE
+            for _ in range(count):
+                part: dict[str, Any] = {}
+                parts.append(part)
+                _read_part(single, cursor, part, sets, notes)
+        else:
+            _read_part(command, cursor, fields, sets, notes)
+    except ShortError:
+        return Request(command, fields, sets, end, short=True)
+    return Request(command, fields, sets, cursor.position, short=False)
+
+
+def _read_part(command: str, cursor: Cursor, part: dict[str, Any], sets: list[MessageSet], notes: list[Note]) -> None:
+    """One topic and partition, and what is asked of it."""
+    part["topic"] = topic = _text(cursor.short_string(), notes)
+    part["partition"] = partition = cursor.int32()
+    if command == PRODUCE:
+        part["messages_size"] = size = cursor.int32()
+        if size < 0:
+            message = f"{size} bytes of messages cannot be"
+            raise WireError(message)
+        sets.append(MessageSet(cursor.position, min(cursor.position + size, cursor.end), topic, partition))
+        cursor.skip(size)
+    elif command == OFFSETS:
+        part["time"] = cursor.int64()
+        part["max_offsets"] = cursor.int32()
+    else:
+        part["offset"] = cursor.int64()
+        part["max_size"] = cursor.int32()
+
+
+def _text(name: bytes | None, notes: list[Note]) -> str | None:
+    if name is None:
+        return None
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        notes.append(("invalid-utf8", "the topic is not UTF-8"))
+        return name.decode("utf-8", "backslashreplace")
+
+
+def parts_of(command: str, fields: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    """The parts of a request, each with its topic and partition; a single request is one."""
+    if command in (MULTIFETCH, MULTIPRODUCE):
+        parts: Sequence[dict[str, Any]] = fields.get("fetches") or fields.get("produces") or ()
+        return parts
+    return (fields,)
+
+
+def only_topic(parts: Sequence[dict[str, Any]]) -> str | None:
+    """The topic that all parts share."""
+    topics = {part.get("topic") for part in parts}
+    return topics.pop() if len(topics) == 1 else None

@@ -1,0 +1,231 @@
+"""What goes wrong between Kafka 0.7 clients and brokers: refusals, silence, messages lost without a word, consumers that stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.flow import SERVER
+from pulsarscope.protocols.kafka07.commands import (
+    FETCH_RESPONSE,
+    MULTIFETCH_RESPONSE,
+    MULTIPRODUCE,
+    OFFSET_OUT_OF_RANGE,
+    PRODUCE,
+    REQUESTS,
+    RESPONSES,
+)
+from pulsarscope.protocols.kafka07.summary import summary
+from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.wire.rules import Fact, Handler, KeyRule, Rules, Say, Voice, Where, where_of
+
+CODES = table(
+    Code(
+        "request-failed",
+        ERROR,
+        "session",
+        "The broker refused a request.",
+        "The error says why; the request's frame has what was asked for.",
+    ),
+    Code(
+        "offset-out-of-range",
+        ERROR,
+        "session",
+        "A consumer asks for an offset that the broker's log does not have.",
+        "The log was cleaned past it, or it was lost: compare with OFFSETS, and see autooffset.reset and log.retention.hours.",
+    ),
+    Code(
+        "produce-lost",
+        ERROR,
+        "session",
+        "The broker closed a connection behind messages that were produced on it.",
+        "That is how a broker of 0.7 says that it did not store them: see its log. The producer notices at its next send.",
+    ),
+    Code(
+        "fetch-too-small",
+        ERROR,
+        "session",
+        "The next message is larger than what the consumer asks for at a time: it stands still.",
+        "Raise fetch.size of the consumer above the size of the message.",
+    ),
+    Code(
+        "request-retried",
+        NOTE,
+        "session",
+        "A request without an answer was sent again on a new connection.",
+        "SimpleConsumer of 0.7 does so once after an error; see why the connection ended.",
+    ),
+    Code(
+        "request-unanswered",
+        WARNING,
+        "session",
+        "A request got no answer while the connection went on.",
+        "Look at the broker's log at that time; a client gives up after socket.timeout.ms.",
+    ),
+    Code(
+        "response-unrequested",
+        NOTE,
+        "session",
+        "An answer came to a request that is not in the capture.",
+        "The capture began after the request, or lost it. Without it nobody can tell what the answer is about.",
+    ),
+    Code(
+        "slow-exchange",
+        WARNING,
+        "session",
+        "A request was answered late.",
+        "Brokers of 0.7 answer at once, with what there is: see their disks and the network.",
+    ),
+)
+
+SLOW_NS = 5_000_000_000
+"""An answer later than this: clients wait for 30 s by default, and users notice long before."""
+
+ANSWER_NS = 1_000_000_000
+"""A request may still be answered within so long behind the end of the capture."""
+
+RETRY_NS = 10_000_000_000
+"""A client that tries again does so at once, or when a connection attempt has timed out."""
+
+KEPT_MAX = 1_000
+"""Unanswered requests, and partitions that stand still, kept of one connection."""
+
+RETRIES = "kafka07-retries"
+
+
+class Exchanges:
+    """Refused, unanswered and late requests; see `pulsarscope.wire.rules.ConnectionRule`."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._unanswered: list[tuple[Where, str]] = []
+        self._unrequested: tuple[int, Where] | None = None
+        self.frames: Mapping[str, Handler] = {}
+        self.exchanges: Mapping[str, Handler] = {"*": self._exchange}
+        self.messages: Handler | None = None
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        where = where_of(row)
+        asked = f"{row.request}{f' of {row.topic}' if row.topic else ''}"
+        if row.status == "error":
+            response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+            code = "offset-out-of-range" if row.error == OFFSET_OUT_OF_RANGE else "request-failed"
+            evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
+            self._voice.say(code, where, f"{asked} was refused with {row.error}.", evidence)
+        elif row.status == "unanswered":
+            if len(self._unanswered) < KEPT_MAX:
+                self._unanswered.append((where, asked))
+        elif row.status == "unrequested":
+            count, first = self._unrequested or (0, where)
+            self._unrequested = count + 1, first
+        if row.latency_ns is not None and row.latency_ns > SLOW_NS:
+            late = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
+            self._voice.say("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", late)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """See `ConnectionRule`."""
+        if self._unrequested is not None:
+            count, first = self._unrequested
+            answers = "A response answers a request that is" if count == 1 else f"{count:,} responses answer requests that are"
+            self._voice.say("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
+        lacks = "; the capture lacks bytes" if self._voice.lost else ""
+        for where, asked in self._unanswered:
+            waited = (row.end or last.time) - where.time
+            evidence = {"frames": [where.name], "waited_ns": waited}
+            if row.closed_by == SERVER:
+                self._voice.say("request-unanswered", where, f"{asked} has no answer: the broker closed the connection{lacks}.", evidence)
+            elif waited > (SLOW_NS if row.closed == "open" else ANSWER_NS):
+                text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s{lacks}."
+                self._voice.say("request-unanswered", where, text, evidence)
+
+
+class Produced:
+    """What was produced last on a connection that the broker closes, and what is tried again on the next one."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._last: FrameRow | None = None
+        """The request that nothing has followed."""
+        self._messages = 0
+        """Of produce requests since the last answer."""
+        self._first: Where | None = None
+        self.frames: Mapping[str, Handler] = dict.fromkeys(REQUESTS, self._asked) | dict.fromkeys(RESPONSES, self._answered)
+        self.exchanges: Mapping[str, Handler] = {}
+        self.messages: Handler | None = None
+
+    def _asked(self, row: FrameRow) -> None:
+        if self._first is None:
+            self._first = where_of(row)
+            if row.command not in (PRODUCE, MULTIPRODUCE):
+                self._voice.tell(RETRIES, self._key(row), self._first, "first", {})
+        self._last = row
+        self._messages += row.num_messages or 0
+
+    def _answered(self, _row: FrameRow) -> None:
+        self._last = None
+        self._messages = 0
+
+    def _key(self, row: FrameRow) -> str:
+        return f"{self._voice.client.rpartition(':')[0]} {self._voice.server} {row.command} {summary(row)}"
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """See `ConnectionRule`."""
+        del last
+        request = self._last
+        if request is None:
+            return
+        where = where_of(request)
+        if request.command not in (PRODUCE, MULTIPRODUCE):
+            self._voice.tell(RETRIES, self._key(request), where, "unanswered", {})
+        elif row.closed_by == SERVER:
+            count = f"{self._messages:,} message{'' if self._messages == 1 else 's'}"
+            text = f"The broker closed the connection behind {request.command} {where.name}: {count} since the last answer may be lost."
+            evidence = {"frames": [where.name], "topic": request.topic, "messages": self._messages, "closed": row.closed}
+            self._voice.say("produce-lost", where, text, evidence)
+
+
+class Fetches:
+    """Fetches that bring no more than a piece of the next message."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._stuck: set[tuple[Any, Any]] = set()
+        self.frames: Mapping[str, Handler] = {FETCH_RESPONSE: self._fetched, MULTIFETCH_RESPONSE: self._fetched}
+        self.exchanges: Mapping[str, Handler] = {}
+        self.messages: Handler | None = None
+
+    def _fetched(self, row: FrameRow) -> None:
+        fields, extra = row.fields or {}, row.extra or {}
+        if row.status != "ok" or row.request is None:
+            return
+        for part, place in zip(fields.get("parts") or (fields,), extra.get("parts") or (extra,), strict=False):
+            size = part.get("messages_size")
+            topic, partition = place.get("topic", row.topic), place.get("partition")
+            if not size or part.get("cut") != size or (topic, partition) in self._stuck or len(self._stuck) >= KEPT_MAX:
+                continue
+            self._stuck.add((topic, partition))
+            where = where_of(row)
+            text = f"The fetch of {topic} partition {partition} at offset {place.get('offset')} brought {size:,} bytes of a larger message."
+            evidence = {"frames": [row.request, where.name], "topic": topic, "partition": partition, "bytes": size}
+            self._voice.say("fetch-too-small", where, text, evidence)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """See `ConnectionRule`."""
+
+
+def _judge_retries(_key: str, facts: Sequence[Fact], say: Say) -> None:
+    """An unanswered request, and the same one as the first of a new connection."""
+    waiting: Fact | None = None
+    for fact in facts:
+        if fact.what == "unanswered":
+            waiting = fact
+        elif waiting is not None:
+            took = fact.where.time - waiting.where.time
+            if fact.where.connection != waiting.where.connection and took <= RETRY_NS:
+                text = f"The request {waiting.where.name} got no answer and was sent again as {fact.where.name}, {took / 1e9:.3f} s later."
+                say("request-retried", fact.where, text, {"frames": [waiting.where.name, fact.where.name]})
+            waiting = None
+
+
+RULES = Rules(CODES, (Exchanges, Produced, Fetches), (KeyRule(RETRIES, RETRY_NS, _judge_retries),))

@@ -1,0 +1,301 @@
+"""One Kafka 0.7 connection: a response answers the oldest request that waits, and only that tells what it is.
+
+The broker reads no request of a connection before the one before it is answered, so answers come in the order of the requests. Where the
+capture lacks bytes that order is of no use by itself: then a response can only answer the newest request before it, and that only of a
+client that waits for each answer, as those of 0.7 do; of any other no response is given a request any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pulsarscope.findings import CAPTURE_CODES
+from pulsarscope.flow import CLIENT
+from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
+from pulsarscope.protocols.kafka07.cursor import WireError
+from pulsarscope.protocols.kafka07.deliveries import DELIVER, PRODUCE, Deliveries
+from pulsarscope.protocols.kafka07.findings import CODES
+from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
+from pulsarscope.protocols.kafka07.responses import Response, errors_of, fits, read_response, shape
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, Row
+from pulsarscope.wire.contract import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Frame, Note, SessionContext
+from pulsarscope.wire.exchange import Request, elapsed
+
+_CODES = {**CAPTURE_CODES, **CODES}
+
+_QUEUE = "requests"
+"""The one key under which requests wait: nothing but their order tells them apart."""
+
+TOO_LONG = "its contents are longer than the frame"
+
+LOCATING = frozenset({"partition", "offset"})
+"""Fields of a request that say where in a topic it reads or writes."""
+
+REORDERED_PACKETS_MAX = 256
+"""So many packets after a response its request may still stand in the capture: capturing reorders the two directions by a few."""
+
+
+class _Asked(NamedTuple):
+    """What is known of a request that waits, beside what the pairing keeps."""
+
+    command: str
+    parts: Sequence[dict[str, Any]]
+    place: tuple[int, int]
+    """File and packet."""
+
+
+class Kafka07Session:
+    """See `pulsarscope.wire.contract.Session`."""
+
+    def __init__(self, context: SessionContext) -> None:
+        self._source = context.source
+        self._connection = context.connection
+        self._want_frames = "frame" in context.kinds
+        self._want_exchanges = "exchange" in context.kinds
+        self._pairing = context.pairing
+        self._deliveries = Deliveries(context)
+        self._asked: deque[_Asked] = deque()
+        """As they wait in the pairing."""
+        self._early: deque[Frame] = deque()
+        """Responses before any request, of a connection that lacks nothing: the capture may have the two in the wrong order."""
+        self._lost = not context.from_start
+        """Bytes are missing, or were said before the capture."""
+        self._pipelined = False
+        """The client does not wait for answers."""
+        self._next: dict[str, int] = {}
+        """Where the next frame of a direction begins, if nothing is missing."""
+
+    # ---- the contract
+
+    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Row]) -> None:
+        """Append the rows that each frame completes, its own first."""
+        for frame in frames:
+            direction = frame.direction = frame.direction or directions[frame.stream]
+            frame.stream = 0
+            if frame.status == MALFORMED:  # without the direction, that is; it is judged again
+                frame.status = OK
+            notes = [note for note in frame.notes or () if frame.status == SKIPPED or note[0] in SPLITTER_CODES - {"frame-malformed"}]
+            after: list[Row] = []
+            self._follow(frame, direction)
+            if frame.status == SKIPPED:
+                pass
+            elif direction == CLIENT:
+                self._request(frame, notes, after)
+            else:
+                self._response(frame, notes, after)
+            if notes:
+                notes = list(dict.fromkeys(notes))
+                frame.findings = list(dict.fromkeys([code for code, _ in notes]))
+            if self._want_frames:
+                out.append(frame)
+            place = {"offset": frame.offset, "size": frame.size}
+            out.extend([self._finding(frame, code, text, place) for code, text in notes])
+            out.extend(after)
+            self._deliveries.give(frame, out, self._finding)
+            frame.notes = frame.raw = frame.payload = None
+            frame.moment = 0
+
+    def finish(self, out: list[Row]) -> None:
+        """What still waits gets its rows."""
+        for request in self._pairing.rest():
+            self._exchange(request, None, out)
+        self._asked.clear()
+        for early in self._early:
+            self._exchange(None, early, out)
+        self._early.clear()
+
+    def describe(self, row: ConnectionRow) -> None:
+        """Nobody introduces themselves."""
+
+    # ---- what is missing
+
+    def _follow(self, frame: Frame, direction: str) -> None:
+        """Notice when a stream does not go on where it ended."""
+        offset, size = frame.offset or 0, frame.size or 0
+        if offset != self._next.get(direction, 0) or frame.status in (SKIPPED, TRUNCATED):
+            self._lost = True
+        self._next[direction] = offset + size
+
+    # ---- requests
+
+    def _request(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
+        data = frame.raw or b""
+        whole = frame.status == OK
+        problem = "no request has this type"
+        try:
+            request = read_request(data, 0, len(data), notes)
+        except WireError as error:
+            request, problem = None, str(error)
+        if request is None:
+            _forget(frame)
+            if whole:
+                _malformed(frame, notes, problem)
+            return
+        frame.command, frame.fields = request.command, request.fields
+        if whole and request.short:
+            _malformed(frame, notes, TOO_LONG)
+        elif whole and request.end < len(data):
+            notes.append(("trailing-bytes", f"{len(data) - request.end} bytes follow the request"))
+        parts = parts_of(request.command, request.fields)
+        frame.topic = only_topic(parts)
+        if len(parts) == 1:
+            frame.extra = {name: value for name, value in parts[0].items() if name in LOCATING} or None
+        self._deliveries.take(frame, PRODUCE, request.sets, notes)
+        if request.command in ANSWERED_BY and frame.status == OK:
+            self._ask(frame, _Asked(request.command, parts, (frame.file, frame.packet)), out)
+
+    def _ask(self, frame: Frame, asked: _Asked, out: list[Row]) -> None:
+        request = Request(frame.file, frame.packet, frame.sub, frame.time, asked.command, None, frame.topic)
+        early = self._take_early(frame, out)
+        if early is not None:
+            self._exchange(request, early, out)
+            return
+        self._pipelined = self._pipelined or (bool(self._asked) and not self._lost)
+        self._asked.append(asked)
+        given_up = self._pairing.ask(_QUEUE, request)
+        if given_up is not None:
+            self._asked.popleft()
+            self._exchange(given_up, None, out)
+            out.append(self._finding(given_up, "session-cap", "it is given up, too many requests wait", {}))
+
+    # ---- responses
+
+    def _response(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
+        data = frame.raw or b""
+        _forget(frame)
+        asked, request = self._answered(frame, data, out)
+        command = ANSWERED_BY[asked.command] if asked is not None else self._unasked(frame, data)
+        parts = asked.parts if asked is not None else ()
+        problem = TOO_LONG
+        try:
+            response = read_response(command, data, 0, len(data), parts, notes)
+        except WireError as error:
+            response, problem = Response(command, {}, short=True), str(error)
+        frame.command, frame.fields = response.command, response.fields
+        if frame.status == OK and response.short:
+            _malformed(frame, notes, problem)
+        frame.topic = only_topic(parts) if parts else None
+        taken = self._deliveries.take(frame, DELIVER, response.sets, notes)
+        _locate(frame, response, taken)
+        if request is not None:
+            frame.request = f"{request.file}:{request.packet}.{request.sub}"
+            frame.latency_ns = self._latency(request, frame, out)
+            self._exchange(request, frame, out)
+        elif not self._lost and not self._asked:
+            self._early.append(_kept(frame))
+        elif frame.status != TRUNCATED:
+            self._exchange(None, frame, out)
+
+    def _answered(self, frame: Frame, data: bytes, out: list[Row]) -> tuple[_Asked | None, Request | None]:
+        """The request that this frame answers, if that is known."""
+        if self._lost and self._asked:
+            place = (frame.file, frame.packet)
+            before = sum(asked.place < place for asked in self._asked)
+            newest = self._asked[before - 1] if before else None
+            fitting = newest is not None and (frame.status == TRUNCATED or fits(ANSWERED_BY[newest.command], data, 0, len(data)))
+            if self._pipelined or not fitting:
+                return None, None
+            for _ in range(before - 1):
+                self._asked.popleft()
+                self._exchange(self._pairing.answer(_QUEUE), None, out)
+        if not self._asked:
+            return None, None
+        return self._asked.popleft(), self._pairing.answer(_QUEUE)
+
+    @staticmethod
+    def _unasked(frame: Frame, data: bytes) -> str:
+        """What a response without a request is, if it can be only one."""
+        found = None if frame.status == TRUNCATED else shape(data, 0, len(data))
+        return found or RESPONSE
+
+    def _take_early(self, frame: Frame, out: list[Row]) -> Frame | None:
+        """The response that the capture has before its request."""
+        while self._early:
+            early = self._early.popleft()
+            if not self._lost and early.file == frame.file and frame.packet - early.packet <= REORDERED_PACKETS_MAX:
+                return early
+            self._exchange(None, early, out)
+        return None
+
+    # ---- rows
+
+    def _exchange(self, request: Request | None, response: Frame | None, out: list[Row]) -> None:
+        """The row of a request with its response; either may be missing."""
+        where = request or response
+        if where is None or not self._want_exchanges:
+            return
+        row = ExchangeRow(self._source, where.file, where.packet, where.sub, where.time, self._connection)
+        row.status = "unanswered"
+        if response is not None:
+            errors = errors_of(response.fields or {})
+            row.error = errors[0] if errors else None
+            row.status = "error" if errors else "ok"
+            row.response = response.command
+            row.response_file, row.response_packet, row.response_sub = response.file, response.packet, response.sub
+        if request is None:
+            row.status = "unrequested"
+        else:
+            row.request, row.topic = request.command, request.topic
+            if response is not None:
+                row.latency_ns = self._latency(request, response, out) if response.request is None else response.latency_ns
+        out.append(row)
+
+    def _latency(self, request: Request, response: Frame, out: list[Row]) -> int | None:
+        """Nanoseconds, or None and a note when the capture has the two in the wrong order."""
+        latency = elapsed((request.file, request.packet), request.time, (response.file, response.packet), response.time)
+        if latency is None:
+            name = f"{request.file}:{request.packet}.{request.sub}"
+            out.append(self._finding(response, "capture-order", f"it stands before its request {name} in the capture", {"request": name}))
+        return latency
+
+    def _finding(self, frame: Frame | Request, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
+        known = _CODES[code]
+        name = f"{frame.file}:{frame.packet}.{frame.sub}"
+        return FindingRow(
+            self._source,
+            frame.file,
+            frame.packet,
+            frame.sub,
+            frame.time,
+            self._connection,
+            code,
+            known.severity,
+            known.layer,
+            f"{frame.command or 'Bytes'} {name}: {text}.",
+            {"frame": name, **evidence},
+            known.hint,
+        )
+
+
+def _forget(frame: Frame) -> None:
+    """What was decoded without knowing the direction."""
+    frame.command = frame.fields = frame.payload_size = None
+
+
+def _kept(frame: Frame) -> Frame:
+    """What an exchange needs of a response: the frame itself is a row, and handed over."""
+    kept = Frame(None, frame.file, frame.packet, frame.sub, frame.time)
+    kept.command, kept.fields = frame.command, frame.fields
+    return kept
+
+
+def _malformed(frame: Frame, notes: list[Note], problem: str) -> None:
+    frame.status = MALFORMED
+    notes.append(("frame-malformed", problem))
+
+
+def _locate(frame: Frame, response: Response, taken: Sequence[tuple[int, int]]) -> None:
+    """Where in the log stands what was delivered, and where the next fetch goes on; how much of a message was cut off."""
+    fields = response.fields
+    places = []
+    for part, one, (size, cut) in zip(fields.get("parts") or (fields,), response.sets, taken, strict=False):
+        if cut:
+            part["cut"] = cut
+        if one.offset is not None:
+            places.append({"topic": one.topic, "partition": one.partition, "offset": one.offset, "next_offset": one.offset + size})
+    if places and response.command == FETCH_RESPONSE:
+        frame.extra = {name: value for name, value in places[0].items() if name != "topic"}
+    elif places:
+        frame.extra = {"parts": places}
