@@ -24,8 +24,14 @@ def test_a_table_is_by_name() -> None:
 def test_a_name_twice_is_an_error() -> None:
     with pytest.raises(ValueError, match="twice"):
         table(code("a"), code("a"))
-    with pytest.raises(ValueError, match="twice"):
-        join_codes([table(code("a")), table(code("b"), code("a"))])
+
+
+def test_protocols_share_a_code_in_their_own_words_but_not_with_another_severity_or_layer() -> None:
+    own = Code("a", ERROR, "frame", "So it is.", "Do that.")
+    assert join_codes([table(code("a")), table(own)]) == {"a": code("a")}
+    for other in (Code("a", NOTE, "frame", "", ""), Code("a", ERROR, "payload", "", "")):
+        with pytest.raises(ValueError, match="finding code a"):
+            join_codes([table(code("a")), table(code("b"), other)])
 
 
 def test_tables_join() -> None:

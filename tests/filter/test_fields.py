@@ -42,10 +42,10 @@ def field(name: str, type_: str, **values: object) -> FieldType:
 
 
 def test_several_protocols_share_the_columns() -> None:
-    one = Vocabulary({"PUT": (field("id", "int64"),)}, {"metadata": (field("a", "string"),)}, {"frame.command": ("PUT",)})
+    one = Vocabulary({"PUT": (field("id", "int64"),)}, {"frame.metadata": (field("a", "string"),)}, {"frame.command": ("PUT",)})
     other = Vocabulary(
         {"GET": (field("id", "string"), field("at", "object", repeated=True, fields=(field("x", "bool"),)))},
-        {"metadata": (field("b", "bytes"),)},
+        {"frame.metadata": (field("b", "bytes"),)},
         {"frame.command": ("GET",)},
     )
     made = Catalogue((one, other), {"odd": Code("odd", "note", "frame", "", "")})
