@@ -36,6 +36,7 @@ EXPECTED_FINDINGS = {
         "request-failed",
         "schema-incompatible",
     },
+    "kafka07.pcap": {"connection-closed-by-broker", "fetch-too-small", "offset-out-of-range", "produce-lost", "request-failed"},
     "raw-checksum.pcap": {"checksum-mismatch", "consumer-corrupt", "message-corrupted", "request-failed"},
     "raw-not-pulsar.pcap": {"http-on-plain-port", "tls-on-plain-port"},
     "raw-stats.pcap": {"connection-closed-by-broker", "request-failed"},

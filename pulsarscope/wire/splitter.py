@@ -208,12 +208,13 @@ class StreamSplitter:
             position = self._proxy(out, at_end=at_end)
             if position < 0:
                 return
+        lost = -1
         while True:
             if self.synced:
-                position = self._split(position, out, at_end=at_end)
+                position = lost = self._split(position, out, at_end=at_end)
             if self.synced:
                 break
-            position = self._search(position, out, at_end=at_end)
+            position = self._search(position, out, lost, at_end=at_end)
             if not self.synced:
                 break
         if position:
@@ -387,8 +388,11 @@ class StreamSplitter:
         self._end_skip(out, None)
         return header.size
 
-    def _search(self, position: int, out: list[Frame], *, at_end: bool) -> int:
-        """Skip to the next frame; sets `synced` when one is found. Returns the position from which bytes are still needed."""
+    def _search(self, position: int, out: list[Frame], lost: int, *, at_end: bool) -> int:
+        """Skip to the next frame; sets `synced` when one is found. Returns the position from which bytes are still needed.
+
+        No frame begins at `lost`, where the framing was lost, even if the dissector takes for one there what it cannot decode.
+        """
         if self.at_start and self._base + position == self._start:
             if self.dissector.opens(self._data, position, len(self._data)):
                 self.synced = True
@@ -396,6 +400,9 @@ class StreamSplitter:
             if self.foreign is None and len(self._data) >= position + FOREIGN_HEAD_BYTES:
                 self.foreign = foreign_name(self._data[position : position + FOREIGN_HEAD_BYTES])
         found, needed = self._find(position, at_end=at_end)
+        if 0 <= found == lost:
+            self._skip(position, found + 1)
+            return self._search(found + 1, out, -1, at_end=at_end)
         if found >= 0:
             if found > position:
                 self._skip(position, found)

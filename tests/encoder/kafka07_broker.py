@@ -1,4 +1,4 @@
-"""A small broker of Kafka 0.7 on a socket: logs in memory, no disk, no ZooKeeper. Written from the byte tables, knows nothing of the package."""
+"""A small broker of Kafka 0.7 on a socket: logs in memory, no disk, no ZooKeeper. Knows nothing of the package."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Records captures/kafka07.pcap and captures/mixed-pulsar-kafka.pcap with their truth: real sockets on loopback, sniffed with AF_PACKET.
 
-    sudo python -m tests.encoder.record_kafka07 captures
+sudo python -m tests.encoder.record_kafka07 captures
 """
 
 from __future__ import annotations

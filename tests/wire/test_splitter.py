@@ -529,3 +529,17 @@ class TestHostileSearch:
             frame = payload_frame("SEND", message_metadata(), bytes(size), producer_id=1, sequence_id=1)
             spent.append(min(self.seconds(CONNECT + frame + PING, 20) for _ in range(2)))
         assert spent[1] < 10 * spent[0] + 0.1
+
+
+def test_a_dissector_that_takes_for_a_frame_what_it_cannot_decode_does_not_stop_the_search() -> None:
+    class Contradictory(PulsarDissector):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layouts = {}
+            self.decode = lambda _data, _start, _end: (None, None, None, None, None, None, "malformed", None)  # type: ignore[assignment]
+
+    used = StreamSplitter(Contradictory(), KEEP, synced=False)
+    stream = Stream().pieces([PING + PING + PING])
+    frames = split(used, stream)
+    assert {frame.status for frame in frames} <= {"skipped", "malformed", "truncated"}
+    account(used, stream, frames)

@@ -64,7 +64,7 @@ _HEAD = re.compile(
 
 _TOPIC = re.compile(rb"[!-~]+")
 
-LIKELY, SURE = "likely", "sure"
+LIKELY, SURE = PROVEN = ("likely", "sure")
 
 
 class _UnlikelyError(Exception):
@@ -95,7 +95,7 @@ def opens(data: bytes, position: int, end: int) -> str | None:
     if end - position < LEAST_FRAME_BYTES:
         return None
     found = _judge(_request, data, position, end, 0, checksums=False)
-    return CLIENT if found is not None and found.proof in (LIKELY, SURE) else None
+    return CLIENT if found is not None and found.proof in PROVEN else None
 
 
 _Reader = Callable[[Cursor, int, int, bool], str]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pulsarscope.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.protocols.kafka07.boundary import PROVEN, candidate
 from pulsarscope.protocols.kafka07.commands import PRODUCE, RESPONSE, error_name
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES, Request, read_request
@@ -22,7 +24,13 @@ def decode(data: bytes, start: int, end: int) -> Decoded:
         return request.command, request.fields, None, None, None, payload_offset(request, start), OK, notes or None
     if shape(data, start, end) is not None:
         return RESPONSE, _error(data, start, end), None, None, None, None, OK, None
-    return None, None, None, None, None, None, MALFORMED, [("frame-malformed", "it is neither a request nor a response")]
+    note = [("frame-malformed", "it is neither a request nor a response")]
+    found = candidate(data, start, end, FRAME_HARD_MAX_BYTES)
+    if found is None or found.proof not in PROVEN:
+        return None, None, None, None, None, None, MALFORMED, note
+    # Its head is that of a frame, and by that it would be found again: the framing is not lost.
+    command, fields = (RESPONSE, None) if request is None else (request.command, request.fields)
+    return command, fields, None, None, None, None, MALFORMED, note
 
 
 def decode_partial(data: bytes, start: int, end: int) -> Decoded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from pulsarscope.protocols.kafka07.commands import (
@@ -17,7 +18,7 @@ from pulsarscope.protocols.kafka07.commands import (
     error_name,
 )
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
-from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, SIZE_BYTES
+from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, SIZE_BYTES, Sums, read_set
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES, MessageSet
 from pulsarscope.wire.contract import Note
 
@@ -117,6 +118,8 @@ def errors_of(fields: dict[str, Any]) -> Sequence[str]:
 def shape(data: bytes, start: int, end: int) -> str | None:
     """What the frame data[start:end] must be: one of RESPONSES, RESPONSE when it can be several; None when it is no response."""
     possible = [command for command in RESPONSES if command != RESPONSE and fits(command, data, start, end)]
+    if len(possible) > 1:
+        possible = [command for command in possible if _is_proven(command, data, start, end)] or possible
     return possible[0] if len(possible) == 1 else RESPONSE if possible else None
 
 
@@ -132,13 +135,23 @@ def fits(command: str, data: bytes, start: int, end: int) -> bool:
     if response.short or notes:
         return False
     if command == FETCH_RESPONSE:
-        return _begins_set(data, start + HEADER_BYTES + ERROR_BYTES, end)
+        (one,) = response.sets
+        return one.start == one.end or (response.fields["error"] == NO_ERROR and _begins_set(data, one.start, one.end))
     if response.fields["error"] != NO_ERROR:
         return False  # only single ones fail as a whole
     if command == MULTIFETCH_RESPONSE:
         return all(_begins_set(data, one.start, one.end) for one in response.sets)
     offsets = response.fields["offsets"]
     return all(offset >= 0 for offset in offsets) and offsets == sorted(offsets, reverse=True)
+
+
+def _is_proven(command: str, data: bytes, start: int, end: int) -> bool:
+    """Whether, read as this, its first message has the right CRC32."""
+    sums = Sums(end - start)
+    for one in read_response(command, data, start, end, (), []).sets:
+        if any(True for _ in islice(read_set(data, one.start, one.end, sums), 1)):
+            return sums.checksum is not None and sums.checksum.status == "good"
+    return False
 
 
 def _is_sized_as_offsets(data: bytes, start: int, end: int) -> bool:

@@ -50,6 +50,13 @@ CODES = table(
         "Raise fetch.size of the consumer above the size of the message.",
     ),
     Code(
+        "connection-closed-by-broker",
+        WARNING,
+        "session",
+        "The broker closed a connection on which requests were open.",
+        "A broker of 0.7 closes on what it cannot read or do, and when it stops; its log says which.",
+    ),
+    Code(
         "request-retried",
         NOTE,
         "session",
@@ -134,7 +141,8 @@ class Exchanges:
             waited = (row.end or last.time) - where.time
             evidence = {"frames": [where.name], "waited_ns": waited}
             if row.closed_by == SERVER:
-                self._voice.say("request-unanswered", where, f"{asked} has no answer: the broker closed the connection{lacks}.", evidence)
+                text = f"The broker closed the connection instead of answering {asked}{lacks}."
+                self._voice.say("connection-closed-by-broker", where, text, evidence)
             elif waited > (SLOW_NS if row.closed == "open" else ANSWER_NS):
                 text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s{lacks}."
                 self._voice.say("request-unanswered", where, text, evidence)

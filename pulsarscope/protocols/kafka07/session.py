@@ -37,6 +37,10 @@ REORDERED_PACKETS_MAX = 256
 """So many packets after a response its request may still stand in the capture: capturing reorders the two directions by a few."""
 
 
+EARLY_RESPONSES_MAX = 4096
+"""Responses kept for a request that may still come; a capture of one side alone has nothing else."""
+
+
 class _Asked(NamedTuple):
     """What is known of a request that waits, beside what the pairing keeps."""
 
@@ -44,6 +48,13 @@ class _Asked(NamedTuple):
     parts: Sequence[dict[str, Any]]
     place: tuple[int, int]
     """File and packet."""
+
+
+class _Early(NamedTuple):
+    """A response, and what it can be."""
+
+    response: Frame
+    possible: frozenset[str]
 
 
 class Kafka07Session:
@@ -58,8 +69,8 @@ class Kafka07Session:
         self._deliveries = Deliveries(context)
         self._asked: deque[_Asked] = deque()
         """As they wait in the pairing."""
-        self._early: deque[Frame] = deque()
-        """Responses before any request, of a connection that lacks nothing: the capture may have the two in the wrong order."""
+        self._early: deque[_Early] = deque()
+        """Responses that became readable before any request that they could answer: requests may be held up, or captured later."""
         self._lost = not context.from_start
         """Bytes are missing, or were said before the capture."""
         self._pipelined = False
@@ -103,7 +114,7 @@ class Kafka07Session:
             self._exchange(request, None, out)
         self._asked.clear()
         for early in self._early:
-            self._exchange(None, early, out)
+            self._exchange(None, early.response, out)
         self._early.clear()
 
     def describe(self, row: ConnectionRow) -> None:
@@ -148,11 +159,10 @@ class Kafka07Session:
 
     def _ask(self, frame: Frame, asked: _Asked, out: list[Row]) -> None:
         request = Request(frame.file, frame.packet, frame.sub, frame.time, asked.command, None, frame.topic)
-        early = self._take_early(frame, out)
+        early = self._take_early(frame, ANSWERED_BY[asked.command], out)
         if early is not None:
             self._exchange(request, early, out)
             return
-        self._pipelined = self._pipelined or (bool(self._asked) and not self._lost)
         self._asked.append(asked)
         given_up = self._pairing.ask(_QUEUE, request)
         if given_up is not None:
@@ -183,10 +193,10 @@ class Kafka07Session:
             frame.request = f"{request.file}:{request.packet}.{request.sub}"
             frame.latency_ns = self._latency(request, frame, out)
             self._exchange(request, frame, out)
-        elif not self._lost and not self._asked:
-            self._early.append(_kept(frame))
         elif frame.status != TRUNCATED:
-            self._exchange(None, frame, out)
+            self._early.append(_Early(_kept(frame), frozenset(name for name in ANSWERED_BY.values() if fits(name, data, 0, len(data)))))
+            if len(self._early) > EARLY_RESPONSES_MAX:
+                self._exchange(None, self._early.popleft().response, out)
 
     def _answered(self, frame: Frame, data: bytes, out: list[Row]) -> tuple[_Asked | None, Request | None]:
         """The request that this frame answers, if that is known."""
@@ -202,7 +212,10 @@ class Kafka07Session:
                 self._exchange(self._pairing.answer(_QUEUE), None, out)
         if not self._asked:
             return None, None
-        return self._asked.popleft(), self._pairing.answer(_QUEUE)
+        asked = self._asked.popleft()
+        if not self._lost and self._asked and self._asked[0].place < (frame.file, frame.packet):
+            self._pipelined = True  # the next request did not wait for this answer
+        return asked, self._pairing.answer(_QUEUE)
 
     @staticmethod
     def _unasked(frame: Frame, data: bytes) -> str:
@@ -210,13 +223,16 @@ class Kafka07Session:
         found = None if frame.status == TRUNCATED else shape(data, 0, len(data))
         return found or RESPONSE
 
-    def _take_early(self, frame: Frame, out: list[Row]) -> Frame | None:
-        """The response that the capture has before its request."""
+    def _take_early(self, frame: Frame, command: str, out: list[Row]) -> Frame | None:
+        """The response that became readable before this request: it stands behind it, or the capture has the two in the wrong order."""
         while self._early:
-            early = self._early.popleft()
-            if not self._lost and early.file == frame.file and frame.packet - early.packet <= REORDERED_PACKETS_MAX:
-                return early
-            self._exchange(None, early, out)
+            response, possible = self._early.popleft()
+            behind = (frame.file, frame.packet) < (response.file, response.packet)
+            near = not self._lost and response.file == frame.file and frame.packet - response.packet <= REORDERED_PACKETS_MAX
+            if command in possible and (behind or near):
+                response.command = command
+                return response
+            self._exchange(None, response, out)
         return None
 
     # ---- rows
