@@ -85,7 +85,7 @@ PayloadOption = Annotated[Payload | None, typer.Option("--payload", help="Give t
 SecretsOption = Annotated[bool, typer.Option("--show-secrets", help="Do not redact tokens and passwords.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR and FORCE_COLOR are heeded, too.")]
 FilterOption = Annotated[
-    str | None, typer.Option("-Y", "--filter", metavar="FILTER", help="Only what matches, as in 'command == SEND'; see docs/filter.md.")
+    str | None, typer.Option("-Y", "--filter", metavar="FILTER", help="Only what matches, as in 'latency > 50ms'; see docs/filter.md.")
 ]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Only the records: no headings, progress or warnings.")]
@@ -362,7 +362,7 @@ def extract(
 ) -> None:
     """Copy the packets of what matches into a pcapng file.
 
-    All packets that carried bytes of the matching frames, with their names in packet comments; without a filter all of Pulsar.
+    All packets that carried bytes of the matching frames, with their names in packet comments; without a filter all that was recognised.
     """
     from pulsarscope.cli.extract import extract as carry_out  # noqa: PLC0415 - as above
     from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above

@@ -281,7 +281,7 @@ def parse(text: str) -> Written:
         reason = f"the filter has {len(text):,} characters; {FILTER_MAX_CHARACTERS:,} are the most"
         raise FilterError(reason, text, (FILTER_MAX_CHARACTERS, FILTER_MAX_CHARACTERS))
     if not text.strip():
-        raise FilterError("the filter is empty: give an expression such as command == SEND", text, (0, 0))
+        raise FilterError("the filter is empty: give an expression such as latency > 50ms", text, (0, 0))
     try:
         written: Any = _parser().parse(text)
     except UnexpectedToken as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
+from pulsarscope.pipeline import make_dissectors
 from tests.architecture.modules import PACKAGE, SOURCES, imports, name_of, room_of
 
 LEAVES = {"flow", "errors", "limits", "findings", "escape", "topics"}
@@ -64,6 +66,9 @@ HEAVY = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy
 """Imported where they are used, never by importing a module of ours; the exceptions are modules imported on use themselves."""
 HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet", "pulsarscope.tls.certificate", "pulsarscope.tls.keys"}
 
+COMMANDS = {command for dissector in make_dissectors() for command in dissector.vocabulary.commands} - {"ERROR"}
+"""Of all protocols. A name that ends with ERROR is a refusal in any of them, to the eye."""
+
 CORE_SOURCES = [path for path in SOURCES if room_of(name_of(path)) in CORE]
 
 
@@ -82,6 +87,20 @@ def test_a_room_imports_only_the_rooms_it_may(path: Path) -> None:
 @pytest.mark.parametrize("path", [path for path in SOURCES if room_of(name_of(path)) in {"wire", "session", "analysis"}], ids=identify)
 def test_an_engine_names_no_protocol(path: Path) -> None:
     assert not [name for name in imports(path) if name.startswith("pulsarscope.protocols")]
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)
+def test_only_a_protocol_speaks_of_its_commands(path: Path) -> None:
+    if name_of(path) == "pulsarscope.records":
+        return  # says of each column from which command it comes
+    tree = ast.parse(path.read_text())
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
+    ]
+    assert not {word for text in texts for word in re.findall(r"[A-Z_]+", text)} & COMMANDS
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" in path.parts], ids=identify)
