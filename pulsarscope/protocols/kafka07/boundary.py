@@ -8,7 +8,8 @@ message, which covers more of it in later versions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from struct import Struct
 from zlib import crc32
 
 from pulsarscope.flow import CLIENT
@@ -27,7 +28,7 @@ from pulsarscope.protocols.kafka07.commands import (
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError
 from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, MAGIC_1
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
-from pulsarscope.protocols.kafka07.responses import ERROR_BYTES, OFFSET_BYTES
+from pulsarscope.protocols.kafka07.responses import COUNT_BYTES, ERROR_BYTES, OFFSET_BYTES
 from pulsarscope.wire.contract import Candidate
 
 LEAST_FRAME_BYTES = HEADER_BYTES + ERROR_BYTES
@@ -42,8 +43,11 @@ PARTS_MAX = 1_000
 TOPIC_MAX_BYTES = 255
 """Longest name of a topic: it names a folder."""
 
-REST_BYTES = {FETCH: 16, OFFSETS: 16}
-"""What follows the topic of a request of fixed size."""
+PLACE_BYTES = 8
+"""Type, length of the topic, and partition of a request for one partition."""
+
+REST_BYTES = {FETCH: 12, OFFSETS: 12}
+"""What follows topic and partition in a request of fixed size."""
 
 OFFSETS_MAX = 10_000
 """Offsets of a response that are read to recognise it: one for each segment of a log."""
@@ -58,9 +62,12 @@ _HEAD = re.compile(
     rb"(?=(?!\x00{3}[\x00\x01])[\x00-\x04]...(?:"
     rb"\x00[\x00\x01\x04]\x00[\x01-\xff][!-~]|"  # PRODUCE, FETCH, OFFSETS: the topic
     rb"\x00[\x02\x03]..\x00[\x01-\xff][!-~]|"  # MULTIFETCH, MULTIPRODUCE: a count, the first topic
-    rb"\x00\x00[\x00-\x04]...[\x00\x01]))",  # a response: no error, a message (or a part, or offsets that high bytes of are 0)
+    rb"\x00\x00\x00[\x00-\x50]..[\x00\x01]))",  # a response: no error, a message (or a part, or offsets) of some size
     re.DOTALL,
 )
+
+FIRST = Struct(">Ihi")
+"""Length, type or error, and what stands behind it."""
 
 _TOPIC = re.compile(rb"[!-~]+")
 
@@ -77,36 +84,58 @@ def find_candidate(data: bytes, position: int, end: int) -> int:
     return -1 if found is None else found.start()
 
 
-def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
-    """See `Dissector.candidate`. Without `checksums`, behind another frame, less is enough."""
-    if end - position < LEAST_FRAME_BYTES:
-        return Candidate(0, position + LEAST_FRAME_BYTES, "wait", 0)
-    request = _judge(_request, data, position, end, budget, checksums=checksums)
-    if request is None or request.proof != "no":
-        return request
-    response = _judge(_response, data, position, end, budget, checksums=checksums)
-    if response is None:
-        return request
-    return response._replace(seen=max(request.seen, response.seen), cost=request.cost + response.cost)
-
-
-def opens(data: bytes, position: int, end: int) -> str | None:
-    """The client, when a request stands here: as far as the head of its first message, if it has any."""
-    if end - position < LEAST_FRAME_BYTES:
-        return None
-    found = _judge(_request, data, position, end, 0, checksums=False)
-    return CLIENT if found is not None and found.proof in PROVEN else None
-
-
 _Reader = Callable[[Cursor, int, int, bool], str]
 """(cursor behind the length, end of the frame, budget, checksums) -> likely or sure; raises ShortError or _UnlikelyError."""
 
 
-def _judge(read: _Reader, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate | None:
-    """What the bytes are as a request, or as a response."""
-    size = HEADER_BYTES + int.from_bytes(data[position : position + HEADER_BYTES], "big")
-    if not LEAST_FRAME_BYTES <= size <= FRAME_HARD_MAX_BYTES:
+def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
+    """See `Dissector.candidate`. Without `checksums`, behind another frame, less is enough."""
+    if end - position < LEAST_FRAME_BYTES:
+        return Candidate(0, position + LEAST_FRAME_BYTES, "wait", 0)
+    length = int.from_bytes(data[position : position + HEADER_BYTES], "big")
+    if length == ERROR_BYTES:
+        return _judge(_bare, data, position, end, budget, checksums=checksums)
+    if end - position < FIRST.size:
+        return Candidate(HEADER_BYTES + length, position + FIRST.size, "wait", 0)
+    found = None
+    for read in _readings(*FIRST.unpack_from(data, position), checksums=checksums):
+        other = _judge(read, data, position, end, budget, checksums=checksums)
+        # What was looked at in vain was looked at, too.
+        found = other if found is None else other._replace(seen=max(found.seen, other.seen), cost=found.cost + other.cost)
+        if found.proof != "no":
+            break
+    return found
+
+
+def opens(data: bytes, position: int, end: int) -> str | None:
+    """The client, when a request stands here: as far as the head of its first message, if it has any."""
+    if end - position < FIRST.size:
         return None
+    readings = _readings(*FIRST.unpack_from(data, position), checksums=False)
+    found = any(_judge(read, data, position, end, 0, checksums=False).proof in PROVEN for read in readings if read is _request)
+    return CLIENT if found else None
+
+
+def _readings(length: int, kind: int, first: int, *, checksums: bool) -> Iterator[_Reader]:
+    """What a frame of this length can be, by its type or error and the size behind it: of most bytes nothing."""
+    if not FIRST.size - HEADER_BYTES <= length <= FRAME_HARD_MAX_BYTES - HEADER_BYTES:
+        return
+    if 0 <= kind < len(REQUESTS):
+        command = REQUESTS[kind]
+        count, size = (first >> 16, first & 0xFFFF) if command in (MULTIFETCH, MULTIPRODUCE) else (1, first >> 16)
+        rest = REST_BYTES.get(command)
+        if 1 <= count <= PARTS_MAX and 1 <= size <= TOPIC_MAX_BYTES and rest in (None, length - PLACE_BYTES - size):
+            yield _request
+    if kind == 0 and first >= 1 and (not checksums or first <= length - ERROR_BYTES - COUNT_BYTES):
+        if length == ERROR_BYTES + COUNT_BYTES + first * OFFSET_BYTES:
+            yield _offsets
+        yield _fetched
+        yield _parts_fetched
+
+
+def _judge(read: _Reader, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate:
+    """What the bytes are as a request, or as one of the responses."""
+    size = HEADER_BYTES + int.from_bytes(data[position : position + HEADER_BYTES], "big")
     stop = position + size
     cursor = Cursor(data, position + HEADER_BYTES, min(stop, end))
     try:
@@ -129,7 +158,7 @@ def _request(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
         raise _UnlikelyError
     for _ in range(count):
         size = cursor.int16()
-        if not 1 <= size <= TOPIC_MAX_BYTES or (command in REST_BYTES and cursor.position + size + REST_BYTES[command] != stop):
+        if not 1 <= size <= TOPIC_MAX_BYTES:
             raise _UnlikelyError
         _skip_topic(cursor, size)
         if not -1 <= cursor.int32() <= PARTITION_MAX:
@@ -158,43 +187,56 @@ def _skip_topic(cursor: Cursor, size: int) -> None:
     cursor.skip(size)
 
 
-def _response(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
-    error = cursor.int16()
-    if error not in ERRORS:
+def _begin(cursor: Cursor, stop: int) -> None:
+    """Go behind the error of a response that has something there."""
+    if cursor.int16() != 0 or cursor.position == stop:
         raise _UnlikelyError
-    if cursor.position == stop and not checksums:
-        return LIKELY
-    if cursor.position == stop or error:
-        raise _UnlikelyError
-    start = cursor.position
-    first = cursor.int32()
-    if first > 0 and first <= OFFSETS_MAX and stop - cursor.position == first * OFFSET_BYTES:
-        offsets = [cursor.int64() for _ in range(first)]
-        if offsets[-1] >= 0 and offsets == sorted(offsets, reverse=True):
-            return LIKELY
-    cursor.position = start
-    proof = _first_message(cursor, stop, budget, checksums)
-    if proof is None:
-        cursor.position = start
-        proof = _first_part(cursor, stop, budget, checksums)
-    return proof
 
 
-def _first_part(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+def _offsets(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+    del budget, checksums
+    _begin(cursor, stop)
+    count = cursor.int32()
+    if not 1 <= count <= OFFSETS_MAX or stop - cursor.position != count * OFFSET_BYTES:
+        raise _UnlikelyError
+    offsets = [cursor.int64() for _ in range(count)]
+    if offsets[-1] < 0 or offsets != sorted(offsets, reverse=True):
+        raise _UnlikelyError
+    return LIKELY
+
+
+def _bare(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+    """A response without anything behind its error: too little to begin with, enough to follow another frame."""
+    del stop, budget
+    if checksums or cursor.int16() not in ERRORS:
+        raise _UnlikelyError
+    return LIKELY
+
+
+def _fetched(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+    _begin(cursor, stop)
+    return _needed(_first_message(cursor, stop, budget, checksums))
+
+
+def _parts_fetched(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
     """A MULTIFETCH response, by the first of its parts that has messages."""
+    _begin(cursor, stop)
     while cursor.position < stop:
         size = cursor.int32()
         messages_end = cursor.position + size
         if size < ERROR_BYTES or messages_end > stop or cursor.int16() not in ERRORS:
             raise _UnlikelyError
         if cursor.position < messages_end:
-            proof = _first_message(cursor, messages_end, budget, checksums)
-            if proof is None:
-                raise _UnlikelyError
-            return proof
+            return _needed(_first_message(cursor, messages_end, budget, checksums))
     if checksums:
         raise _UnlikelyError
     return LIKELY
+
+
+def _needed(proof: str | None) -> str:
+    if proof is None:
+        raise _UnlikelyError
+    return proof
 
 
 def _first_message(cursor: Cursor, messages_end: int, budget: int, checksums: bool) -> str | None:

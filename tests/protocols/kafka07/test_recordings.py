@@ -128,7 +128,7 @@ def test_every_format_says_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     rows = [json.loads(line) for line in lines]
     assert rows
     assert json.loads(run(monkeypatch, capsys, "decode", KAFKA, "--records", kind, "--format", "json")[1]) == rows
-    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy, only here
+    import pyarrow.parquet as pq
 
     table = list(csv.DictReader(io.StringIO(run(monkeypatch, capsys, "decode", KAFKA, "--records", kind, "--format", "csv")[1])))
     target = str(tmp_path / "out.parquet")
