@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from pulsarscope.findings import CAPTURE_CODES
@@ -35,7 +36,6 @@ LOCATING = frozenset({"partition", "offset"})
 
 REORDERED_PACKETS_MAX = 256
 """So many packets after a response its request may still stand in the capture: capturing reorders the two directions by a few."""
-
 
 EARLY_RESPONSES_MAX = 4096
 """Responses kept for a request that may still come; a capture of one side alone has nothing else."""
@@ -160,7 +160,7 @@ class Kafka07Session:
     def _ask(self, frame: Frame, asked: _Asked, out: list[Row]) -> None:
         request = Request(frame.file, frame.packet, frame.sub, frame.time, asked.command, None, frame.topic)
         early = self._take_early(frame, ANSWERED_BY[asked.command], out)
-        if early is not None:
+        if early is not None or (self._lost and self._pipelined):
             self._exchange(request, early, out)
             return
         self._asked.append(asked)
@@ -200,20 +200,19 @@ class Kafka07Session:
 
     def _answered(self, frame: Frame, data: bytes, out: list[Row]) -> tuple[_Asked | None, Request | None]:
         """The request that this frame answers, if that is known."""
+        place = (frame.file, frame.packet)
         if self._lost and self._asked:
-            place = (frame.file, frame.packet)
-            before = sum(asked.place < place for asked in self._asked)
-            newest = self._asked[before - 1] if before else None
-            fitting = newest is not None and (frame.status == TRUNCATED or fits(ANSWERED_BY[newest.command], data, 0, len(data)))
-            if self._pipelined or not fitting:
-                return None, None
-            for _ in range(before - 1):
+            before = sum(1 for _ in takewhile(lambda asked: asked.place < place, self._asked))
+            for _ in range(before - 1):  # their answers are lost: the client has asked again since
                 self._asked.popleft()
                 self._exchange(self._pairing.answer(_QUEUE), None, out)
+            fitting = before and (frame.status == TRUNCATED or fits(ANSWERED_BY[self._asked[0].command], data, 0, len(data)))
+            if self._pipelined or not fitting:
+                return None, None
         if not self._asked:
             return None, None
         asked = self._asked.popleft()
-        if not self._lost and self._asked and self._asked[0].place < (frame.file, frame.packet):
+        if not self._lost and self._asked and self._asked[0].place < place:
             self._pipelined = True  # the next request did not wait for this answer
         return asked, self._pairing.answer(_QUEUE)
 
