@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from pulsarscope.findings import CAPTURE_CODES
-from pulsarscope.flow import CLIENT
+from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
 from pulsarscope.protocols.kafka07.cursor import WireError
 from pulsarscope.protocols.kafka07.deliveries import DELIVER, PRODUCE, Deliveries
@@ -41,20 +41,26 @@ EARLY_RESPONSES_MAX = 4096
 """Responses kept for a request that may still come; a capture of one side alone has nothing else."""
 
 
+_Place = tuple[int, int]
+"""File and packet."""
+
+
 class _Asked(NamedTuple):
     """What is known of a request that waits, beside what the pairing keeps."""
 
     command: str
     parts: Sequence[dict[str, Any]]
-    place: tuple[int, int]
-    """File and packet."""
+    place: _Place
 
 
 class _Early(NamedTuple):
     """A response, and what it can be."""
 
     response: Frame
+    place: _Place
     possible: frozenset[str]
+    hole: bool
+    """Others may be missing before it."""
 
 
 class Kafka07Session:
@@ -77,6 +83,10 @@ class Kafka07Session:
         """The client does not wait for answers."""
         self._next: dict[str, int] = {}
         """Where the next frame of a direction begins, if nothing is missing."""
+        self._hole = False
+        """Responses may be missing since the last one."""
+        self._cut = False
+        """The response that is missing is the last one, whose head was there."""
 
     # ---- the contract
 
@@ -110,12 +120,10 @@ class Kafka07Session:
 
     def finish(self, out: list[Row]) -> None:
         """What still waits gets its rows."""
+        self._settle(out)
         for request in self._pairing.rest():
             self._exchange(request, None, out)
         self._asked.clear()
-        for early in self._early:
-            self._exchange(None, early.response, out)
-        self._early.clear()
 
     def describe(self, row: ConnectionRow) -> None:
         """Nobody introduces themselves."""
@@ -125,8 +133,11 @@ class Kafka07Session:
     def _follow(self, frame: Frame, direction: str) -> None:
         """Notice when a stream does not go on where it ended."""
         offset, size = frame.offset or 0, frame.size or 0
-        if offset != self._next.get(direction, 0) or frame.status in (SKIPPED, TRUNCATED):
-            self._lost = True
+        broken = offset != self._next.get(direction, 0) or frame.status == SKIPPED
+        self._lost = self._lost or broken or frame.status == TRUNCATED
+        if direction == SERVER:
+            self._hole = self._hole or (broken and not self._cut)
+            self._cut = frame.status == TRUNCATED
         self._next[direction] = offset + size
 
     # ---- requests
@@ -159,7 +170,11 @@ class Kafka07Session:
 
     def _ask(self, frame: Frame, asked: _Asked, out: list[Row]) -> None:
         request = Request(frame.file, frame.packet, frame.sub, frame.time, asked.command, None, frame.topic)
-        early = self._take_early(frame, ANSWERED_BY[asked.command], out)
+        if self._lost:
+            self._settle(out, asked.place)
+            early = None
+        else:
+            early = self._take_early(frame, ANSWERED_BY[asked.command], out)
         if early is not None or (self._lost and self._pipelined):
             self._exchange(request, early, out)
             return
@@ -175,7 +190,8 @@ class Kafka07Session:
     def _response(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
         data = frame.raw or b""
         _forget(frame)
-        asked, request = self._answered(frame, data, out)
+        hole, self._hole = self._hole, False
+        asked, request = self._answered(frame, data, out, hole=hole)
         command = ANSWERED_BY[asked.command] if asked is not None else self._unasked(frame, data)
         parts = asked.parts if asked is not None else ()
         problem = TOO_LONG
@@ -194,20 +210,21 @@ class Kafka07Session:
             frame.latency_ns = self._latency(request, frame, out)
             self._exchange(request, frame, out)
         elif frame.status != TRUNCATED:
-            self._early.append(_Early(_kept(frame), frozenset(name for name in ANSWERED_BY.values() if fits(name, data, 0, len(data)))))
+            possible = frozenset(name for name in ANSWERED_BY.values() if fits(name, data, 0, len(data)))
+            self._early.append(_Early(_kept(frame), (frame.file, frame.packet), possible, hole))
             if len(self._early) > EARLY_RESPONSES_MAX:
                 self._exchange(None, self._early.popleft().response, out)
 
-    def _answered(self, frame: Frame, data: bytes, out: list[Row]) -> tuple[_Asked | None, Request | None]:
+    def _answered(self, frame: Frame, data: bytes, out: list[Row], *, hole: bool) -> tuple[_Asked | None, Request | None]:
         """The request that this frame answers, if that is known."""
         place = (frame.file, frame.packet)
-        if self._lost and self._asked:
-            before = sum(1 for _ in takewhile(lambda asked: asked.place < place, self._asked))
-            for _ in range(before - 1):  # their answers are lost: the client has asked again since
-                self._asked.popleft()
-                self._exchange(self._pairing.answer(_QUEUE), None, out)
-            fitting = before and (frame.status == TRUNCATED or fits(ANSWERED_BY[self._asked[0].command], data, 0, len(data)))
-            if self._pipelined or not fitting:
+        if self._lost:
+            self._settle(out, place)
+            self._give_up_before(place, out, hole=hole)
+            asked = self._asked[0] if self._asked else None
+            if self._pipelined or asked is None or asked.place >= place:
+                return None, None
+            if frame.status != TRUNCATED and not fits(ANSWERED_BY[asked.command], data, 0, len(data)):
                 return None, None
         if not self._asked:
             return None, None
@@ -215,6 +232,30 @@ class Kafka07Session:
         if not self._lost and self._asked and self._asked[0].place < place:
             self._pipelined = True  # the next request did not wait for this answer
         return asked, self._pairing.answer(_QUEUE)
+
+    def _give_up_before(self, place: _Place, out: list[Row], *, hole: bool) -> None:
+        """Of the requests before a response, all but the newest were answered before the client asked again.
+
+        With a hole before the response, and no older request that the hole has answered, it has answered the newest one, too, and the
+        response a request that is lost.
+        """
+        before = sum(1 for _ in takewhile(lambda asked: asked.place < place, self._asked))
+        for _ in range(1 if before == 1 and hole else before - 1):
+            self._asked.popleft()
+            self._exchange(self._pairing.answer(_QUEUE), None, out)
+
+    def _settle(self, out: list[Row], place: _Place | None = None) -> None:
+        """Where bytes are lost, requests may become readable behind what answers them: pair those before `place`; None: all."""
+        while self._early and (place is None or self._early[0].place < place):
+            early = self._early.popleft()
+            self._give_up_before(early.place, out, hole=early.hole)
+            request = None
+            asked = self._asked[0] if self._asked and not self._pipelined else None
+            if asked is not None and asked.place < early.place and ANSWERED_BY[asked.command] in early.possible:
+                self._asked.popleft()
+                request = self._pairing.answer(_QUEUE)
+                early.response.command = ANSWERED_BY[asked.command]
+            self._exchange(request, early.response, out)
 
     @staticmethod
     def _unasked(frame: Frame, data: bytes) -> str:
@@ -225,9 +266,9 @@ class Kafka07Session:
     def _take_early(self, frame: Frame, command: str, out: list[Row]) -> Frame | None:
         """The response that became readable before this request: it stands behind it, or the capture has the two in the wrong order."""
         while self._early:
-            response, possible = self._early.popleft()
-            behind = (frame.file, frame.packet) < (response.file, response.packet)
-            near = not self._lost and response.file == frame.file and frame.packet - response.packet <= REORDERED_PACKETS_MAX
+            response, place, possible, _ = self._early.popleft()
+            behind = (frame.file, frame.packet) < place
+            near = response.file == frame.file and frame.packet - response.packet <= REORDERED_PACKETS_MAX
             if command in possible and (behind or near):
                 response.command = command
                 return response

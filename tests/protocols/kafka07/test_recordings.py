@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import struct
 import sys
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ import pulsarscope as ps
 from pulsarscope import cli
 from pulsarscope.export.times import IsoTimes
 from pulsarscope.records import ROWS
+from tests.capture.packet_times import packet_times
+from tests.encoder.capturefile import Packet, pcap
 
 CAPTURES = Path(__file__).resolve().parents[3] / "captures"
 KAFKA, MIXED = str(CAPTURES / "kafka07.pcap"), str(CAPTURES / "mixed-pulsar-kafka.pcap")
@@ -142,3 +146,35 @@ def test_every_format_says_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pyt
                 assert (cells[name], line[name]) == (row.get(name), str(row.get(name, "")))
         if kind in ("frame", "message"):
             assert json.loads(cells["extra"] or "null") == json.loads(line["extra"] or "null") == row.get("extra")
+
+
+def pairs(path: Path, packets: list[Packet]) -> set[tuple[int, int, str | None]]:
+    """Times of requests and of their responses."""
+    path.write_bytes(pcap(packets))
+    times = [packet.time_ns for packet in packets]
+    exchanges = [row for row in ps.open(str(path)).exchanges() if row.request is not None and row.response_packet is not None]
+    return {(times[(row.packet or 0) - 1], times[(row.response_packet or 0) - 1], row.response) for row in exchanges}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_packets_are_lost_no_response_is_given_to_another_request(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - for tests
+    frames = packet_bytes(Path(KAFKA))
+    packets = [Packet(time, data) for time, data in zip(packet_times(Path(KAFKA)), frames, strict=True)]
+    whole = pairs(tmp_path / "whole.pcap", packets)
+    first = random.choice((0, 0, random.randrange(60)))
+    lost = {*range(first), *random.sample(range(len(packets)), random.choice((1, 2, 5, 12)))}
+    kept = [packet for number, packet in enumerate(packets) if number not in lost]
+    assert len(whole) == 10
+    assert pairs(tmp_path / "kept.pcap", kept) <= whole
+
+
+def packet_bytes(path: Path) -> list[bytes]:
+    """The packets of a small pcap file of ours."""
+    data = path.read_bytes()
+    found, at = [], 24
+    while at < len(data):
+        (size,) = struct.unpack_from("<I", data, at + 8)
+        found.append(data[at + 16 : at + 16 + size])
+        at += 16 + size
+    return found
