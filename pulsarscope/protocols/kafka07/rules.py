@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.flow import SERVER
 from pulsarscope.protocols.kafka07.commands import (
+    ANSWERED_BY,
     FETCH_RESPONSE,
     MULTIFETCH_RESPONSE,
-    MULTIPRODUCE,
     OFFSET_OUT_OF_RANGE,
-    PRODUCE,
     REQUESTS,
     RESPONSES,
 )
@@ -148,34 +147,42 @@ class Exchanges:
                 self._voice.say("request-unanswered", where, text, evidence)
 
 
+class _Last(NamedTuple):
+    """What a rule keeps of the last request: rows are handed over, and change."""
+
+    where: Where
+    command: str
+    topic: str | None
+    key: str
+    """Under which its retry is looked for."""
+
+
 class Produced:
     """What was produced last on a connection that the broker closes, and what is tried again on the next one."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
-        self._last: FrameRow | None = None
+        self._last: _Last | None = None
         """The request that nothing has followed."""
         self._messages = 0
         """Of produce requests since the last answer."""
-        self._first: Where | None = None
+        self._met = False
         self.frames: Mapping[str, Handler] = dict.fromkeys(REQUESTS, self._asked) | dict.fromkeys(RESPONSES, self._answered)
         self.exchanges: Mapping[str, Handler] = {}
         self.messages: Handler | None = None
 
     def _asked(self, row: FrameRow) -> None:
-        if self._first is None:
-            self._first = where_of(row)
-            if row.command not in (PRODUCE, MULTIPRODUCE):
-                self._voice.tell(RETRIES, self._key(row), self._first, "first", {})
-        self._last = row
+        command = row.command or ""
+        key = f"{self._voice.client.rpartition(':')[0]} {self._voice.server} {command} {summary(row)}"
+        self._last = last = _Last(where_of(row), command, row.topic, key)
         self._messages += row.num_messages or 0
+        if not self._met and command in ANSWERED_BY:
+            self._voice.tell(RETRIES, key, last.where, "first", {})
+        self._met = True
 
     def _answered(self, _row: FrameRow) -> None:
         self._last = None
         self._messages = 0
-
-    def _key(self, row: FrameRow) -> str:
-        return f"{self._voice.client.rpartition(':')[0]} {self._voice.server} {row.command} {summary(row)}"
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
@@ -183,14 +190,14 @@ class Produced:
         request = self._last
         if request is None:
             return
-        where = where_of(request)
-        if request.command not in (PRODUCE, MULTIPRODUCE):
-            self._voice.tell(RETRIES, self._key(request), where, "unanswered", {})
+        if request.command in ANSWERED_BY:
+            self._voice.tell(RETRIES, request.key, request.where, "unanswered", {})
         elif row.closed_by == SERVER:
+            name = request.where.name
             count = f"{self._messages:,} message{'' if self._messages == 1 else 's'}"
-            text = f"The broker closed the connection behind {request.command} {where.name}: {count} since the last answer may be lost."
-            evidence = {"frames": [where.name], "topic": request.topic, "messages": self._messages, "closed": row.closed}
-            self._voice.say("produce-lost", where, text, evidence)
+            text = f"The broker closed the connection behind {request.command} {name}: {count} since the last answer may be lost."
+            evidence = {"frames": [name], "topic": request.topic, "messages": self._messages, "closed": row.closed}
+            self._voice.say("produce-lost", request.where, text, evidence)
 
 
 class Fetches:

@@ -103,7 +103,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *ar
         (["messages", "--payload", "text"], "order 0003 of customer 757"),
         (["messages", "-Y", "extra.offset >= 0"], "deliver orders-0 at 0"),
         (["stats"], "PRODUCE"),
-        (["diagnose", "--fail-on", "never"], " note"),
+        (["diagnose", "--fail-on", "never"], "note "),
         (["compare", KAFKA], "FETCH"),
         (["follow", "--topic", "orders"], "PRODUCE"),
         (["decode", "-Y", "command == FETCH && extra.offset == 0"], "orders-0 at 0"),
@@ -132,7 +132,7 @@ def test_every_format_says_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     rows = [json.loads(line) for line in lines]
     assert rows
     assert json.loads(run(monkeypatch, capsys, "decode", KAFKA, "--records", kind, "--format", "json")[1]) == rows
-    import pyarrow.parquet as pq
+    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy, only here
 
     table = list(csv.DictReader(io.StringIO(run(monkeypatch, capsys, "decode", KAFKA, "--records", kind, "--format", "csv")[1])))
     target = str(tmp_path / "out.parquet")
