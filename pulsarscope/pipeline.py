@@ -22,6 +22,7 @@ from pulsarscope.capture.names import printable
 from pulsarscope.capture.tally import plural
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
+from pulsarscope.plugins import with_plugins
 from pulsarscope.private_keys import KeyFile, rsa_keys
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row, row_type
@@ -485,14 +486,26 @@ def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:
 
 
 def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
-    """One of each, in the order in which they are tried."""
-    return tuple(dissector(show_secrets=show_secrets) for dissector in DISSECTORS)
+    """One of each, in the order in which they are tried: those of the package, then those that other packages bring.
+
+    Raises:
+        UsageError: as `plugins.with_plugins`.
+    """
+    return tuple(make(show_secrets=show_secrets) for make in with_plugins(DISSECTORS))
 
 
 def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:
-    """Every finding code by name: those of the layers below the protocols, those of the dissectors, and of their rules."""
+    """Every finding code by name: those of the layers below the protocols, those of the dissectors, and of their rules.
+
+    Raises:
+        UsageError: a code is defined twice.
+    """
     own = [dissector.codes for dissector in dissectors] + [dissector.rules.codes for dissector in dissectors if rules]
-    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
+    try:
+        return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
+    except ValueError as error:
+        message = f"{error}; the dissectors are {', '.join(dissector.name for dissector in dissectors)}"
+        raise UsageError(message) from None
 
 
 def read_key_logs(paths: Sequence[str]) -> KeyLogs:

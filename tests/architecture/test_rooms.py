@@ -23,18 +23,20 @@ ALLOWED = {
     "session": LEAVES | {"records", "tcp", "tls", "wire"},
     "analysis": LEAVES | {"records", "wire", "session"},
     "filter": LEAVES | {"records", "wire"},
+    "plugins": LEAVES | {"wire"},
     "private_keys": LEAVES,
-    "pipeline": LEAVES | {"records", "private_keys", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis"},
+    "pipeline": LEAVES | {"records", "private_keys", "capture", "tcp", "tls", "wire", "protocols", "plugins", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
     "render": LEAVES | {"records", "outputs", "export", "analysis"},
-    "jobs": LEAVES | {"records", "capture", "tls", "pipeline"},
+    "jobs": LEAVES | {"records", "capture", "tls", "plugins", "pipeline"},
     "api": LEAVES | {"records", "private_keys", "export", "pipeline", "jobs"},
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "pipeline"},
     "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
     "cli": LEAVES
-    | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "pipeline", "jobs", "live", "spark"},
+    | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "pipeline"}
+    | {"jobs", "live", "spark"},
     "__main__": {"cli"},
 } | dict.fromkeys(LEAVES, LEAVES)
 """Room → the other rooms that it may import."""
