@@ -246,3 +246,6 @@ millisecond or more of RSA for 256 bytes of hostile input."""
 
 CHUNKS_MAX_BYTES = 64 << 20
 """What the chunks that wait on one connection may take: a whole message would not be decompressed beyond that, either."""
+
+REGISTRY_MAX_BYTES = 256 << 20
+"""A dump of ZooKeeper, which keeps all of it in memory, too, and holds a few megabytes for most clusters."""

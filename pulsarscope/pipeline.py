@@ -30,6 +30,7 @@ from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
 from pulsarscope.tls.secrets import ALWAYS, Position, Secrets
 from pulsarscope.wire.contract import Dissector, Frame
+from pulsarscope.wire.nodes import Node, Registry
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Inputs
@@ -530,6 +531,16 @@ def _take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position:
     return [Finding(known.code, known.severity, known.layer, text, {"lines": malformed, "path": name}, known.hint, file)]
 
 
+def read_registry(nodes: Sequence[Node]) -> Registry:
+    """What the dissectors find in a dump of ZooKeeper, one after the other; what none of them knows is left in `unknown`."""
+    whole = Registry({}, list(nodes), [])
+    for dissector in make_dissectors():
+        if dissector.registry is not None:
+            found = dissector.registry(whole.unknown)
+            whole = Registry(whole.sections | found.sections, found.unknown, whole.notes + found.notes)
+    return whole
+
+
 def run(inputs: Sequence[str], options: Options) -> Run:
     """Decode files, folders, globs or `-`.
 
@@ -556,5 +567,6 @@ __all__ = [
     "make_dissectors",
     "packets",
     "read_key_logs",
+    "read_registry",
     "run",
 ]

@@ -62,13 +62,14 @@ def _may_declare(group: bytes, folder: str) -> bool:
         return True  # a zip file, perhaps: importlib looks into it
     except (OSError, ValueError):
         return False
-    for package in packages:
-        try:
-            if group in (Path(package) / "entry_points.txt").read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
+    return any(group in _declared(package) for package in packages)
+
+
+def _declared(package: str) -> bytes:
+    try:
+        return (Path(package) / "entry_points.txt").read_bytes()
+    except OSError:
+        return b""
 
 
 @cache

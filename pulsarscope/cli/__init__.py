@@ -433,6 +433,38 @@ def follow(
 
 
 @app.command()
+def registry(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="PATH<tab>VALUE lines, a session of zkCli, JSON, or a snapshot of the server; plain, .gz or .zst; - for standard input.",
+            show_default=False,
+        ),
+    ],
+    *,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="SECTION,...", help="Of brokers, topics, consumers, partitions, other, notes; all by default."),
+    ] = None,
+    output_format: StatisticsFormat = None,
+    out: OutOption = None,
+    no_color: NoColorOption = False,
+    limit: LinesOption = None,
+    quiet: QuietReportOption = False,
+) -> None:
+    """Read what Kafka 0.7 keeps in ZooKeeper, from a dump of it.
+
+    Brokers, topics, consumer groups, and which thread reads which partition from which byte.
+    """
+    from pulsarscope.cli.registry import registry as read  # noqa: PLC0415 - as above
+    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+
+    request = Request(files=(file,), format=output_format and output_format.value, out=out, no_color=no_color, limit=limit, quiet=quiet)
+    raise typer.Exit(read(request, by))
+
+
+@app.command()
 def fields(
     prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only names that begin so.", show_default=False)] = None,
     *,
@@ -448,17 +480,18 @@ def fields(
     show_fields(prefix, output_format and output_format.value, out)
 
 
-def _tell(warning: Warning | str, *_: object) -> None:
+def _tell(message: Warning | str, *_: object) -> None:
+    """A warning as one line: of plug-ins that do not work, mostly."""
     from pulsarscope.cli.work import complain  # noqa: PLC0415 - as above
 
-    complain(str(warning))
+    complain(str(message))
 
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete."""
     # Rows are trees, which reference counts free; the collector's default of a look every 700 objects costs a tenth of a run.
     gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
-    warnings.showwarning = _tell
+    warnings.showwarning = _tell  # type: ignore[assignment]
     try:
         app(prog_name="pulsarscope")
     except PulsarscopeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -42,6 +43,8 @@ def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def gathered(**given: Any) -> None:
+        if given["quiet"]:
+            warnings.simplefilter("ignore")
         reading = Reading(**{name: given.pop(name) for name in Reading._fields})
         command(**given, reading=reading)
 

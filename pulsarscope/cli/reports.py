@@ -91,7 +91,7 @@ def stats(request: Request, by: str | None, interval: str | None) -> int:
                 if chosen is None
                 else f"Only what matches the filter: {sum(chosen.kept.values()):,} of {sum(chosen.seen.values()):,} rows"
             )
-            sink.write(statistics_text(counted, _report_options(request, made), note))
+            sink.write(statistics_text(counted, report_options(request, made.inputs.paths), note))
         sink.finish()
         return exit_code(request.fail_on, made)
 
@@ -128,7 +128,7 @@ def diagnose(request: Request) -> int:
 
             if chosen is not None:
                 sink.write(b"Of the findings that match the filter: ")
-            sink.write(diagnosis_text(diagnosis, _report_options(request, made), made.packets, start[0] if start else None))
+            sink.write(diagnosis_text(diagnosis, report_options(request, made.inputs.paths), made.packets, start[0] if start else None))
         sink.finish()
         if chosen is not None and not made.damaged:
             return EXIT_FINDING if _fails(request.fail_on, diagnosis) else EXIT_DONE
@@ -160,7 +160,13 @@ def compare(request: Request) -> int:
         else:
             from pulsarscope.render.comparison import comparison_text  # noqa: PLC0415 - as above
 
-            sink.write(comparison_text(comparison, (request.files[0], request.files[1]), _report_options(request, *runs)))
+            sink.write(
+                comparison_text(
+                    comparison,
+                    (request.files[0], request.files[1]),
+                    report_options(request, [path for made in runs for path in made.inputs.paths]),
+                )
+            )
         sink.finish()
         return EXIT_DAMAGED if any(made.damaged for made in runs) else EXIT_DONE
 
@@ -204,7 +210,8 @@ def _read(made: Run, request: Request, take: Callable[[Sequence[Any]], None], *,
             progress.advance(batch.file, batch.bytes_read)
 
 
-def _report_options(request: Request, *runs: Run) -> ReportOptions:
+def report_options(request: Request, paths: Iterable[str]) -> ReportOptions:
+    """How text comes out; `paths` are what it tells of."""
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
     return ReportOptions(
@@ -213,7 +220,7 @@ def _report_options(request: Request, *runs: Run) -> ReportOptions:
         encoding=(getattr(stream, "encoding", None) or "utf-8") if standard else "utf-8",
         limit=request.limit or DEFAULT_LIMIT,
         quiet=request.quiet,
-        files=tuple(Path(path).name for made in runs for path in made.inputs.paths),
+        files=tuple(Path(path).name for path in paths),
     )
 
 
@@ -223,26 +230,35 @@ def _codes(made: Run) -> dict[str, Code]:
 
 
 def _sections(by: str | None, *, with_intervals: bool) -> tuple[str, ...]:
-    """The sections named, in their order; all without names.
+    """The sections of statistics that --by names; all without it.
+
+    Raises:
+        UsageError: as `sections_named`, or it names intervals whose length nobody has told.
+    """
+    if not with_intervals and "intervals" in names_in(by or ""):
+        message = "--by intervals needs to know how long they are: give --interval, as in --interval 1s"
+        raise UsageError(message)
+    chosen = sections_named(by, [name for name in SECTIONS if name != "intervals" or with_intervals])
+    return chosen if "intervals" in chosen or not with_intervals else (*chosen, "intervals")
+
+
+def sections_named(by: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    """The sections that --by names, in their order; all without it.
 
     Raises:
         UsageError: a name is none of a section, or there is none.
     """
-    known = [name for name in SECTIONS if name != "intervals"]
     names = known if by is None else names_in(by)
     if not names:
         message = f"--by names no section: there are {', '.join(known)}"
         raise UsageError(message)
     for name in names:
-        if name == "intervals" and not with_intervals:
-            message = "--by intervals needs to know how long they are: give --interval, as in --interval 1s"
-            raise UsageError(message)
-        if name not in SECTIONS:
+        if name not in known:
             near = get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f": there are {', '.join(known)}"
             message = f'no section is named "{name}"{hint}'
             raise UsageError(message)
-    return tuple(name for name in SECTIONS if name in names or (name == "intervals" and with_intervals))
+    return tuple(name for name in known if name in names)
 
 
 def _interval(text: str) -> int:

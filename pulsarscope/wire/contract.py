@@ -15,6 +15,7 @@ import msgspec
 from pulsarscope.findings import Code
 from pulsarscope.records import Checksum, ConnectionRow, FrameRow, MessageRow
 from pulsarscope.wire.exchange import Pairing
+from pulsarscope.wire.nodes import ReadRegistry
 from pulsarscope.wire.rules import Rules
 
 if TYPE_CHECKING:
@@ -224,6 +225,10 @@ class Dissector(Protocol):
 
         They raise UsageError when that is no such name.
         """
+
+    @property
+    def registry(self) -> ReadRegistry | None:
+        """Reads what its servers and clients keep in ZooKeeper; None: nothing is known of that."""
 
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """One frame with its secrets masked, and its named byte ranges: (start, end, name, depth)."""

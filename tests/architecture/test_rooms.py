@@ -25,6 +25,7 @@ ALLOWED = {
     "filter": LEAVES | {"records", "wire"},
     "plugins": LEAVES | {"wire"},
     "private_keys": LEAVES,
+    "zookeeper": LEAVES | {"capture", "wire"},
     "pipeline": LEAVES | {"records", "private_keys", "capture", "tcp", "tls", "wire", "protocols", "plugins", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
@@ -35,7 +36,7 @@ ALLOWED = {
     "live": LEAVES | {"records", "capture", "pipeline"},
     "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
     "cli": LEAVES
-    | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "pipeline"}
+    | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "zookeeper", "pipeline"}
     | {"jobs", "live", "spark"},
     "__main__": {"cli"},
 } | dict.fromkeys(LEAVES, LEAVES)

@@ -37,6 +37,7 @@ class PulsarDissector:
     announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)
     opening = frozenset({"CONNECT", "CONNECTED"})
+    registry = None
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._decoder = FrameDecoder(show_secrets)

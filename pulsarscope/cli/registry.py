@@ -1,0 +1,52 @@
+"""The command `registry`: a dump of ZooKeeper, read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.cli.reports import report_options, sections_named
+from pulsarscope.cli.work import EXIT_DAMAGED, EXIT_DONE, Delivery, Request, complain, deliver
+from pulsarscope.export.report import report_bytes
+from pulsarscope.pipeline import read_registry
+from pulsarscope.zookeeper import read_dump
+
+Sections = dict[str, tuple[str, list[dict[str, Any]]]]
+
+UNKNOWN, NOTES = "other", "notes"
+
+
+def registry(request: Request, by: str | None) -> int:
+    """Read the one file of the request, and return the exit code.
+
+    Raises:
+        UsageError: it cannot be carried out as asked. CaptureError: the file cannot be read. OutputError: the result could not be written.
+    """
+
+    def carry_out(delivery: Delivery) -> int:
+        (path,) = request.files
+        dump = read_dump(path)
+        found = read_registry(dump.nodes)
+        folders = {node.path.rpartition("/")[0] or "/" for node in dump.nodes}
+        unknown = [node for node in found.unknown if node.value or node.path not in folders]
+        notes = [*dump.notes, *found.notes]
+        sections: Sections = {
+            **found.sections,
+            UNKNOWN: ("paths that mean nothing to any dissector", [{"path": node.path, "value": node.value} for node in unknown]),
+            NOTES: ("what is odd, and where in the dump", [note._asdict() for note in notes]),
+        }
+        chosen = {name: sections[name] for name in sections_named(by, tuple(sections))}
+        if request.format is None:
+            from pulsarscope.render.registry import registry_text  # noqa: PLC0415 - programs need none of it
+
+            made = registry_text(chosen, report_options(request, (path,)))
+        else:
+            made = report_bytes({name: records[: request.limit] for name, (_, records) in chosen.items()}, request.format)
+        sink = delivery.open(request.out, (path,))
+        sink.write(made)
+        sink.finish()
+        if NOTES not in chosen and not request.quiet:
+            for note in notes:
+                complain(" ".join(filter(None, (f"{note.place}:", note.path, note.text))))
+        return EXIT_DAMAGED if dump.damaged else EXIT_DONE
+
+    return deliver(carry_out)
