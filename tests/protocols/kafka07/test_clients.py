@@ -1,0 +1,76 @@
+"""Clients of Kafka 0.7 that others wrote, against what they say they sent and got."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pulsarscope as ps
+from pulsarscope.records import ExchangeRow, FrameRow, MessageRow
+
+CAPTURES = Path(__file__).resolve().parents[3] / "captures"
+NAMES = sorted(path.name for path in CAPTURES.glob("kafka07-*.pcap"))
+ERRORS = {"WrongPartitionCode": "WrongPartition", "OffsetOutOfRangeError": "OffsetOutOfRange"}
+"""What the clients call errors otherwise than the protocol does."""
+
+
+def truth_of(name: str) -> Any:
+    return json.loads((CAPTURES / name).with_suffix(".truth.json").read_text())
+
+
+def told(message: dict[str, Any], *columns: str) -> tuple[Any, ...]:
+    return tuple(message[column] for column in ("topic", "partition", "size", "sha256", *columns))
+
+
+def found(row: MessageRow) -> tuple[Any, ...]:
+    return row.topic, row.partition, row.payload_size, row.payload_sha256
+
+
+def offset_of(row: MessageRow) -> Any:
+    return (row.extra or {})["offset"]
+
+
+def test_there_are_recordings_of_four_clients() -> None:
+    assert len(NAMES) == 4
+    assert len({truth_of(name)["client"] for name in NAMES}) == 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_message_that_the_client_sent_or_got_is_found_and_no_other(name: str) -> None:
+    truth, rows = truth_of(name), list(ps.open(str(CAPTURES / name)).messages())
+    assert {row.status for row in rows} == {"ok"}
+    produced = [row for row in rows if row.direction == "produce"]
+    delivered = [row for row in rows if row.direction == "deliver"]
+    assert Counter(map(found, produced)) == Counter(told(message) for message in truth["produced"])
+    if all("offset" in message for message in truth["consumed"]):
+        assert Counter((*found(row), offset_of(row)) for row in delivered) == Counter(told(one, "offset") for one in truth["consumed"])
+    else:  # the client does not tell
+        assert [found(row) for row in delivered] == [told(message) for message in truth["consumed"]]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if truth_of(name)["events"]])
+def test_every_request_is_what_the_client_asked_for_and_its_answer_what_the_client_got(name: str) -> None:
+    rows = list(ps.open(str(CAPTURES / name)).records("frame", "exchange"))
+    answers = {row.request: row for row in rows if isinstance(row, FrameRow) and row.request is not None}
+    errors = {f"{row.file}:{row.packet}.{row.sub}": row.error for row in rows if isinstance(row, ExchangeRow)}
+    requests = [row for row in rows if isinstance(row, FrameRow) and row.direction == "client"]
+    events = truth_of(name)["events"]
+    assert [row.command for row in requests] == [event["request"] for event in events]
+    for row, event in zip(requests, events, strict=True):
+        place = f"{row.file}:{row.packet}.{row.sub}"
+        answer = answers.get(place)
+        if row.command in ("PRODUCE", "MULTIPRODUCE"):
+            assert (answer, row.num_messages) == (None, event["messages"])
+            continue
+        assert answer is not None
+        for asked in {"topic", "partition", "offset", "max_size", "time"} & event.keys():
+            assert (row.fields or {})[asked] == event[asked]
+        assert errors[place] == (ERRORS.get(event["error"], event["error"]) if "error" in event else None)
+        if "offsets" in event:
+            assert (answer.fields or {})["offsets"] == event["offsets"]
+        if "messages" in event:
+            assert answer.num_messages == event["messages"]
