@@ -16,6 +16,7 @@ from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
 from pulsarscope.protocols.kafka07.session import Kafka07Session
 from pulsarscope.records import FrameRow, MessageRow
 from pulsarscope.wire.contract import Layout, SessionContext, StoryTest, Vocabulary
+from pulsarscope.wire.nodes import ReadRegistry
 from pulsarscope.wire.rules import Rules
 
 SHIPPED_PORT, CODE_PORT = 9092, 6667
@@ -101,6 +102,13 @@ class Kafka07Dissector:
         from pulsarscope.protocols.kafka07.vocabulary import VOCABULARY  # noqa: PLC0415
 
         return VOCABULARY
+
+    @cached_property
+    def registry(self) -> ReadRegistry:
+        """See the contract; as `rules`."""
+        from pulsarscope.protocols.kafka07.registry import read_registry  # noqa: PLC0415
+
+        return read_registry
 
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """See the contract."""
