@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.errors import UsageError
-from pulsarscope.wire.contract import Dissector
+from pulsarscope.wire.contract import SPLITTER_CODES, Dissector
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -104,6 +104,8 @@ def _checked(made: Any) -> Dissector:
     """
     # A property is looked for in the class, so that none is computed.
     missing = [name for name in _MEMBERS if not hasattr(type(made), name) and not hasattr(made, name)]
+    if not missing:
+        missing = [f"the code {code}" for code in sorted(SPLITTER_CODES - made.codes.keys())]
     if missing:
         message = f"it lacks {', '.join(missing)}"
         raise TypeError(message)

@@ -32,7 +32,7 @@ class Story:
         """`kind` is one of KINDS.
 
         Raises:
-            UsageError: no such thing can be named so.
+            UsageError: no such thing can be named so, in any protocol.
         """
         self.words = f"belong to {kind} {name}"
         self.payload: str | None = None
@@ -41,13 +41,16 @@ class Story:
         """Time of the first frame that belongs to it."""
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
-        self._tests = [test(name) for one in dissectors if (test := one.stories.get(kind)) is not None]
         column = _column_test(kind, name)
-        if column is not None:
-            self._tests.append(column)
+        self._tests = [] if column is None else [column]
+        refusal = UsageError(f"no protocol here knows what a {kind} is")
+        for make in [one.stories[kind] for one in reversed(tuple(dissectors)) if kind in one.stories]:
+            try:
+                self._tests.append(make(name))
+            except UsageError as error:
+                refusal = error  # protocols name things each in its own way
         if not self._tests:
-            message = f"no protocol here knows what a {kind} is"
-            raise UsageError(message)
+            raise refusal
         self._requests: dict[str, FrameRow] = {}
         """Frames of earlier batches that an answer may bring along, by name."""
         self._asked: dict[str, None] = {}
