@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from typer.testing import CliRunner, Result
 from pulsarscope.cli import app
 from pulsarscope.errors import CaptureError, UsageError
 
-SNAPSHOT = Path(__file__).resolve().parent.parent / "dumps" / "zookeeper-3.9.5.snapshot"
+ROOT = Path(__file__).resolve().parents[2]
+SNAPSHOT = ROOT / "tests" / "dumps" / "zookeeper-3.9.5.snapshot"
 
 ODD = (
     "/brokers/ids/0\tc:kafka-a:9092\n"
@@ -128,3 +130,9 @@ def test_wrong_usage_is_told(arguments: tuple[str | Path, ...], error: type[Exce
 def test_standard_input_is_a_dump_too() -> None:
     result = CliRunner().invoke(app, ["registry", "-", "--by", "brokers"], input="/brokers/ids/7\tc:h:1\n")
     assert "h:1" in result.stdout
+
+
+def test_the_readme_shows_what_comes_out() -> None:
+    (shown,) = re.findall(r"\$ pulsarscope registry tests/dumps/\S+ (--by \S+)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    result = CliRunner().invoke(app, ["registry", str(SNAPSHOT), *shown[0].split()], env={"COLUMNS": None})
+    assert result.stdout == shown[1]

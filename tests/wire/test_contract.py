@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import FrameRow
-from pulsarscope.wire.contract import Dissector, Frame, SessionContext
+from pulsarscope.wire.contract import Dissector, Frame, Session, SessionContext
 from tests.encoder.dialogue import DISSECTOR, Dialogue, send
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-protocol.md"
 
 INNER = ("moment", "stream", "notes", "payload", "raw")
 
@@ -26,11 +31,14 @@ def test_a_frame_that_a_session_has_seen_is_written_as_its_row() -> None:
     assert not written.keys() & set(INNER)
 
 
+def members(protocol: type) -> set[str]:
+    return {name for name in vars(protocol) if not name.startswith("_")} | set(protocol.__annotations__)
+
+
 @pytest.mark.parametrize("dissector", DISSECTORS)
 def test_every_dissector_has_what_the_contract_asks(dissector: type) -> None:
     made: Dissector = dissector()
-    wanted = {name for name in vars(Dissector) if not name.startswith("_")} | set(Dissector.__annotations__)
-    assert [name for name in sorted(wanted) if not hasattr(made, name)] == []
+    assert [name for name in sorted(members(Dissector)) if not hasattr(made, name)] == []
 
 
 def test_a_session_is_told_what_is_wanted() -> None:
@@ -46,3 +54,17 @@ def test_a_session_is_told_what_is_wanted() -> None:
         "from_start",
     }
     assert DISSECTOR.length.size <= DISSECTOR.min_frame_bytes
+
+
+def test_the_guide_explains_each_part_of_the_contract_and_its_links_lead_somewhere() -> None:
+    text = GUIDE.read_text()
+    named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
+    assert members(Dissector) | members(Session) <= named
+    places = re.findall(r"\]\(([^)#]+)\)", text)
+    assert len(places) > 5
+    assert [place for place in places if not (GUIDE.parent / place).exists()] == []
+    modules = re.findall(r"\| `([\w`, .]+\.py)` \|", text)
+    folder = GUIDE.parents[1] / "pulsarscope" / "protocols" / "kafka07"
+    files = {file for names in modules for file in names.replace("`", "").split(", ")}
+    assert len(files) > 8
+    assert [file for file in files if not (folder / file).is_file()] == []
