@@ -9,10 +9,10 @@ import sys
 import brod
 
 TOPIC = "orders"
-PORT = int(os.environ["KAFKA_PORT"])
+BROKER = os.environ["KAFKA_HOST"], int(os.environ["KAFKA_PORT"])
 
 payloads = ["order %d of %s" % (number, "x" * number) for number in range(20)] + ["gr\xc3\xb6\xc3\x9fer", ""]
-kafka = brod.Kafka("127.0.0.1", PORT)
+kafka = brod.Kafka(*BROKER)
 truth = {"scenario": "produce, ask for offsets, fetch", "client": "brod 0.4.3", "produced": [], "consumed": [], "events": []}
 
 
@@ -47,7 +47,7 @@ for partition, offset in ((0, end + 100000), (7, 0)):
         event("FETCH", partition, offset=offset, max_size=200, messages=0)
     except brod.KafkaError as error:
         event("FETCH", partition, offset=offset, max_size=200, error=type(error).__name__)
-        kafka = brod.Kafka("127.0.0.1", PORT)
+        kafka = brod.Kafka(*BROKER)
 
 with open(sys.argv[1], "w") as out:
     json.dump(truth, out, indent=1, sort_keys=True)

@@ -9,7 +9,7 @@ const described = (payload, more) => ({
   ...more, topic: topicName, size: payload.length, sha256: crypto.createHash('sha256').update(payload).digest('hex')
 })
 const kafka = new Kafka({
-  brokers: [{ id: 0, host: '127.0.0.1', port: Number(process.env.KAFKA_PORT) }],
+  brokers: [{ id: 0, host: process.env.KAFKA_HOST, port: Number(process.env.KAFKA_PORT) }],
   compression: 'gzip',
   queueTime: 50,
   batchSize: 10,

@@ -17,6 +17,7 @@ const load = Module._load
 Module._load = (name, ...rest) => name === 'bignum' ? bignum : load(name, ...rest)
 
 const { Producer, Consumer } = require('prozess')
+const host = process.env.KAFKA_HOST
 const port = Number(process.env.KAFKA_PORT)
 const topic = 'social'
 const truth = { scenario: 'produce, ask for offsets, consume', client: 'prozess 0.7.0', produced: [], consumed: [], events: [] }
@@ -25,7 +26,7 @@ const described = (payload, more) => ({
 })
 
 function produce (batches, done) {
-  const producer = new Producer(topic, { host: '127.0.0.1', port })
+  const producer = new Producer(topic, { host, port })
   producer.connect()
   producer.once('connect', function next () {
     const batch = batches.shift()
@@ -40,7 +41,7 @@ function produce (batches, done) {
 }
 
 function consume (done) {
-  const consumer = new Consumer({ host: '127.0.0.1', port, topic, offset: 0, maxMessageSize: 4096 })
+  const consumer = new Consumer({ host, port, topic, offset: 0, maxMessageSize: 4096 })
   consumer.connect(() => consumer.getLatestOffset((_, latest) => {
     truth.events.push({ request: 'OFFSETS', topic, partition: 0, time: -1, offsets: [Number(latest.value)] })
     consumer.getEarliestOffset((_, earliest) => {

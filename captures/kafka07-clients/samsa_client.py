@@ -10,7 +10,7 @@ from samsa.handlers import ThreadingHandler
 
 TOPICS = ("clicks", "views.daily")
 
-client = Client("127.0.0.1", ThreadingHandler(), port=int(os.environ["KAFKA_PORT"]))
+client = Client(os.environ["KAFKA_HOST"], ThreadingHandler(), port=int(os.environ["KAFKA_PORT"]))
 truth = {"scenario": "several topics in one request", "client": "samsa 0.3.11", "produced": [], "consumed": [], "events": []}
 
 

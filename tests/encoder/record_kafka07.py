@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from socket import AF_PACKET, SOCK_RAW, create_connection, create_server, htons, socket
+from socket import AF_PACKET, SOCK_RAW, SOL_SOCKET, create_connection, create_server, htons, socket
 from typing import Any
 
 from tests.encoder import kafka07
@@ -29,6 +29,9 @@ KAFKA, LATER_KAFKA, PULSAR = (ADDRESS, 9092), ("127.7.0.2", 9092), (ADDRESS, 665
 OUTGOING = 4
 """PACKET_OUTGOING of linux/if_packet.h: on loopback every packet is seen twice."""
 
+TIMESTAMPS = 35
+"""SO_TIMESTAMPNS of Linux: seconds and nanoseconds at which the kernel saw a packet."""
+
 IPV4 = 0x0800
 ADDRESS_AT = 14 + 12
 """Source and destination address in an Ethernet frame with IPv4."""
@@ -42,6 +45,7 @@ class Sniffer:
     def __init__(self) -> None:
         self.packets: list[Packet] = []
         self._socket = socket(AF_PACKET, SOCK_RAW, htons(IPV4))
+        self._socket.setsockopt(SOL_SOCKET, TIMESTAMPS, 1)
         self._socket.bind(("lo", IPV4))
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -49,12 +53,13 @@ class Sniffer:
     def _run(self) -> None:
         while True:
             try:
-                data, (_, _, kind, *_) = self._socket.recvfrom(1 << 17)
+                data, [(_, _, stamp)], _, (_, _, kind, *_) = self._socket.recvmsg(1 << 17, 64)
             except OSError:
                 return
             ends = (data[ADDRESS_AT : ADDRESS_AT + 4], data[ADDRESS_AT + 4 : ADDRESS_AT + 8])
             if kind != OUTGOING and any(end.startswith(b"\x7f\x07\x00") for end in ends):
-                self.packets.append(Packet(time.time_ns(), data))
+                seconds, nanoseconds = struct.unpack("@ll", stamp)
+                self.packets.append(Packet(seconds * 1_000_000_000 + nanoseconds, data))
 
     def write(self, path: Path) -> None:
         """The capture so far."""

@@ -45,11 +45,10 @@ def test_every_message_that_the_client_sent_or_got_is_found_and_no_other(name: s
     assert {row.status for row in rows} == {"ok"}
     produced = [row for row in rows if row.direction == "produce"]
     delivered = [row for row in rows if row.direction == "deliver"]
-    assert Counter(map(found, produced)) == Counter(told(message) for message in truth["produced"])
-    if all("offset" in message for message in truth["consumed"]):
+    assert Counter(map(found, produced)) == Counter(map(told, truth["produced"]))
+    assert Counter(map(found, delivered)) == Counter(map(told, truth["consumed"]))
+    if truth["client"] != "franz-kafka 0.7.5":  # which does not tell
         assert Counter((*found(row), offset_of(row)) for row in delivered) == Counter(told(one, "offset") for one in truth["consumed"])
-    else:  # the client does not tell
-        assert [found(row) for row in delivered] == [told(message) for message in truth["consumed"]]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if truth_of(name)["events"]])
