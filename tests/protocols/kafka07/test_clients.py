@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import pulsarscope as ps
+from pulsarscope.cli import app
 from pulsarscope.records import ExchangeRow, FrameRow, MessageRow
 
 CAPTURES = Path(__file__).resolve().parents[3] / "captures"
@@ -73,3 +75,17 @@ def test_every_request_is_what_the_client_asked_for_and_its_answer_what_the_clie
             assert (answer.fields or {})["offsets"] == event["offsets"]
         if "messages" in event:
             assert answer.num_messages == event["messages"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_that_ends_early_is_written_and_judged_as_far_as_it_goes(name: str, tmp_path: Path) -> None:
+    data, path = (CAPTURES / name).read_bytes(), tmp_path / name
+    end, frames = 24, []
+    while end < len(data):
+        end += 16 + int.from_bytes(data[end + 8 : end + 12], "little")
+        path.write_bytes(data[:end])
+        result = CliRunner().invoke(app, ["decode", str(path), "--format", "ndjson", "--records", "all"])
+        assert result.exit_code == 0, result.exception
+        frames.append(result.stdout.count('"record":"frame"'))
+    assert frames == sorted(frames)
+    assert frames[-1] > len(frames) // 4
