@@ -49,7 +49,7 @@ def read_dump(path: str) -> Dump:
     """A dump in a file, plain, .gz or .zst; "-" is standard input.
 
     Raises:
-        CaptureError: it cannot be read, is empty, or is larger than is read into memory.
+        CaptureError: it cannot be read, holds no node, or is larger than is read into memory.
     """
     name = "standard input" if path == _STANDARD_INPUT else path
     progress = Progress()
@@ -68,8 +68,9 @@ def read_dump(path: str) -> Dump:
     dump = Dump(bytes(data))
     if progress.damage is not None:
         dump.damage("the file", progress.damage.text)
-    if not dump.nodes and not dump.notes:
-        message = f"{name} is empty"
+    if not dump.nodes:
+        why = f"{dump.notes[0].place}: {dump.notes[0].text}" if dump.notes else "it is empty"
+        message = f"{name} is not a dump of ZooKeeper: {why}"
         raise CaptureError(message)
     return dump
 
@@ -125,7 +126,7 @@ class Dump:
                 yield Node(path, text, place)
                 path = ""
             else:
-                self.notes.append(Note(place, "", f"{text[:60]!r} is neither a path nor a value"))
+                self.notes.append(Note(place, "", f'"{text[:60]}" is neither a path nor a value'))
 
     def _encoded(self, path: str, text: str, place: str) -> Node:
         try:
@@ -164,7 +165,7 @@ class Dump:
                 if path.startswith("/"):
                     yield Node(path, _as_text(value), place)
                 else:
-                    self.notes.append(Note(place, "", f"the key {path[:60]!r} is not a path"))
+                    self.notes.append(Note(place, "", f'the key "{path[:60]}" is not a path'))
 
     # ---- snapshots
 

@@ -87,11 +87,11 @@ def test_a_node_says_on_which_line_its_value_stands() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
-        ("/a\tb\nwhat is this\n", "line 2", "'what is this' is neither a path nor a value"),
+        ("/a\tb\nwhat is this\n", "line 2", '"what is this" is neither a path nor a value'),
         ("/a\n  data = !!!\n", "line 2", "not base64"),
         ('{"/a": "b"', "the file", "not valid JSON"),
         ('{"/a": "b"}\n{"/c" "d"}\n', "line 2", "not valid JSON"),
-        ('{"/a": "b", "c": "d"}', "object 1", "'c' is not a path"),
+        ('{"/a": "b", "c": "d"}', "object 1", '"c" is not a path'),
         ("[1]", "object 1", "not an object"),
         ("[" * 100_000, "the file", "not valid JSON"),
     ],
@@ -145,11 +145,21 @@ def test_a_cut_compressed_dump_is_damaged(tmp_path: Path) -> None:
     assert "gzip file is cut" in dump.notes[-1].text
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"[]"])
-def test_a_dump_without_anything_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "empty"
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is empty"),
+        (b"\n\n", "it is empty"),
+        (b"[]", "it is empty"),
+        (b"\xd4\xc3\xb2\xa1 and so on", "line 1: .* neither a path nor a value"),
+        (b"{", "the file: not valid JSON"),
+        (b"ZKSN\0\0\0\2", "byte 8: the snapshot is cut"),
+    ],
+)
+def test_what_holds_no_node_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+    path = tmp_path / "dump"
     path.write_bytes(content)
-    with pytest.raises(CaptureError, match="is empty"):
+    with pytest.raises(CaptureError, match=f"is not a dump of ZooKeeper: {why}"):
         read_dump(str(path))
 
 

@@ -83,7 +83,7 @@ Handler = Callable[[Any], None]
 
 
 class ConnectionRule(Protocol):
-    """Judges one connection. Its state is bounded by constants of its own, each with a reason, and holds no row: an output may change it."""
+    """Judges one connection. Its state is bounded by constants with a reason each, and holds no row: an output may change it."""
 
     frames: Mapping[str, Handler]
     """Handlers of FrameRow by command: only these frames are seen (a bound method each). "*" stands for all other commands."""

@@ -88,7 +88,7 @@ class _Reader:
             case [*root, "consumers", group, ("owners" | "offsets") as what, topic, place]:
                 found = _PARTITION.fullmatch(place)
                 if found is None:
-                    return f"the name {place!r} is not a broker and a partition, as in 0-3"
+                    return f'the name "{place}" is not a broker and a partition, as in 0-3'
                 key = _Partition("/".join(root), group, topic, int(found[1]), int(found[2]))
                 self._named.setdefault((key.root, key.broker), node)
                 return self._owner(key, node.value) if what == "owners" else self._offset(key, node.value)
@@ -109,7 +109,7 @@ class _Reader:
         creator, _, endpoint = value.partition(":")
         host, _, port = endpoint.rpartition(":")
         if not _NUMBER.fullmatch(broker):
-            return f"the name {broker!r} is not a broker's number"
+            return f'the name "{broker}" is not the number of a broker'
         self._registered.add((root, int(broker)))
         if not (host and _NUMBER.fullmatch(port) and 0 < int(port) < 65_536):
             return _not(value, "creator:host:port")
@@ -121,7 +121,7 @@ class _Reader:
     def _topic(self, root: str, topic: str, broker: str, node: Node) -> str | None:
         value = node.value
         if not _NUMBER.fullmatch(broker):
-            return f"the name {broker!r} is not a broker's number"
+            return f'the name "{broker}" is not the number of a broker'
         if not _NUMBER.fullmatch(value):
             return _not(value, "a number of partitions")
         self._named.setdefault((root, int(broker)), node)
@@ -190,4 +190,4 @@ def _not(value: str, what: str) -> str:
         return f"it has no value; that should be {what}"
     if value.startswith("{"):
         return f"JSON, as Kafka 0.8 and later write it, is not {what}"
-    return f"{value[:60]!r}{'…' if len(value) > 60 else ''} is not {what}"
+    return f'"{value[:60]}{"" if len(value) <= 60 else "…"}" is not {what}'
