@@ -149,7 +149,7 @@ class Dump:
     def _objects(self, data: bytes, place: str) -> Iterator[Node]:
         try:
             whole = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             self.damage(place or "the file", f"not valid JSON: {error}")
             return
         for number, one in enumerate(whole if isinstance(whole, list) else [whole], 1):

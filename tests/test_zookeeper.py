@@ -94,6 +94,7 @@ def test_a_node_says_on_which_line_its_value_stands() -> None:
         ('{"/a": "b", "c": "d"}', "object 1", '"c" is not a path'),
         ("[1]", "object 1", "not an object"),
         ("[" * 100_000, "the file", "not valid JSON"),
+        ('{"/a": ' + "9" * 5_000 + "}", "the file", "not valid JSON"),
     ],
 )
 def test_what_is_odd_is_noted_with_its_place(text: str, place: str, words: str) -> None:

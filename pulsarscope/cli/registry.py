@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.cli.reports import report_options, sections_named
+from pulsarscope.cli.reports import DEFAULT_LIMIT, report_options, sections_named
 from pulsarscope.cli.work import EXIT_DAMAGED, EXIT_DONE, Delivery, Request, complain, deliver
 from pulsarscope.export.report import report_bytes
 from pulsarscope.pipeline import read_registry
@@ -45,8 +45,11 @@ def registry(request: Request, by: str | None) -> int:
         sink.write(made)
         sink.finish()
         if NOTES not in chosen and not request.quiet:
-            for note in notes:
+            shown = notes[: request.limit or DEFAULT_LIMIT]
+            for note in shown:
                 complain(" ".join(filter(None, (f"{note.place}:", note.path, note.text))))
+            if len(notes) > len(shown):
+                complain(f"and {len(notes) - len(shown):,} notes more: --by notes gives them")
         return EXIT_DAMAGED if dump.damaged else EXIT_DONE
 
     return deliver(carry_out)

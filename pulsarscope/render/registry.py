@@ -24,13 +24,11 @@ def registry_text(sections: Mapping[str, tuple[str, Sequence[dict[str, Any]]]], 
 
 def _column(name: str, records: Sequence[dict[str, Any]]) -> Column:
     values = [record[name] for record in records]
-    counts = all(isinstance(value, int) for value in values if value is not None)
-    return Column(name, [_cell(value) for value in values], right=counts, name=not counts)
+    numbers = all(isinstance(value, int) for value in values if value is not None)
+    return Column(name, [_cell(value) for value in values], right=numbers, name=True)  # 0 is a number like others
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return (
-        escape(value) if isinstance(value, str) else str(value) if isinstance(value, int) else escape(msgspec.json.encode(value).decode())
-    )
+    return escape(value if isinstance(value, str) else msgspec.json.encode(value).decode())

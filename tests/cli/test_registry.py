@@ -96,6 +96,20 @@ def test_lists_are_cut_on_request(tmp_path: Path) -> None:
     assert len(json.loads(invoke(path, "--format", "json").stdout)["brokers"]) == 30
 
 
+def test_a_broker_of_number_0_and_its_partitions_are_columns_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    path.write_text("/brokers/ids/0\tc:h:9092\n/consumers/g/offsets/t/0-0\t0\n")
+    assert ["g", "t", "0", "0", "h:9092", "0", "-", "-"] in [line.split() for line in invoke(path).stdout.splitlines()]
+
+
+def test_of_many_notes_beside_a_table_the_first_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "odd"
+    path.write_text("/brokers/ids/0\tc:h:9092\n" + "what\n" * 100)
+    told = invoke(path, "--format", "csv", "--by", "brokers").stderr.splitlines()
+    assert len(told) == 11
+    assert told[-1] == "pulsarscope: and 90 notes more: --by notes gives them"
+
+
 def test_a_damaged_dump_gives_what_it_has_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "cut"
     path.write_bytes(SNAPSHOT.read_bytes()[:2000])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,7 @@ _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _OFFSET = re.compile(r"[0-9]{1,19}", re.ASCII)
 _PARTITION = re.compile(r"([0-9]{1,10})-([0-9]{1,10})", re.ASCII)
 _OWNER = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII | re.DOTALL)
+_TOPICS = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]])
 _PATTERN = re.compile(r"([*!])([0-9]{1,10})\1(.*)", re.ASCII | re.DOTALL)
 
 
@@ -135,8 +136,8 @@ class _Reader:
             subscribes, threads, pattern = "whitelist" if found[1] == "*" else "blacklist", int(found[2]), found[3]
         else:
             try:
-                topics = msgspec.json.decode(value, type=dict[str, int])
-            except (msgspec.DecodeError, RecursionError):
+                topics = _TOPICS.decode(value)
+            except (ValueError, RecursionError):
                 return _not(value, "topics with their threads, or a pattern")
             subscribes, threads, pattern = "topics", sum(topics.values()), None
         self._consumers.append(
@@ -188,6 +189,6 @@ def _not(value: str, what: str) -> str:
     """That a value, of which the beginning is shown, is not what it should be."""
     if not value:
         return f"it has no value; that should be {what}"
-    if value.startswith("{"):
+    if value.startswith("{") and '"version"' in value:
         return f"JSON, as Kafka 0.8 and later write it, is not {what}"
     return f'"{value[:60]}{"" if len(value) <= 60 else "…"}" is not {what}'
