@@ -19,7 +19,7 @@ from pulsarscope.errors import UsageError
 from pulsarscope.pipeline import make_dissectors
 from pulsarscope.plugins import DISSECTOR_GROUP, PluginWarning, entry_points, with_plugins
 from pulsarscope.protocols import DISSECTORS
-from tests.third_protocol import write_capture, write_wheel
+from tests.third_protocol import card, put, write_capture, write_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -118,6 +118,15 @@ def test_statistics_count_it_and_its_rules_judge_it(run: Run, cards: Path) -> No
     assert [one["request"] for one in counted["exchanges"]] == ["PUT"]
     judged = json.loads(run("diagnose", cards, "--format", "json", code=1).stdout)
     assert [(one["code"], one["hint"]) for one in judged["findings"]] == [("postcard-lost", "Write again.")]
+
+
+def test_what_is_odd_in_its_frames_is_a_finding_with_its_own_advice(run: Run, tmp_path: Path) -> None:
+    capture = write_capture(tmp_path / "odd.pcap", last=card(9, 4, b"?") + put(5, 0, b"aunts", b"unfinished")[:-3])
+    made = rows(run("decode", capture, "--format", "ndjson", "--records", "frame,finding"))
+    assert [row["status"] for row in made if row["record"] == "frame"][-2:] == ["malformed", "truncated"]
+    found = {row["code"]: row["hint"] for row in made if row["record"] == "finding"}
+    assert found["frame-malformed"] == "Look at it with -x."
+    assert found["frame-truncated"] == "The rest is not in the capture."
 
 
 def test_a_filter_can_name_its_fields_and_fields_lists_them(run: Run, cards: Path) -> None:

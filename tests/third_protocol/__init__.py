@@ -14,24 +14,25 @@ SOURCE = Path(__file__).with_name("pulsarscope_postcard.py")
 
 def put(number: int, stamp: int, box: bytes, text: bytes) -> bytes:
     """A card for a box."""
-    return _card(1, number, bytes([stamp, len(box)]) + box + text)
+    return card(1, number, bytes([stamp, len(box)]) + box + text)
 
 
 def taken(number: int, trouble: int = 0) -> bytes:
     """The answer."""
-    return _card(2, number, bytes([trouble]))
+    return card(2, number, bytes([trouble]))
 
 
-def _card(kind: int, number: int, body: bytes) -> bytes:
+def card(kind: int, number: int, body: bytes) -> bytes:
+    """Any card, or what looks like one."""
     return struct.pack(">I2sBI", 7 + len(body), b"PC", kind, number) + body
 
 
-def write_capture(path: Path, port: int = 7700) -> Path:
-    """Three cards, of which the last is refused; the second comes in two packets."""
+def write_capture(path: Path, port: int = 7700, *, last: bytes = b"") -> Path:
+    """Three cards, of which the last is refused; the second comes in two packets. `last` is what the client sends behind them."""
     second = put(2, 45, b"aunts", b"hello again")
     talk = Conversation(server=("10.0.0.2", port)).handshake()
     talk.client(put(1, 95, b"aunts", b"hello")).server(taken(1)).client(second[:9]).client(second[9:]).server(taken(2))
-    talk.client(put(3, 95, b"uncles", b"bye")).server(taken(3, trouble=4)).close()
+    talk.client(put(3, 95, b"uncles", b"bye")).server(taken(3, trouble=4)).client(last).close()
     return write_pcap(path, talk.packets)
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from pulsarscope.errors import UsageError
 from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow, MessageRow, row_type
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, row_type
 from pulsarscope.wire.contract import (
     MALFORMED,
     OK,
@@ -188,17 +188,25 @@ class PostcardSession:
             if "frame" in kinds:
                 out.append(frame)
             fields = frame.fields or {}
-            if frame.command == "PUT":
+            if frame.command == "PUT" and fields:
                 frame.topic, frame.num_messages = fields["box"], 1
                 frame.extra = {"stamp": fields.pop("stamp")}
                 request = Request(frame.file, frame.packet, frame.sub, frame.time, "PUT", str(fields["number"]), fields["box"])
                 self._context.pairing.ask(fields["number"], request)
                 if "message" in kinds and frame.payload is not None:
                     out.append(self._message(frame, frame.payload))
-            elif frame.command == "TAKEN":
+            elif frame.command == "TAKEN" and fields:
                 self._answer(frame, fields, out)
-            frame.findings = [code for code, _ in frame.notes or ()] or None
+            for code, text in frame.notes or ():
+                frame.findings = [code]
+                out.append(self._finding(frame, CODES[code], text))
             frame.moment, frame.stream, frame.notes, frame.payload = 0, 0, None, None
+
+    @staticmethod
+    def _finding(frame: Frame, code: Code, text: str) -> FindingRow:
+        row = FindingRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, code.code)
+        row.severity, row.layer, row.text, row.hint = code.severity, code.layer, text, code.hint
+        return row
 
     def _answer(self, frame: Frame, fields: dict[str, Any], out: list[Any]) -> None:
         request = self._context.pairing.answer(fields["number"])
