@@ -21,6 +21,7 @@ TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 OF_THE_WHOLE = {
     "tests/test_captures.py",
+    "tests/protocols/kafka07/test_clients.py",
     "tests/protocols/kafka07/test_recordings.py",
     "tests/protocols/pulsar/test_proto.py",
     "tests/protocols/pulsar/rules/test_questions.py",
