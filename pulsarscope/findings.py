@@ -51,10 +51,12 @@ def table(*codes: Code) -> dict[str, Code]:
     Raises:
         ValueError: two rows have one name.
     """
-    rows = {code.code: code for code in codes}
-    if len(rows) != len(codes):
-        message = "a finding code is defined twice"
-        raise ValueError(message)
+    rows: dict[str, Code] = {}
+    for code in codes:
+        if code.code in rows:
+            message = f"the finding code {code.code} is defined twice"
+            raise ValueError(message)
+        rows[code.code] = code
     return rows
 
 

@@ -22,13 +22,15 @@ from pulsarscope.capture.names import printable
 from pulsarscope.capture.tally import plural
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
+from pulsarscope.payload_decoders import payload_decoders
+from pulsarscope.plugins import with_plugins
 from pulsarscope.private_keys import KeyFile, rsa_keys
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
 from pulsarscope.tls.secrets import ALWAYS, Position, Secrets
-from pulsarscope.wire.contract import Dissector, Frame
+from pulsarscope.wire.contract import Dissector, Frame, GivenSchema
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Inputs
@@ -88,6 +90,8 @@ class Options(msgspec.Struct, frozen=True):
     """Remember where in the streams of TLS connections frames lie, for `Run.place`."""
     private_keys: tuple[KeyFile, ...] = ()
     """To open what is encrypted end to end."""
+    schemas: tuple[GivenSchema, ...] = ()
+    """Schemas for payloads, the first that fits a topic counts."""
 
 
 class Batch(msgspec.Struct):
@@ -163,19 +167,22 @@ class Run:
         kinds = options.records if self._doctor is None else options.records | self._doctor.kinds
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
+        payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
         self._settings = Settings(
             made,
             codes,
             kinds,
             self._forced(options),
             None,
-            bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads,
+            payloads,
             options.payload,
             options.raw,
             options.message_columns,
             Secrets(options.key_logs.secrets),
             options.places,
             rsa_keys(options.private_keys),
+            options.schemas,
+            payload_decoders() if payloads or "message" in kinds else (),
         )
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
@@ -485,14 +492,26 @@ def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:
 
 
 def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
-    """One of each, in the order in which they are tried."""
-    return tuple(dissector(show_secrets=show_secrets) for dissector in DISSECTORS)
+    """One of each, in the order in which they are tried: those of the package, then those that other packages bring.
+
+    Raises:
+        UsageError: as `plugins.with_plugins`.
+    """
+    return tuple(make(show_secrets=show_secrets) for make in with_plugins(DISSECTORS))
 
 
 def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:
-    """Every finding code by name: those of the layers below the protocols, those of the dissectors, and of their rules."""
+    """Every finding code by name: those of the layers below the protocols, those of the dissectors, and of their rules.
+
+    Raises:
+        UsageError: a code is defined twice.
+    """
     own = [dissector.codes for dissector in dissectors] + [dissector.rules.codes for dissector in dissectors if rules]
-    return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
+    try:
+        return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
+    except ValueError as error:
+        message = f"{error}; the dissectors are {', '.join(dissector.name for dissector in dissectors)}"
+        raise UsageError(message) from None
 
 
 def read_key_logs(paths: Sequence[str]) -> KeyLogs:

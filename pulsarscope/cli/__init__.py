@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from enum import Enum
 from typing import Annotated
 
@@ -447,10 +448,18 @@ def fields(
     show_fields(prefix, output_format and output_format.value, out)
 
 
+def _tell(message: Warning | str, *_: object) -> None:
+    """A warning as one line: of plug-ins that do not work, mostly."""
+    from pulsarscope.cli.work import complain  # noqa: PLC0415 - as above
+
+    complain(str(message))
+
+
 def main() -> None:
     """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete."""
     # Rows are trees, which reference counts free; the collector's default of a look every 700 objects costs a tenth of a run.
     gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+    warnings.showwarning = _tell  # type: ignore[assignment]
     try:
         app(prog_name="pulsarscope")
     except PulsarscopeError as error:

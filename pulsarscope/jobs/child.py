@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from pulsarscope.capture import Inputs
 from pulsarscope.jobs.messages import receive, send, unpack
 from pulsarscope.jobs.plan import Survey, survey
 from pulsarscope.pipeline import Batch, Ending, Options, Run
+from pulsarscope.plugins import PluginWarning
 from pulsarscope.records import Row
 
 OUT_OF_MEMORY = 77
@@ -97,6 +99,7 @@ def serve() -> None:
     """Carry out one task after the other, from standard input to standard output, until nobody asks or listens any more."""
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what any library may print must not get among the answers
+    warnings.simplefilter("ignore", PluginWarning)  # who asks has been told
     try:
         while (task := receive(tasks)) is not None:
             for answer in unpack(task)():

@@ -34,6 +34,16 @@ def test_every_dissector_has_what_the_contract_asks(dissector: type) -> None:
 
 
 def test_a_session_is_told_what_is_wanted() -> None:
-    asked = {"source", "connection", "kinds", "pairing", "payloads", "payload", "message_columns", "private_keys"}
-    assert set(SessionContext.__struct_fields__) == asked
+    assert set(SessionContext.__struct_fields__) == {
+        "source",
+        "connection",
+        "kinds",
+        "pairing",
+        "payloads",
+        "payload",
+        "message_columns",
+        "private_keys",
+        "schemas",
+        "payload_decoders",
+    }
     assert DISSECTOR.length.size <= DISSECTOR.min_frame_bytes
