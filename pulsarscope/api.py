@@ -78,6 +78,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     decode_as: Mapping[int, str] | None = None,
     tls_keylog: str | Sequence[str] = (),
     private_key: str | Sequence[str] = (),
+    schemas: Mapping[str, str] | None = None,
     jobs: int = 1,
 ) -> Capture:
     """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload.
@@ -85,6 +86,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     `ports` are server ports to take for Pulsar, `decode_as` names the protocol of others, whatever the bytes there say.
     `tls_keylog` are files with the secrets of TLS connections (NSS key log format), read at once.
     `private_key` is a file (PEM or DER), or several, with an RSA key that opens what is encrypted end to end; if not, UsageError is raised.
+    `schemas` are files by the topics, or patterns of topics, whose payloads they describe: MessageRow.value is read by them.
 
     Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
     the same. If a process dies, OutputError is raised.
@@ -95,6 +97,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     if jobs < 0:
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
         raise UsageError(message)
+    from pulsarscope.given import given_schemas  # noqa: PLC0415 - as below
     from pulsarscope.pipeline import Options, read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
     from pulsarscope.private_keys import read_key_files  # noqa: PLC0415
 
@@ -105,5 +108,6 @@ def open(  # noqa: A001 - ps.open reads as it should
         decode_as=decode_as or {},
         key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
         private_keys=read_key_files([private_key] if isinstance(private_key, str) else private_key),
+        schemas=given_schemas((schemas or {}).items()),
     )
     return Capture([str(path) for path in paths], options, jobs)

@@ -124,6 +124,34 @@ FRAME_HARD_MAX_BYTES = 64 << 20
 DECOMPRESSED_MAX_BYTES = 64 << 20
 """Largest output of one entry; more is a bomb."""
 
+SCHEMA_MAX_BYTES = 1 << 20
+"""Largest schema that is kept; descriptors of large families of messages take some hundred KiB."""
+
+SCHEMAS_MAX = 1_000
+"""Schemas that are remembered of one connection, by topic and version, and producers and consumers that have one."""
+
+SCHEMAS_MAX_BYTES = 4 << 20
+"""The same bound in bytes: the readers of schemas take fifty times as much."""
+
+UNREAD_ENTRIES_MAX = 1_000
+"""Delivered entries of one connection that wait for the schema which their consumer asks for: its queue holds so many by default."""
+
+UNREAD_MAX_BYTES = 4 << 20
+"""The same bound in bytes of payload."""
+
+UNREAD_MAX_NANOSECONDS = 5 * 1_000_000_000
+"""The same bound in time of the capture: a client that asks does so with the first message that it opens."""
+
+SCHEMA_DEPTH_MAX = 64
+"""Nesting of types in a schema; written ones have a handful."""
+
+VALUE_DEPTH_MAX = 128
+"""Nesting of lists and objects in a decoded value: Python's recursion takes four calls a level, and has a thousand."""
+
+VALUES_MAX_BYTES = 8 << 20
+"""What the values of one entry may take, as JSON, roughly: more than the largest message of default size (5 MiB), objects take ten times
+of it."""
+
 PROTOBUF_DEPTH_MAX = 100
 """Nesting of messages in messages (upb's and Java's recursion limit)."""
 

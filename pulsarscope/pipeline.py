@@ -22,6 +22,7 @@ from pulsarscope.capture.names import printable
 from pulsarscope.capture.tally import plural
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
+from pulsarscope.payload_decoders import payload_decoders
 from pulsarscope.plugins import with_plugins
 from pulsarscope.private_keys import KeyFile, rsa_keys
 from pulsarscope.protocols import DISSECTORS
@@ -29,7 +30,7 @@ from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
 from pulsarscope.tls.secrets import ALWAYS, Position, Secrets
-from pulsarscope.wire.contract import Dissector, Frame
+from pulsarscope.wire.contract import Dissector, Frame, GivenSchema
 from pulsarscope.wire.nodes import Node, Registry
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Options(msgspec.Struct, frozen=True):
     """Remember where in the streams of TLS connections frames lie, for `Run.place`."""
     private_keys: tuple[KeyFile, ...] = ()
     """To open what is encrypted end to end."""
+    schemas: tuple[GivenSchema, ...] = ()
+    """Schemas for payloads, the first that fits a topic counts."""
 
 
 class Batch(msgspec.Struct):
@@ -165,19 +168,22 @@ class Run:
         kinds = options.records if self._doctor is None else options.records | self._doctor.kinds
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
+        payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
         self._settings = Settings(
             made,
             codes,
             kinds,
             self._forced(options),
             None,
-            bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads,
+            payloads,
             options.payload,
             options.raw,
             options.message_columns,
             Secrets(options.key_logs.secrets),
             options.places,
             rsa_keys(options.private_keys),
+            options.schemas,
+            payload_decoders() if payloads or "message" in kinds else (),
         )
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns

@@ -1,10 +1,27 @@
-"""Names of topics for the eye."""
+"""Names of topics: for the eye, and as patterns name them."""
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
 SCHEME, NAMESPACE = "persistent://", "public/default/"
+
+_PARTITION = re.compile(r"-partition-\d+$")
 
 
 def short_topic(topic: str) -> str:
     """A topic as clients let their users write it: without the scheme and namespace that they add themselves."""
     return topic[len(SCHEME) :].removeprefix(NAMESPACE) if topic.startswith(SCHEME) else topic
+
+
+def base_topic(topic: str) -> str:
+    """The partitioned topic that a partition is of; any other topic itself."""
+    return _PARTITION.sub("", topic)
+
+
+@lru_cache(maxsize=1_024)
+def topic_matches(pattern: str, topic: str) -> bool:
+    """Whether a pattern, in which * stands for anything, names this topic: in full or short; a partition also as the topic it is of."""
+    wanted = re.compile(".*".join(map(re.escape, pattern.split("*"))))
+    return any(wanted.fullmatch(name) for whole in (topic, base_topic(topic)) for name in (whole, short_topic(whole)))

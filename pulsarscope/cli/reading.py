@@ -29,6 +29,10 @@ class Reading(NamedTuple):
         list[str] | None,
         typer.Option("--private-key", metavar="FILE", help="Open messages encrypted for this RSA key (PEM, DER); repeatable."),
     ] = None
+    schema: Annotated[
+        list[str] | None,
+        typer.Option("--schema", metavar="TOPIC=FILE", help="Read the payloads of a topic by this schema; see docs/schemas.md."),
+    ] = None
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:

@@ -324,14 +324,25 @@ def names_in(listed: str) -> tuple[str, ...]:
 
 def reading_options(reading: Reading) -> Options:
     """What the command line said about how captures are read. Raises UsageError when it makes no sense."""
-    from pulsarscope.pipeline import Options, read_key_logs  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
+    from pulsarscope.given import given_schemas  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
+    from pulsarscope.pipeline import Options, read_key_logs  # noqa: PLC0415 - as above
 
     return Options(
         ports=frozenset(reading.port or ()),
         decode_as=dict(map(_port_and_dissector, reading.decode_as or ())),
         key_logs=read_key_logs(reading.tls_keylog or ()),
         private_keys=read_key_files(reading.private_key or ()),
+        schemas=given_schemas(map(_topics_and_file, reading.schema or ())),
     )
+
+
+def _topics_and_file(text: str) -> tuple[str, str]:
+    """What --schema gives. Raises UsageError when it is not TOPIC=FILE."""
+    topics, _, file = text.partition("=")
+    if not (topics and file):
+        message = f"--schema {text}: give a topic and a file, as in --schema orders=order.avsc"
+        raise UsageError(message)
+    return topics, file
 
 
 def _port_and_dissector(text: str) -> tuple[int, str]:

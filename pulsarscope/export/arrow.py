@@ -68,7 +68,6 @@ class RecordBatches:
     def __init__(self, kind: str, names: Sequence[str] | None = None) -> None:
         self.schema = arrow_schema(kind, names)
         types = cell_types(kind)
-        self._kind = kind
         # Asked once: pyarrow makes a new object of a name or type each time.
         self._names = self.schema.names
         self._types = [(types[field.name], field.type) for field in self.schema]
@@ -77,7 +76,7 @@ class RecordBatches:
         """These rows as one batch."""
         import pyarrow as pa
 
-        columns = cells(self._kind, rows, self._names)
+        columns = cells(rows, self._names)
         arrays = [_array(values, *types) for values, types in zip(columns, self._types, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.outputs import CHECKSUM_COLUMNS
-from pulsarscope.records import ROWS, Row, columns
+from pulsarscope.records import Row, columns
 
 _PARTS = dict(zip(CHECKSUM_COLUMNS, map(attrgetter, ("status", "stored", "computed")), strict=True))
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -29,10 +29,11 @@ def cell_types(kind: str) -> dict[str, str]:
     return types
 
 
-def cells(kind: str, rows: Sequence[Row], names: Sequence[str]) -> list[Sequence[Any]]:
-    """The values of some flat columns, as the rows have them."""
-    # All columns at once: that costs half of asking each row for each column. A frame has more fields than its row, behind.
-    table = dict(zip(ROWS[kind].__struct_fields__, zip(*map(msgspec.structs.astuple, rows), strict=False), strict=False))
+def cells(rows: Sequence[Row], names: Sequence[str]) -> list[Sequence[Any]]:
+    """The values of some flat columns, as the rows, all of one kind, have them."""
+    # All columns at once: that costs half of asking each row for each column. A row may have more fields, or only some of the columns.
+    fields = type(rows[0]).__struct_fields__ if rows else ()
+    table = dict(zip(fields, zip(*map(msgspec.structs.astuple, rows), strict=False), strict=False))
     return [_part(table, name) if name in _PARTS else table.get(name, ()) for name in names]
 
 

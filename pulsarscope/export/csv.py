@@ -30,9 +30,8 @@ class CsvLines:
         if len(kinds) != 1:
             message = f"a CSV file holds one kind of record, not {', '.join(kinds)}: choose one with --records, or --format ndjson"
             raise UsageError(message)
-        self._kind = kinds[0]
-        self._names = choose_columns(names, kinds, flat=True)[self._kind]
-        types = cell_types(self._kind)
+        self._names = choose_columns(names, kinds, flat=True)[kinds[0]]
+        types = cell_types(kinds[0])
         self._types = [types[name] for name in self._names]
         self._times = IsoTimes()
 
@@ -44,7 +43,7 @@ class CsvLines:
         """As `Encoder.encode`."""
         if not rows:
             return b""
-        columns = [self._texts(values, kind) for values, kind in zip(cells(self._kind, rows, self._names), self._types, strict=True)]
+        columns = [self._texts(values, kind) for values, kind in zip(cells(rows, self._names), self._types, strict=True)]
         if len(columns) == 1:  # an empty line would be no row
             columns = [[text or '""' for text in columns[0]]]
         # What all rows of the block share is part of the format of its lines.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pulsarscope.export.cells import json_lines
 from pulsarscope.export.sink import Sink
 from pulsarscope.outputs import OutputOptions
 from pulsarscope.records import FindingRow, MessageRow
@@ -13,7 +14,7 @@ from pulsarscope.render.view import View, count_text
 PRODUCE = "produce"
 
 PREVIEW_CHARACTERS = 2_000
-"""Characters of a payload shown where no terminal clips it sooner."""
+"""Characters of a value or a payload shown where no terminal clips it sooner."""
 
 
 class Messages:
@@ -47,7 +48,7 @@ class Messages:
 
 
 def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
-    """Append the line of a message; its payload, when it was asked for, is a line of its own."""
+    """Append the line of a message; its value, and its payload when that was asked for, are lines of their own."""
     look, marks = view.palette, view.symbols
     produced = row.direction == PRODUCE
     mark = marks.to_server if produced else marks.to_client
@@ -63,7 +64,8 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
     if rest:
         rest = " " * (room - cell_width(words) + 2 if view.width is not None else 2) + rest
     lines.append(f"{start} {'produce' if produced else 'deliver':<7} {words}{rest}")
-    if row.payload:
-        indent = " " * (view.name_width + 1)
-        more = "" if len(row.payload) <= PREVIEW_CHARACTERS else f"{marks.ellipsis} ({len(row.payload):,} characters)"
-        lines.append(indent + view.clip(escape(row.payload[:PREVIEW_CHARACTERS]) + more, view.room(len(indent))))
+    for text in (None if row.value is None else json_lines([row.value])[0], row.payload):
+        if text:
+            indent = " " * (view.name_width + 1)
+            more = "" if len(text) <= PREVIEW_CHARACTERS else f"{marks.ellipsis} ({len(text):,} characters)"
+            lines.append(indent + view.clip(escape(text[:PREVIEW_CHARACTERS]) + more, view.room(len(indent))))

@@ -14,7 +14,7 @@ from pulsarscope.records import ConnectionRow, FrameRow, RawFrame, Row, finding_
 from pulsarscope.session.pairing import Pairing
 from pulsarscope.session.transport import Transport, is_plain
 from pulsarscope.tls.secrets import Secrets
-from pulsarscope.wire.contract import Dissector, Frame, Session, SessionContext
+from pulsarscope.wire.contract import Dissector, Frame, GivenSchema, PayloadDecoder, Session, SessionContext
 from pulsarscope.wire.conversation import Conversation
 from pulsarscope.wire.splitter import Keep
 
@@ -57,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True):
     places: bool = False
     """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
     private_keys: tuple[RSAPrivateKey, ...] = ()
+    schemas: tuple[GivenSchema, ...] = ()
+    payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
 
     def keep(self) -> Keep:
         """The bytes that frames must hold."""
@@ -165,6 +167,8 @@ class Timeline:
             settings.message_columns,
             settings.private_keys,
             connection.opened == "syn",
+            settings.schemas,
+            settings.payload_decoders,
         )
         self._session = dissector.session(context)
         for splitter, direction in zip(self._conversation.splitters or (), self._directions, strict=False):

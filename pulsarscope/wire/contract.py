@@ -234,6 +234,41 @@ class Dissector(Protocol):
         """One frame with its secrets masked, and its named byte ranges: (start, end, name, depth)."""
 
 
+class GivenSchema(msgspec.Struct, frozen=True):
+    """A schema that the user brings for the payloads of some topics."""
+
+    topics: str
+    """Pattern, in which * stands for anything; topics have their full or their short names."""
+    type: str
+    """Name of the kind of schema; its definition, if the kind has one, and its properties."""
+    definition: bytes = b""
+    properties: tuple[tuple[str, str], ...] = ()
+    version: bytes | None = None
+    """The only version of the topics' schema that it is; None: it is for all messages."""
+
+
+class PayloadContext(NamedTuple):
+    """What is known of a message when its payload is decoded."""
+
+    topic: str
+    """As on the wire; "" when the connection does not tell."""
+    key: str | None
+    key_is_bytes: bool
+    """The key is base64."""
+    properties: Mapping[str, str]
+    schema_version: bytes | None
+
+
+class PayloadDecoder(Protocol):
+    """What another package brings to decode the payloads of some topics."""
+
+    topics: str
+    """Pattern, as that of `GivenSchema`."""
+
+    def decode(self, payload: bytes, context: PayloadContext) -> Any:
+        """The value: whatever msgspec can encode as JSON; None for none. What it raises becomes a finding."""
+
+
 class SessionContext(msgspec.Struct):
     """What a session needs to make rows."""
 
@@ -253,3 +288,7 @@ class SessionContext(msgspec.Struct):
     """Those that the user gave, to open what is encrypted end to end."""
     from_start: bool = True
     """The capture holds the handshake: nothing was said before the first frame."""
+    schemas: tuple[GivenSchema, ...] = ()
+    """Schemas for payloads, the first that fits a topic counts."""
+    payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
+    """Decoders of other packages, by name."""

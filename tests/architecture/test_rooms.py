@@ -26,18 +26,21 @@ ALLOWED = {
     "plugins": LEAVES | {"wire"},
     "private_keys": LEAVES,
     "zookeeper": LEAVES | {"capture", "wire"},
-    "pipeline": LEAVES | {"records", "private_keys", "capture", "tcp", "tls", "wire", "protocols", "plugins", "session", "analysis"},
+    "payload_decoders": LEAVES | {"wire", "plugins"},
+    "given": LEAVES | {"wire", "protocols"},
+    "pipeline": LEAVES
+    | {"records", "private_keys", "capture", "tcp", "tls", "wire", "protocols", "plugins", "payload_decoders", "session", "analysis"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
     "render": LEAVES | {"records", "outputs", "export", "analysis"},
     "jobs": LEAVES | {"records", "capture", "tls", "plugins", "pipeline"},
-    "api": LEAVES | {"records", "private_keys", "export", "pipeline", "jobs"},
+    "api": LEAVES | {"records", "private_keys", "export", "pipeline", "jobs", "given"},
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "pipeline"},
     "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
     "cli": LEAVES
-    | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "zookeeper", "pipeline"}
-    | {"jobs", "live", "spark"},
+    | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "zookeeper", "given"}
+    | {"pipeline", "jobs", "live", "spark"},
     "__main__": {"cli"},
 } | dict.fromkeys(LEAVES, LEAVES)
 """Room → the other rooms that it may import."""

@@ -10,7 +10,7 @@ from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 from pulsarscope.session.pairing import Pairing
 from pulsarscope.wire import FrameSplitter
-from pulsarscope.wire.contract import SessionContext
+from pulsarscope.wire.contract import GivenSchema, PayloadDecoder, SessionContext
 from tests.encoder.frames import command_frame, message_metadata, payload_frame
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -24,10 +24,26 @@ class Dialogue:
     """Usage: `Dialogue().client(frame).server(frame).end()`; packet n has time n × STEP_NS."""
 
     def __init__(
-        self, *kinds: str, payloads: bool = False, payload: str | None = None, private_keys: tuple[RSAPrivateKey, ...] = ()
+        self,
+        *kinds: str,
+        payloads: bool = False,
+        payload: str | None = None,
+        private_keys: tuple[RSAPrivateKey, ...] = (),
+        columns: tuple[str, ...] | None = None,
+        schemas: tuple[GivenSchema, ...] = (),
+        decoders: tuple[tuple[str, PayloadDecoder], ...] = (),
     ) -> None:
         context = SessionContext(
-            None, "0:1", frozenset(kinds or ROWS), Pairing(), payload=payload, payloads=payloads, private_keys=private_keys
+            None,
+            "0:1",
+            frozenset(kinds or ROWS),
+            Pairing(),
+            payloads,
+            payload,
+            columns,
+            private_keys,
+            schemas=schemas,
+            payload_decoders=decoders,
         )
         self.session = DISSECTOR.session(context)
         self.rows: list[Any] = []

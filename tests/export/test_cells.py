@@ -4,7 +4,7 @@ import pytest
 
 from pulsarscope.export.cells import cell_types, cells, is_constant, json_texts
 from pulsarscope.outputs import column_names
-from pulsarscope.records import ROWS
+from pulsarscope.records import ROWS, row_type
 from tests.render import rows
 
 
@@ -16,16 +16,21 @@ def test_there_is_a_type_for_each_flat_column(kind: str) -> None:
 
 def test_a_checksum_is_three_values() -> None:
     some = [rows.send(), rows.receipt()]
-    assert cells("frame", some, ["checksum_status", "packet", "checksum_computed"]) == [["good", None], (4, 6), ["e3069283", None]]
+    assert cells(some, ["checksum_status", "packet", "checksum_computed"]) == [["good", None], (4, 6), ["e3069283", None]]
 
 
 def test_values_stay_as_they_are() -> None:
-    assert cells("frame", [rows.frame(findings=["a"], fields={"a": 1})], ["findings", "fields"]) == [(["a"],), ({"a": 1},)]
-    assert cells("message", [rows.message()], ["topic"]) == [(rows.TOPIC,)]
+    assert cells([rows.frame(findings=["a"], fields={"a": 1})], ["findings", "fields"]) == [(["a"],), ({"a": 1},)]
+    assert cells([rows.message()], ["topic"]) == [(rows.TOPIC,)]
+
+
+def test_rows_of_some_columns_have_their_values() -> None:
+    some = row_type("message", ("key", "topic"))
+    assert cells([some("k", "t"), some(None, "u")], ["topic", "key"]) == [("t", "u"), ("k", None)]
 
 
 def test_no_rows_have_empty_columns() -> None:
-    assert cells("frame", [], ["topic", "checksum_status"]) == [(), []]
+    assert cells([], ["topic", "checksum_status"]) == [(), []]
 
 
 def test_objects_are_compact_json_in_their_own_order() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pulsarscope.errors import UsageError
 from pulsarscope.escape import show_controls
 from pulsarscope.outputs import column_names
+from pulsarscope.records import row_type
 from tests.render import rows
 from tests.render.rows import put_out
 
@@ -46,6 +47,12 @@ def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(start: str) -> Non
 
 def test_an_empty_text_gets_none() -> None:
     assert table([rows.frame(topic="")])[0]["topic"] == ""
+
+
+def test_rows_made_with_only_the_columns_asked_for_are_all_there() -> None:
+    some = row_type("message", ("topic", "payload_size"))
+    written = table([some("a", 1), some("b", 2)], "message", columns=("topic", "payload_size"))
+    assert written == [{"topic": "a", "payload_size": "1"}, {"topic": "b", "payload_size": "2"}]
 
 
 def test_a_block_is_what_its_rows_are_alone() -> None:

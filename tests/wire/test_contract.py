@@ -52,6 +52,8 @@ def test_a_session_is_told_what_is_wanted() -> None:
         "message_columns",
         "private_keys",
         "from_start",
+        "schemas",
+        "payload_decoders",
     }
     assert DISSECTOR.length.size <= DISSECTOR.min_frame_bytes
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from pulsarscope.limits import ROWS_MAX
 from pulsarscope.protocols.pulsar.batch import OWN_COLUMNS, BatchReader, Columns, nanoseconds, payload_text, property_map
-from pulsarscope.protocols.pulsar.chunks import ENCRYPTED, Chunks, Owner
+from pulsarscope.protocols.pulsar.chunks import ENCRYPTED, METADATA_FACTOR, Chunks, Owner
 from pulsarscope.protocols.pulsar.compression import decompress
 from pulsarscope.protocols.pulsar.encryption import Decryption
 from pulsarscope.protocols.pulsar.markers import marker_name
 from pulsarscope.protocols.pulsar.messages import Plan
+from pulsarscope.protocols.pulsar.values.connection import Values
+from pulsarscope.protocols.pulsar.values.schemas import SchemaName, schema_name
 from pulsarscope.records import MessageRow, Row, RowList, row_type
 from pulsarscope.wire.contract import OK, TRUNCATED, Frame, Note
 
@@ -31,6 +33,25 @@ METADATA_USUAL_BYTES = 256
 LARGE_METADATA_BYTES = 1 << 20
 """Rows of an entry with more metadata are handed on before others are made."""
 
+MESSAGE_ROW_BYTES = 256
+"""What a finished message row is reckoned to take while it waits, beside payload text, value and unusually large metadata."""
+
+VALUE_WEIGHT = 8
+"""How much more than its payload a value is reckoned to take."""
+
+VALUES_TOGETHER_MAX_BYTES = 256 << 10
+"""Rows with values of more payload of one connection are handed on at once: a value takes ten times the bytes it is made of."""
+
+
+class Unread(NamedTuple):
+    """A payload that is not read, because the consumer may still ask the broker for its schema; and whose it is."""
+
+    data: bytes
+    owner: Owner
+    topic: str
+    schema: SchemaName
+    """What it waits for."""
+
 
 class Entry(msgspec.Struct):
     """An entry that was opened: its messages, not yet rows."""
@@ -42,10 +63,22 @@ class Entry(msgspec.Struct):
     """What each message of a batch has for itself."""
     metadata_bytes: int = 0
     """Of all its messages on the wire, beyond METADATA_USUAL_BYTES each."""
+    value_bytes: int = 0
+    """Payload bytes of which values were made."""
+    unread: Unread | None = None
 
-    def payload_characters(self) -> int:
-        """Length of the payloads that the rows will hold."""
-        return len(self.base.payload or "") if self.columns is None else sum(map(len, self.columns.get("payload", ())))
+    def set_id(self, message_id: dict[str, Any]) -> None:
+        """The broker's name for it."""
+        row = self.base
+        row.ledger = message_id.get("ledgerId")
+        row.entry = message_id.get("entryId")
+        partition = message_id.get("partition", -1)
+        row.partition = None if partition < 0 else partition
+
+    def weight(self) -> int:
+        """What the rows are reckoned to take, in bytes."""
+        payload = len(self.base.payload or "") if self.columns is None else sum(map(len, self.columns.get("payload", ())))
+        return MESSAGE_ROW_BYTES * self.count + payload + VALUE_WEIGHT * self.value_bytes + METADATA_FACTOR * self.metadata_bytes
 
 
 class EntryOpener:
@@ -59,14 +92,19 @@ class EntryOpener:
         payload_form: str | None,
         columns: Sequence[str] | None = None,
         private_keys: Sequence[RSAPrivateKey] = (),
+        values: Values | None = None,
     ) -> None:
-        """`columns`: those of MessageRow that are wanted, None for all."""
+        """`columns`: those of MessageRow that are wanted, None for all. `values`: None when nobody asks for them."""
         self._where = (source, connection)
         self._columns = MessageRow.__struct_fields__ if columns is None else tuple(columns)
         self._row_type: type[Any] = MessageRow if columns is None else row_type(MessageRow.kind, self._columns)
         self._form = payload_form if "payload" in self._columns else None
         self._digest = "payload_sha256" in self._columns
-        self._batches = BatchReader(single_plan, self._columns, payload_form)
+        self._values = values
+        self._value_bytes = 0
+        """Payload of the values given since rows were last handed on for them."""
+        own = {*self._columns, "properties"} if values is not None and values.need_properties else self._columns
+        self._batches = BatchReader(single_plan, own, payload_form)
         self._chunks = Chunks()
         self._decryption = Decryption(private_keys)
 
@@ -99,13 +137,14 @@ class EntryOpener:
             base.status = "undecodable"
             base.batch_size = metadata.get("num_messages_in_batch")
         elif "num_messages_in_batch" in metadata and "num_chunks_from_msg" not in metadata:
-            return self._open_batch(base, metadata["num_messages_in_batch"], opened.data, notes)
+            return self._open_batch(base, metadata["num_messages_in_batch"], opened.data, owner, frame, notes)
         else:
             base.payload_size = len(opened.data)
             if self._digest:
                 base.payload_sha256 = sha256(opened.data).hexdigest()
             if self._form is not None:
                 base.payload = payload_text(opened.data, self._form)
+            return self._with_values(Entry(base), opened.data, owner, frame, notes)
         return Entry(base)
 
     def _decrypted(self, metadata: dict[str, Any], payload: bytes, notes: list[Note]) -> bytes | None:
@@ -114,7 +153,7 @@ class EntryOpener:
             notes.append(opened.note)
         return opened.data
 
-    def _open_batch(self, base: MessageRow, claimed: int, data: bytes, notes: list[Note]) -> Entry:
+    def _open_batch(self, base: MessageRow, claimed: int, data: bytes, owner: Owner, frame: Frame, notes: list[Note]) -> Entry:
         count, columns = self._batches.read(data, claimed, base, notes)
         base.batch_size = claimed
         if not count:
@@ -123,7 +162,18 @@ class EntryOpener:
         for name in OWN_COLUMNS:
             setattr(base, name, None)
         more = len(data) - METADATA_USUAL_BYTES * count
-        return Entry(base, count, columns, max(more - sum(columns["payload_size"]), 0) if more > 0 else 0)
+        entry = Entry(base, count, columns, max(more - sum(columns["payload_size"]), 0) if more > 0 else 0)
+        return self._with_values(entry, data, owner, frame, notes)
+
+    def _with_values(self, entry: Entry, data: bytes, owner: Owner, frame: Frame, notes: list[Note]) -> Entry:
+        if self._values is not None:
+            topic = frame.topic or ""
+            filled = self._values.fill(entry.base, entry.columns, data, owner, topic, notes)
+            if filled:
+                entry.value_bytes = len(data)
+            elif filled is None:
+                entry.unread = Unread(data, owner, topic, schema_name(topic, entry.base.schema_version or b""))
+        return entry
 
     def give(self, entry: Entry, out: list[Row]) -> None:
         """Append the rows of an entry: whole ones, or of the columns wanted; very many or large ones to a RowList, to be made later."""
@@ -140,6 +190,11 @@ class EntryOpener:
             out.append(base)
         else:
             out.append(self._row_type(*[getattr(base, name) for name in self._columns]))
+        if entry.value_bytes:
+            self._value_bytes += entry.value_bytes
+            if self._value_bytes > VALUES_TOGETHER_MAX_BYTES and isinstance(out, RowList):
+                out.extend_later(iter(()))  # what there is, is handed on
+                self._value_bytes = 0
 
     def _base_row(self, frame: Frame, metadata: dict[str, Any]) -> MessageRow:
         """What all messages of an entry share."""

@@ -177,6 +177,27 @@ CODES = table(
         "An encrypted payload does not decrypt, although its data key does.",
         "Consumers cannot read it either: it was damaged, or the producer's client library wrote it wrong.",
     ),
+    Code(
+        "value-undecodable",
+        WARNING,
+        "payload",
+        "A payload does not fit the schema of its topic.",
+        "Consumers fail on it: look at who produced it. If the schema was given with --schema, it may be another one.",
+    ),
+    Code(
+        "schema-unknown",
+        NOTE,
+        "payload",
+        "Messages name a version of a schema that their connection does not tell.",
+        "Give it with --schema TOPIC=FILE to see their values; pulsar-admin schemas get prints it.",
+    ),
+    Code(
+        "payload-decoder-failed",
+        WARNING,
+        "payload",
+        "A payload decoder of another package does not decode a payload.",
+        "Look at the decoder, or at who produced the payload; the values are left out.",
+    ),
     # session
     Code(
         "session-cap",

@@ -12,7 +12,6 @@ from typing import Any
 from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.protocols.pulsar.chunks import METADATA_FACTOR
 from pulsarscope.protocols.pulsar.entry import METADATA_USUAL_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.exchanges import (
     ANSWERED_BY,
@@ -25,14 +24,14 @@ from pulsarscope.protocols.pulsar.exchanges import (
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.messages import Plan
 from pulsarscope.protocols.pulsar.parties import Consumer, Producer, Sent
+from pulsarscope.protocols.pulsar.unread import Late, UnreadEntries
+from pulsarscope.protocols.pulsar.values.connection import Values
+from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, MessageRow, Row
 from pulsarscope.wire.contract import Frame, Note, SessionContext
 from pulsarscope.wire.exchange import Request, Response, elapsed
 
 _CODES = {**CODES, **CAPTURE_CODES}
-
-MESSAGE_ROW_BYTES = 256
-"""What a finished message row is reckoned to take while it waits, beside its payload text and unusually large metadata."""
 
 PRODUCE, DELIVER = "produce", "deliver"
 
@@ -63,6 +62,9 @@ class PulsarSession:
         self._payload_form = context.payload
         self._message_columns = context.message_columns if self._want_messages else ()
         self._private_keys = context.private_keys
+        wants_values = not self._message_columns or "value" in self._message_columns
+        self._values = Values(context.schemas, context.payload_decoders) if wants_values and self._want_payloads else None
+        self._unread = None if self._values is None else UnreadEntries(self._values)
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
         self._pairing = context.pairing
@@ -80,7 +82,7 @@ class PulsarSession:
     def _opener(self) -> EntryOpener:
         """Made on first use: most connections have nothing to open, or nobody asks."""
         where = self._source, self._connection
-        return EntryOpener(*where, self._single_plan, self._payload_form, self._message_columns, self._private_keys)
+        return EntryOpener(*where, self._single_plan, self._payload_form, self._message_columns, self._private_keys, self._values)
 
     # ---- the contract
 
@@ -155,6 +157,8 @@ class PulsarSession:
 
     def finish(self, out: list[Row]) -> None:
         """What still waits gets its rows: unanswered requests, unrequested responses, messages without a receipt."""
+        if self._unread is not None:
+            self._give_late(self._unread.finish(), out)
         for (direction, number), row in self._opener.rest() if self._want_payloads else ():
             row.direction = direction
             if direction == PRODUCE:
@@ -319,7 +323,7 @@ class PulsarSession:
         return Request(sent.file, sent.packet, sent.sub, sent.time, "SEND", key, producer.topic, producer.name)
 
     def _open_send(self, frame: Frame, fields: dict[str, Any], producer: Producer, out: list[Row]) -> Entry | None:
-        if not self._want_messages and (frame.metadata or {}).keys().isdisjoint(_WRAPPED):
+        if self._is_plain(frame.metadata or {}):
             return None
         notes: list[Note] = []
         number = fields.get("producer_id", -1)
@@ -338,7 +342,7 @@ class PulsarSession:
         self._tickets = sent.ticket = self._tickets + 1
         self._holding[sent.ticket] = sent
         self._held_rows += entry.count
-        self._held_bytes += _size_of(entry)
+        self._held_bytes += entry.weight()
         while self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES:
             self._give_rows(next(iter(self._holding.values())), None, out)
 
@@ -348,9 +352,9 @@ class PulsarSession:
             return
         if self._holding.pop(sent.ticket, None) is not None:
             self._held_rows -= entry.count
-            self._held_bytes -= _size_of(entry)
+            self._held_bytes -= entry.weight()
         if message_id is not None:
-            _set_id(entry.base, message_id)
+            entry.set_id(message_id)
         self._opener.give(entry, out)
         sent.entry = None
 
@@ -374,17 +378,35 @@ class PulsarSession:
         if metadata is not None:
             frame.producer_name = metadata.get("producer_name")
             frame.num_messages = metadata.get("num_messages_in_batch", 1)
-        if self._want_payloads and metadata is not None and (self._want_messages or not metadata.keys().isdisjoint(_WRAPPED)):
+        if self._want_payloads and metadata is not None and not self._is_plain(metadata):
             notes: list[Note] = []
             number = fields.get("consumer_id", -1)
             entry = self._opener.open(frame, (DELIVER, number), notes)
             self._say(frame, notes, out)
-            if entry is not None and self._want_messages:
+            if entry is not None:
                 base = entry.base
                 base.direction, base.topic, base.subscription, base.consumer_id = DELIVER, consumer.topic, consumer.subscription, number
                 base.redelivery_count = fields.get("redelivery_count")
-                _set_id(base, fields.get("message_id") or {})
+                entry.set_id(fields.get("message_id") or {})
+                if self._unread is not None and entry.unread is not None:
+                    late = _response(frame)
+                    late.fields = {"offset": frame.offset, "size": frame.size}
+                    self._give_late(self._unread.add(entry, entry.unread, late), out)
+                elif self._want_messages:
+                    self._opener.give(entry, out)
+
+    def _give_late(self, late: list[Late], out: list[Row]) -> None:
+        """The rows of messages that waited for their schema."""
+        for entry, frame, notes in late:
+            out.extend([self._finding(frame, code, text, frame.fields) for code, text in notes])
+            if self._want_messages:
                 self._opener.give(entry, out)
+
+    def _is_plain(self, metadata: dict[str, Any]) -> bool:
+        """Whether there is nothing to open that anything could be said of."""
+        if self._want_messages or not metadata.keys().isdisjoint(_WRAPPED):
+            return False
+        return self._values is None or not self._values.are_known
 
     def _say(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
         """Findings about more than the frame's own form: they do not stand in its row, which is the same whatever else is asked for."""
@@ -395,6 +417,8 @@ class PulsarSession:
 
     def _other(self, frame: Frame, fields: dict[str, Any], direction: str, out: list[Row]) -> None:
         command = frame.command or ""
+        if self._unread is not None and command in SCHEMA_COMMANDS:
+            self._give_late(self._unread.observe(command, fields), out)
         names = topic, name, subscription = self._names(command, fields)
         if direction == CLIENT and (number := request_id(command, fields, direction)) is not None:
             if command in _REMEMBERED:
@@ -556,8 +580,8 @@ class PulsarSession:
 EarlyKey = tuple[str, Hashable, int | None]
 """("SEND", producer id, sequence id), or ("id", command of the response, request id)."""
 
-_WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg"})
-"""Fields of the metadata without which a payload is what the application sent: nothing to open."""
+_WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg", "schema_version"})
+"""Fields of the metadata without which a payload is bytes that the application sent: nothing to open."""
 
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
@@ -574,14 +598,3 @@ def _put(table: dict[int, Any], number: int, value: object) -> None:
     table[number] = value
     if len(table) > IDS_MAX:
         del table[next(iter(table))]
-
-
-def _size_of(entry: Entry) -> int:
-    return MESSAGE_ROW_BYTES * entry.count + entry.payload_characters() + METADATA_FACTOR * entry.metadata_bytes
-
-
-def _set_id(row: MessageRow, message_id: dict[str, Any]) -> None:
-    row.ledger = message_id.get("ledgerId")
-    row.entry = message_id.get("entryId")
-    partition = message_id.get("partition", -1)
-    row.partition = None if partition < 0 else partition

@@ -11,7 +11,10 @@ from pulsarscope.protocols.pulsar.findings import CODES
 from tests.architecture.modules import PACKAGE
 
 SOURCES = "\n".join(
-    path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").glob("*.py")) + sorted((PACKAGE / "wire").glob("*.py"))
+    path.read_text()
+    for path in sorted((PACKAGE / "protocols" / "pulsar").glob("*.py"))
+    + sorted((PACKAGE / "protocols" / "pulsar" / "values").glob("*.py"))
+    + sorted((PACKAGE / "wire").glob("*.py"))
 )
 
 
