@@ -207,8 +207,8 @@ TLS_CODES = table(
         NOTE,
         "tls",
         "A TLS connection cannot be read without its secrets.",
-        "Give --tls-keylog FILE, a key log that either side wrote: SSLKEYLOGFILE where a program knows it, an agent such as jSSLKEYLog or "
-        "extract-tls-secrets for Java. Or have it in the capture: editcap --inject-secrets tls,FILE.",
+        "Give --tls-keylog FILE, a key log that either side wrote during this capture: SSLKEYLOGFILE where a program knows it, an agent "
+        "such as jSSLKEYLog or extract-tls-secrets for Java. Or have it in the capture: editcap --inject-secrets tls,FILE.",
     ),
     Code(
         "tls-decrypt-failed",

@@ -79,7 +79,7 @@ class Lanes:
         lines: list[str] = []
         if not self._started:
             self._start(lines)
-        self._view.emit([*lines, *self._view.closing([], "see decode --records finding")])
+        self._view.emit([*lines, *self._view.closing([])])
 
     # ---- the layout
 

@@ -54,6 +54,8 @@ class View:
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
         self._hints: set[str] = set()
+        self._untold: dict[str, FindingRow] = {}
+        """Of each code the first note about a whole connection that was left out."""
         self._sink = sink
 
     def emit(self, lines: list[str]) -> None:
@@ -186,10 +188,16 @@ class View:
         """
         severity = row.severity or WARNING
         if not notes and (severity == NOTE or self.options.quiet):
+            if severity == NOTE and row.connection is not None and row.sub is None:
+                self._untold.setdefault(row.code or "", row)
             return
-        look = self.palette
         if row.connection is not None and row.packet is not None:
             self.number(row.connection, lines)
+        self._tell(row, lines, last)
+
+    def _tell(self, row: FindingRow, lines: list[str], last: Row | None) -> None:
+        """What `finding` says, once the connection is introduced."""
+        look, severity = self.palette, row.severity or WARNING
         indent = " " * (self.name_width + 1)
         head = f"{severity} {escape(row.code or '')}"
         above = last is not None and (last.file, last.packet, last.sub) == (row.file, row.packet, row.sub)
@@ -220,13 +228,17 @@ class View:
             return f"{self.file_name(row.file)}: "
         return ""
 
-    def closing(self, counts: list[str], notes: str = "see --records finding") -> list[str]:
-        """The last lines: what was shown, and the findings by severity; `notes` says how to see those that are only counted."""
+    def closing(self, counts: list[str]) -> list[str]:
+        """The last lines: what was shown, and how many findings of each severity there are.
+
+        Where nothing was shown, the notes that were left out about whole connections come first: they may say why.
+        """
         if self.options.quiet:
             return []
         look = self.palette
+        dot = f" {look.dim}{self.symbols.dot}{look.reset} "
         if not self.run.complete:
-            return ["", f" {look.dim}{self.symbols.dot}{look.reset} ".join([*counts, "stopped early: the rest was not read"])]
+            return ["", dot.join([*counts, "stopped early: the rest was not read"])]
         words = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
         found = [
@@ -234,15 +246,17 @@ class View:
             for severity in SEVERITIES
             if (count := self.run.severities.get(severity, 0))
         ]
-        if not self.connections:  # nothing was shown: say what there was
+        lines: list[str] = []
+        if not self.connections:
             words += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
-        if self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
-            found[-1] += f" ({notes})"
-        dot = f" {look.dim}{self.symbols.dot}{look.reset} "
+            for row in self._untold.values():
+                self._tell(row, lines, None)
         told = ", ".join(found) or "no findings"
         if self.connections and not self.run.judged:
             told += " in the frames (see diagnose)"
-        return ["", dot.join([*words, told])]
+        elif self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
+            told += " (see diagnose)"
+        return [*lines, "", dot.join([*words, told])]
 
     def _selected(self) -> list[str]:
         """How many rows a filter chose, of how many."""

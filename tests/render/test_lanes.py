@@ -104,7 +104,7 @@ def test_nothing_found_is_said() -> None:
 
 def test_notes_are_counted_and_said_where_to_see() -> None:
     given = rows.options(run=Run({"note": 2}))
-    assert text_of("lanes", [rows.send()], given).splitlines()[-1].endswith("2 notes (see decode --records finding)")
+    assert text_of("lanes", [rows.send()], given).splitlines()[-1].endswith("2 notes (see diagnose)")
 
 
 def test_connections_are_not_rows_here() -> None:

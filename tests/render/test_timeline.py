@@ -78,7 +78,7 @@ def test_warnings_stand_where_they_occur_and_notes_are_only_counted() -> None:
     assert "checksum-mismatch" in lines[2]
     assert "network card" in lines[3]
     assert not any("quiet" in line for line in lines)
-    assert lines[-1].endswith("1 error, 1 note (see --records finding)")
+    assert lines[-1].endswith("1 error, 1 note (see diagnose)")
 
 
 def test_a_run_without_colour_writes_no_escape() -> None:

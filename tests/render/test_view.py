@@ -87,10 +87,20 @@ def test_the_closing_words_count_findings_by_severity() -> None:
     one = view(run=Run({"error": 1, "note": 3}))
     assert one.closing(["2,000 frames"]) == [
         "",
-        "2,000 frames · 0 packets read · 0 TCP connections · 1 error, 3 notes (see --records finding)",
+        "2,000 frames · 0 packets read · 0 TCP connections · 1 error, 3 notes (see diagnose)",
     ]
     assert view().closing(["1 frame"]) == ["", "1 frame · 0 packets read · 0 TCP connections · no findings"]
     assert view(quiet=True).closing(["1 frame"]) == []
+
+
+def test_where_nothing_was_shown_a_note_about_a_connection_says_why() -> None:
+    one = view(run=Run({"note": 2}), paths=("a.pcap",))
+    for packet in (1, 7):
+        text = f"Connection 0:{packet}: TLS."
+        one.finding(rows.finding(packet=packet, connection=f"0:{packet}", code="x", severity="note", sub=None, text=text, hint="Try."), [])
+    assert one.closing(["0 frames"])[:3] == ["       note x  Connection 0:1: TLS.", "         Try.", ""]
+    one.number("0:1", [])
+    assert one.closing(["1 frame"])[0] == ""
 
 
 def test_counts_have_their_noun() -> None:
