@@ -19,6 +19,10 @@ TOLD_MAX = 3
 
 def verdict(comparison: Comparison, duration: Callable[[int | None], str]) -> str:
     """One sentence: what became worse and what became better."""
+    silent = [which for which, side in (("first", comparison.before), ("second", comparison.after)) if not side.diagnosis.connections]
+    if silent:
+        where = f"the {silent[0]}" if len(silent) == 1 else "either"
+        return f"Nothing to compare: no connection of a known protocol in {where} capture (see diagnose)."
     parts = []
     for word, families in (("slower", comparison.slower()), ("faster", comparison.faster())):
         if families:
@@ -72,6 +76,8 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], options: Rep
 
 def _totals(report: Report, records: list[Record]) -> None:
     shown = [record for record in records if record["before"] or record["after"]]
+    if not shown:
+        return
     report.heading("Whole captures")
     report.table(
         [
@@ -114,6 +120,8 @@ def _number(report: Report, what: str, value: float | None) -> str:
 def _exchanges(report: Report, records: list[Record]) -> None:
     records = [record for record in records if record["exchanges"]["before"] or record["exchanges"]["after"]]
     shown = records[: report.options.limit]
+    if not shown:
+        return
     report.heading("Exchanges", "what changed most comes first; latencies to within 1 %")
     columns = [Column("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]
     columns += _pair(report, "count", [record["exchanges"] for record in shown], lambda count: f"{count:,}", change=False)

@@ -96,7 +96,7 @@ class Report:
             self.lines.append(f"{space}{color}{line}{end}")
 
     def table(self, columns: Sequence[Column], more: int = 0, noun: str = "") -> None:
-        """Columns side by side, under their headings, made to fit; columns without any value are left out."""
+        """Columns side by side, under their headings, made to fit; columns without any value are left out, and headings without rows."""
         shown = [column for column in columns if column.name or any(cell not in ("", "0") for cell in column.cells)]
         while True:
             widths = [max(map(cell_width, (column.heading, *column.cells))) for column in shown]
@@ -112,7 +112,7 @@ class Report:
                 break
             widths[at] -= 1
         look = self.palette
-        if not self.options.quiet:
+        if not self.options.quiet and shown and shown[0].cells:
             self.lines.append(f"{look.dim}{self._row(shown, widths, [column.heading for column in shown])}{look.reset}")
         for cells in zip(*(column.cells for column in shown), strict=True):
             self.lines.append(self._row(shown, widths, list(cells)))

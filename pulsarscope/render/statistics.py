@@ -44,7 +44,7 @@ def _total(report: Report, records: list[Record]) -> None:
     dot = f" {marks.dot} "
     words = [count_text(total["connections"], "connection")]
     if total["unknown_connections"]:
-        words.append(f"{total['unknown_connections']:,} of no known protocol")
+        words.append(f"{total['unknown_connections']:,} of no known protocol" + (" (see diagnose)" if not total["connections"] else ""))
     if total["start"] is not None:
         words.append(f"{report.duration(total['duration_ns'])} from {instant_text(total['start'])}")
     report.paragraph(dot.join(words), color=look.bold)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pulsarscope.analysis.comparison import Comparison, Examined
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
@@ -23,11 +25,12 @@ def shown(before: list[Any], after: list[Any], **values: Any) -> str:
 
 
 def family(request: str, count: int, latency: int) -> list[Any]:
-    return [rows.exchange(request=request, latency_ns=latency) for _ in range(count)]
+    exchanges = [rows.exchange(request=request, latency_ns=latency) for _ in range(count)]
+    return [*exchanges, rows.connection(server_missing=0)]
 
 
 def test_the_verdict_says_what_became_slower_and_which_findings_are_more() -> None:
-    before = [*family("SEND", 200, 1_000_000), rows.connection(server_missing=0)]
+    before = family("SEND", 200, 1_000_000)
     after = [*family("SEND", 200, 5_000_000), rows.finding(), rows.connection()]
     assert shown(before, after, quiet=True, width=200) == (
         "Slower: SEND p99 1.00 ms to 5.00 ms (x5.0); more findings: checksum-mismatch 0 to 1; "
@@ -37,6 +40,23 @@ def test_the_verdict_says_what_became_slower_and_which_findings_are_more() -> No
 
 def test_nothing_notable_is_said_as_such() -> None:
     assert shown(family("SEND", 5, 1), family("SEND", 5, 2)).startswith("No notable change.\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "where"),
+    [
+        ([], [], "either"),
+        ([rows.connection(dissector=None)], [rows.connection()], "the first"),
+        ([rows.connection()], [rows.finding()], "the second"),
+    ],
+)
+def test_a_capture_without_a_known_protocol_is_not_compared(before: list[Any], after: list[Any], where: str) -> None:
+    told = f"Nothing to compare: no connection of a known protocol in {where} capture (see diagnose).\n"
+    assert shown(before, after, quiet=True) == told
+
+
+def test_nothing_has_no_headings() -> None:
+    assert shown([], []).splitlines()[1:] == ["  before: a.pcap", "  after:  b.pcap"]
 
 
 def test_both_sides_stand_beside_each_other() -> None:

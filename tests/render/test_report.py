@@ -34,6 +34,12 @@ def test_a_change_is_in_percent_or_a_factor(percent: float | None, text: str) ->
     assert change_text(percent) == text
 
 
+def test_a_table_without_rows_is_nothing() -> None:
+    made = report()
+    made.table([Column("topic", [], name=True)])
+    assert made.lines == []
+
+
 def test_a_table_has_aligned_columns_and_leaves_out_empty_ones() -> None:
     made = report(width=80)
     made.table([Column("topic", ["a", "long"], right=False, name=True), Column("sent", ["5", "1,000"]), Column("refused", ["0", ""])])

@@ -35,6 +35,12 @@ def test_the_summary_says_who_sent_how_much_and_how_fast() -> None:
     assert "12 bytes missing from the capture" in lines[5]
 
 
+def test_without_a_known_protocol_it_says_who_knows_more() -> None:
+    lines = shown([rows.connection(dissector=None)], "total", "topics").splitlines()
+    assert lines[0].startswith("0 connections · 1 of no known protocol (see diagnose)")
+    assert lines[-1] == "Topics  none"
+
+
 def test_refusals_stand_out_in_colour() -> None:
     text = shown([rows.exchange(status="error"), rows.exchange(status="unanswered", latency_ns=None)], "total", color=True)
     assert "\x1b[1;31m1 refused\x1b[0m" in text
