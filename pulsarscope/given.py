@@ -22,7 +22,7 @@ def given_schemas(given: Iterable[tuple[str, str]]) -> tuple[GivenSchema, ...]:
 
 
 def _given_schema(topics: str, file: str) -> GivenSchema:
-    from pulsarscope.protocols.pulsar.values.files import schema_in  # noqa: PLC0415 - brings protobuf, which most runs do without
+    from pulsarscope.protocols.pulsar.values.files import UNDEFINED, schema_in  # noqa: PLC0415 - brings protobuf, which most runs do without
 
     name, _, message_name = file.partition("#")
     try:
@@ -31,7 +31,8 @@ def _given_schema(topics: str, file: str) -> GivenSchema:
     except (OSError, ValueError) as error:
         with suppress(ValueProblem):
             return schema_in(topics, name, None)
-        message = f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}"
+        types = f"; types that need no file are {', '.join(map(str.lower, UNDEFINED))}" if name.isidentifier() else ""
+        message = f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}{types}"
         raise UsageError(message) from None
     try:
         return schema_in(topics, name, data, message_name)

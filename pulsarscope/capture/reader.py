@@ -160,7 +160,7 @@ class BlockReader:
         if magic in pcap.MAGICS:
             return pcap.PcapDecoder(self._file, magic, records=self._records)
         self._looks_like = looks_like(head)
-        message = f"{self._looks_like}, not a capture"
+        message = self._looks_like if " capture" in self._looks_like else f"{self._looks_like}, not a capture"
         raise NotACaptureError(message)
 
     def _last_block(self, damage: Finding | None) -> Block:

@@ -102,6 +102,7 @@ def test_a_capture_named_twice_is_read_once(folder: Path) -> None:
     ("argument", "words"),
     [
         ("notes.txt", "notes.txt is text, not a capture. Give a pcap"),
+        ("old.snoop", "old.snoop is a snoop capture (convert it first: editcap -F pcapng). Give a pcap"),
         ("empty", "is empty"),
         ("gone", "cannot be read: No such file or directory"),
         ("void", "is a folder without captures"),
@@ -111,6 +112,7 @@ def test_a_capture_named_twice_is_read_once(folder: Path) -> None:
 )
 def test_nothing_left_is_an_error_of_one_line(folder: Path, argument: str, words: str) -> None:
     (folder / "void").mkdir()
+    (folder / "old.snoop").write_bytes(b"snoop\x00\x00\x00")
     (folder / "loop").symlink_to(folder / "loop")
     (folder / "evil\n\x1b[2J").write_text("text")
     with pytest.raises(CaptureError) as caught:

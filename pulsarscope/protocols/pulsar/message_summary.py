@@ -31,7 +31,7 @@ def message_summary(row: MessageRow) -> str:
     if row.compression not in (None, "NONE"):
         words.append(str(row.compression))
     if row.encrypted and row.status != "encrypted":  # else the status says it
-        words.append("encrypted")
+        words.append("decrypted" if row.status == "ok" else "encrypted")
     if row.chunks is not None:
         words.append(f"{row.chunks} chunks")
     if row.txn is not None:

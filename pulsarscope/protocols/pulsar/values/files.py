@@ -16,6 +16,9 @@ from pulsarscope.protocols.pulsar.values.protobuf import file_set
 from pulsarscope.protocols.pulsar.values.reader import definition_bytes, reader_of
 from pulsarscope.wire.contract import GivenSchema
 
+UNDEFINED = (*PRIMITIVES, JSON)
+"""Types that need no definition."""
+
 _VERSION = struct.Struct(">q")
 
 
@@ -53,7 +56,7 @@ def schema_in(topics: str, name: str, data: bytes | None, message_name: str = ""
 
 def _by_name(name: str) -> Definition:
     kind = schema_type(name)
-    if kind not in (*PRIMITIVES, JSON):
+    if kind not in UNDEFINED:
         message = f"{name} is no type that needs no definition"
         raise ValueProblem(message)
     return Definition(kind)
