@@ -77,12 +77,13 @@ class Payload(str, Enum):
 
 FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input."
 
-Files = Annotated[list[str], typer.Argument(metavar="FILE", help=FILES_HELP, show_default=False)]
+Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES_HELP, show_default=False)]
 FormatOption = Annotated[Format | None, typer.Option("--format", "-f", help="Records for programs instead of text.")]
 OutOption = Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Write here instead of standard output.")]
 ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns, in this order.")]
 TimeOption = Annotated[TimeMode, typer.Option("--time", help="How text shows times.")]
 PayloadOption = Annotated[Payload | None, typer.Option("--payload", help="Give the payload of messages; with -x hex, all bytes.")]
+PayloadsOption = Annotated[Payload | None, typer.Option("--payload", help="Give the payloads, too.")]
 SecretsOption = Annotated[bool, typer.Option("--show-secrets", help="Do not redact tokens and passwords.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR and FORCE_COLOR are heeded, too.")]
 FilterOption = Annotated[
@@ -97,7 +98,7 @@ JobsOption = Annotated[
 RecordsOption = Annotated[
     str, typer.Option("--records", metavar="KIND,...", help="Of frame, message, exchange, connection, finding; or all.")
 ]
-StatisticsFormat = Annotated[ListFormat | None, typer.Option("--format", "-f", help="The same numbers for programs.")]
+StatisticsFormat = Annotated[ListFormat | None, typer.Option("--format", "-f", help="The same for programs.")]
 ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="The report for programs.")]
 LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N of each list; 10 by default.")]
 QuietReportOption = Annotated[bool, typer.Option("-q", "--quiet", help="Less: no headings, progress or warnings.")]
@@ -305,7 +306,7 @@ def messages(
     out: OutOption = None,
     columns: ColumnsOption = None,
     time: TimeOption = TimeMode.relative,
-    payload: PayloadOption = None,
+    payload: PayloadsOption = None,
     show_secrets: SecretsOption = False,
     no_color: NoColorOption = False,
     display_filter: FilterOption = None,
@@ -357,7 +358,7 @@ def extract(
     ] = None,
     context: Annotated[bool, typer.Option("--context", help="With the packets that open and close the connections.")] = False,
     limit: LimitOption = None,
-    quiet: QuietOption = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress, warnings or closing words.")] = False,
     fail_on: FailOnOption = FailOn.never,
     reading: Reading,
 ) -> None:
@@ -406,7 +407,7 @@ def follow(
     quiet: QuietOption = False,
     reading: Reading,
 ) -> None:
-    """Follow one connection, producer, consumer, topic, message or transaction.
+    """Follow a connection, producer, consumer, topic, message or txn.
 
     As a lane diagram between clients and broker, across connections; relative times count from its first frame.
     """

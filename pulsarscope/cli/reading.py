@@ -16,10 +16,11 @@ class Reading(NamedTuple):
 
     port: Annotated[
         list[int] | None,
-        typer.Option("--port", min=1, max=65_535, metavar="N", help="Take server port N for Pulsar, whatever its bytes say."),
+        typer.Option("--port", min=1, max=65_535, metavar="N", help="Take server port N for Pulsar, whatever its bytes say; repeatable."),
     ] = None
     decode_as: Annotated[
-        list[str] | None, typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Take a server port for a protocol.")
+        list[str] | None,
+        typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Take a port for a protocol, as in 9093=kafka07; repeatable."),
     ] = None
     tls_keylog: Annotated[
         list[str] | None,
@@ -31,7 +32,7 @@ class Reading(NamedTuple):
     ] = None
     schema: Annotated[
         list[str] | None,
-        typer.Option("--schema", metavar="TOPIC=FILE", help="Read the payloads of a topic by this schema; see docs/schemas.md."),
+        typer.Option("--schema", metavar="TOPIC=FILE", help="Read the payloads of a topic by this schema (docs/schemas.md); repeatable."),
     ] = None
 
 
