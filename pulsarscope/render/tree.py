@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from pulsarscope.export.sink import Sink
 from pulsarscope.flow import SERVER
 from pulsarscope.limits import SHOWN_ITEMS_MAX
 from pulsarscope.outputs import OutputOptions
-from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, RawFrame
+from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, RawFrame, Row, columns
 from pulsarscope.render.clock import duration_text, instant_text
 from pulsarscope.render.escape import cell_width, escape
 from pulsarscope.render.hex import HexLines
@@ -33,7 +34,8 @@ class Tree:
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._view = View(sink, options)
-        self._frames = 0
+        self._shown: Counter[str] = Counter()
+        """Rows so far, by kind."""
         self._show_notes = "finding" in options.kinds
         self._hex = HexLines(options)
 
@@ -44,28 +46,36 @@ class Tree:
         lines: list[str] = []
         for row in rows:
             if isinstance(row, FrameRow):
-                self._frames += 1
                 self._frame(row, lines)
             elif type(row) is RawFrame:
                 lines += [f"  {count_text(len(row.data), 'byte')}", *self._hex(row)]
             elif type(row) is FindingRow:
                 view.finding(row, lines, notes=self._show_notes)
             elif type(row) is not ConnectionRow or "connection" in view.options.kinds:
-                lines += [
-                    row.kind,
-                    *(self._fit(line) for line in _branch(_present(row), 1, _nothing, view.palette.dim, view.palette.reset)),
-                ]
+                self._other(row, lines)
         view.emit(lines)
 
     def close(self) -> None:
         """As `Output.close`."""
-        self._view.emit(self._view.closing([count_text(self._frames, "frame")]))
+        self._view.emit(self._view.closing([count_text(count, kind) for kind, count in self._shown.items()] or ["0 frames"]))
+
+    def _begin(self, kind: str, lines: list[str]) -> None:
+        """Count a row; an empty line parts it from the one before."""
+        if lines or self._shown:
+            lines.append("")
+        self._shown[kind] += 1
+
+    def _other(self, row: Row, lines: list[str]) -> None:
+        """A row that is no frame: its columns."""
+        look = self._view.palette
+        self._begin(row.kind, lines)
+        lines.append(f"{look.bold}{row.kind} {self._view.name(row)}{look.reset}")
+        lines += [self._fit(line) for line in _branch(_present(row), 1, _nothing, look.dim, look.reset)]
 
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view = self._view
         look, marks = view.palette, view.symbols
-        if lines or self._frames > 1:
-            lines.append("")
+        self._begin(row.kind, lines)
         number = 0 if row.connection is None else view.number(row.connection, lines)
         color = look.connection(number) if number else ""
         ends = ("server", "client") if row.direction == SERVER else ("client", "server")
@@ -207,8 +217,10 @@ def _text(value: Any) -> str:
     return escape(text)
 
 
-def _present(row: Any) -> dict[str, Any]:
-    return {name: value for name in row.__struct_fields__ if (value := getattr(row, name)) is not None}
+def _present(row: Row) -> dict[str, Any]:
+    """The columns that are there, times as people read them."""
+    present = {column.name: (column.type, getattr(row, column.name)) for column in columns(row.kind)}
+    return {name: instant_text(value) if kind == "time" else value for name, (kind, value) in present.items() if value is not None}
 
 
 def _nothing(_name: str, _value: Any) -> str | None:

@@ -101,3 +101,13 @@ def test_findings_other_kinds_and_bytes_stand_below_the_frame() -> None:
     for words in ("0000  00", "checksum-mismatch", "exchange", "LOOKUP_RESPONSE"):
         assert words in text
     assert lines[-1].startswith("1 frame")
+
+
+def test_other_rows_have_names_and_times_and_are_counted() -> None:
+    lines = tree([rows.frame(4), rows.message(event_time=rows.START), rows.exchange(packet=5)], kinds=("frame", "message", "exchange"))
+    at = lines.index("message 9.1")
+    assert lines[at - 1] == ""
+    assert value_of(lines[at:], "time") == value_of(lines[at:], "event_time") == "2026-05-01 10:00:00.123456789 UTC"
+    assert lines[lines.index("exchange 5.1") - 1] == ""
+    assert lines[-1].startswith("1 frame · 1 message · 1 exchange · ")
+    assert tree([])[-1].startswith("0 frames · ")
