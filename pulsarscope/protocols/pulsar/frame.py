@@ -183,7 +183,7 @@ class FrameDecoder:
         base = walk(data, position, end, self.base_plan, notes)
         number = base.pop("type", None)
         if number is None:
-            notes[:] = [("required-field-missing", "BaseCommand.type")]
+            notes[:] = [("required-field-missing", "BaseCommand has no type")]
             return None, base or None, False, MALFORMED
         command = self.commands.get(number)
         if command is None:

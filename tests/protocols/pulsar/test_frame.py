@@ -161,9 +161,9 @@ class TestCommands:
 
     def test_a_command_without_a_type_is_malformed(self) -> None:
         decoded = decode(sized(sized(b"")))
-        assert decoded == (None, None, None, None, None, None, MALFORMED, [("required-field-missing", "BaseCommand.type")])
+        assert decoded == (None, None, None, None, None, None, MALFORMED, [("required-field-missing", "BaseCommand has no type")])
         base = base_command("PING")[2:]
-        assert decode(sized(sized(base)))[6:] == (MALFORMED, [("required-field-missing", "BaseCommand.type")])
+        assert decode(sized(sized(base)))[6:] == (MALFORMED, [("required-field-missing", "BaseCommand has no type")])
 
     def test_of_two_types_the_last_counts(self) -> None:
         base = b"\x08\x12" + base_command("PONG")

@@ -38,7 +38,7 @@ def schema_in(topics: str, name: str, data: bytes | None, message_name: str = ""
         if isinstance(written, dict) and isinstance(written.get("schemaInfo"), dict):
             version, written = written.get("version"), written["schemaInfo"]
         if written is None:
-            definition = _descriptors(data, message_name)
+            definition = _descriptors(name, data, message_name)
         elif isinstance(written, dict) and ("schema" in written or "data" in written):
             version = written.get("version", version)
             definition = _pulsar(written)
@@ -70,7 +70,7 @@ def _json(data: bytes) -> Any:
         return None
 
 
-def _descriptors(data: bytes, message_name: str) -> Definition:
+def _descriptors(name: str, data: bytes, message_name: str) -> Definition:
     """A serialized FileDescriptorSet (`protoc --include_imports --descriptor_set_out`), as Pulsar writes one into a schema."""
     try:
         last = file_set(data).file[-1]
@@ -79,7 +79,7 @@ def _descriptors(data: bytes, message_name: str) -> Definition:
         raise ValueProblem(message) from None
     names = [f"{last.package}.{one.name}".removeprefix(".") for one in last.message_type]
     if not message_name and len(names) != 1:
-        message = f"name the message behind the file, as in {last.name}#{(names or ['package.Message'])[0]}"
+        message = f"name the message behind the file, as in {name}#{(names or ['package.Message'])[0]}"
         raise ValueProblem(message)
     parts = {
         "fileDescriptorSet": b64encode(data).decode(),

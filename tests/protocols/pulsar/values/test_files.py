@@ -77,8 +77,8 @@ def test_descriptors_may_have_one_message_or_name_theirs() -> None:
         __import__("google.protobuf.any_pb2", fromlist=["x"]), __import__("google.protobuf.source_context_pb2", fromlist=["x"]), type_pb2
     )
     assert value(b"\x0a\x01x", parts, message_name="google.protobuf.Enum") == {"name": "x"}
-    with pytest.raises(ValueProblem, match="name the message behind the file"):
-        value(b"", parts)
+    with pytest.raises(ValueProblem, match=r"name the message behind the file, as in item.desc#google.protobuf.Type$"):
+        value(b"", parts, "item.desc")
     with pytest.raises(ValueProblem, match="do not have the message Nothing"):
         value(b"", parts, message_name="Nothing")
 
