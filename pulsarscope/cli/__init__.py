@@ -6,12 +6,12 @@ import gc
 import sys
 import warnings
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from pulsarscope.cli.reading import Reading, reads_captures
-from pulsarscope.errors import PulsarscopeError
+from pulsarscope.errors import OutputError, PulsarscopeError
 
 COLLECT_EVERY_OBJECTS = 100_000
 
@@ -493,10 +493,22 @@ def main() -> None:
     # Rows are trees, which reference counts free; the collector's default of a look every 700 objects costs a tenth of a run.
     gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
     warnings.showwarning = _tell  # type: ignore[assignment]
+    standard_output = sys.stdout
     try:
         app(prog_name="pulsarscope")
+    except SystemExit:
+        if sys.stdout is standard_output:
+            raise
+        sys.exit()  # typer has put another in its place, for whoever read the help has gone; its exit code is that of a finding
     except PulsarscopeError as error:
-        from pulsarscope.cli.work import complain  # noqa: PLC0415 - as above
+        _give_up(error)
+    except OSError as error:  # the help: all else is written by a sink, which tells by itself
+        sys.stdout = None  # nor let the interpreter try again
+        _give_up(OutputError(f"cannot write standard output: {error.strerror}"))
 
-        complain(*error.lines)
-        sys.exit(error.exit_code)
+
+def _give_up(error: PulsarscopeError) -> NoReturn:
+    from pulsarscope.cli.work import complain  # noqa: PLC0415 - as above
+
+    complain(*error.lines)
+    sys.exit(error.exit_code)

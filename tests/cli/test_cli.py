@@ -14,6 +14,7 @@ import pytest
 from pulsarscope import cli
 
 COMMAND = [sys.executable, "-m", "pulsarscope"]
+QUICKSTART = str(Path(__file__).resolve().parents[2] / "captures" / "quickstart.pcapng")
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -97,12 +98,11 @@ def test_messages_give_their_payload_on_request(
     assert all(len(record["payload"]) == 2 * record["payload_size"] for record in records)
 
 
-@pytest.mark.parametrize("output_format", ["text", "ndjson"])
-def test_a_closed_pipe_ends_quietly(captures: Path, output_format: str) -> None:
-    options = [] if output_format == "text" else ["--format", output_format]
-    with subprocess.Popen(
-        [*COMMAND, "decode", str(captures / "quickstart.pcapng"), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+@pytest.mark.parametrize(
+    "arguments", [["decode", QUICKSTART], ["decode", QUICKSTART, "--format", "ndjson"], ["decode", "-h"], ["--version"]]
+)
+def test_a_closed_pipe_ends_quietly(arguments: list[str]) -> None:
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -110,11 +110,10 @@ def test_a_closed_pipe_ends_quietly(captures: Path, output_format: str) -> None:
         assert process.wait(60) == 0
 
 
-def test_a_full_standard_output_is_five_and_one_line(captures: Path) -> None:
+@pytest.mark.parametrize("arguments", [["decode", QUICKSTART], ["decode", "-h"], ["--version"]])
+def test_a_full_standard_output_is_five_and_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
-        result = subprocess.run(
-            [*COMMAND, "decode", str(captures / "quickstart.pcapng")], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
-        )
+        result = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
     assert result.returncode == 5
     assert result.stderr == b"pulsarscope: cannot write standard output: No space left on device\n"
 
