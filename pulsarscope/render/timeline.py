@@ -5,6 +5,7 @@ The hot path is written for it: no rich, one pass, one f-string a line. Anything
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
 from typing import Any
@@ -58,6 +59,8 @@ class Timeline:
         self.last: FrameRow | None = None
         """The frame above what is written next."""
         self._messages = {False: 0, True: 0}
+        self._others: Counter[str] = Counter()
+        """Rows beside the frames so far, by kind."""
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
@@ -78,7 +81,8 @@ class Timeline:
         """As `Output.close`."""
         produced, delivered = self._messages[False], self._messages[True]
         messages = [f"{count_text(produced, 'message')} produced, {delivered:,} delivered"] if produced or delivered else []
-        self._view.emit(self._view.closing([count_text(self._frames, "frame"), *messages]))
+        others = [] if self._frames else [count_text(count, kind) for kind, count in self._others.items()]
+        self._view.emit(self._view.closing([*(others or [count_text(self._frames, "frame")]), *messages]))
 
     def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
         """Append the lines of some frames to `lines`."""
@@ -177,8 +181,10 @@ class Timeline:
         if type(row) is FindingRow:
             view.finding(row, lines, notes=self._show_notes, last=self.last)
         elif type(row) is MessageRow:
+            self._others[row.kind] += 1
             message_line(view, row, lines)
         elif type(row) is ExchangeRow:
+            self._others[row.kind] += 1
             exchange_line(view, row, lines)
         elif type(row) is ConnectionRow:
             self._met.pop(row.connection, None)

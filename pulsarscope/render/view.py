@@ -223,7 +223,7 @@ class View:
         if row.packet is not None:
             number = self.numbers.get(row.connection or "")
             on = f" on connection {number}" if number else ""
-            return f"at {self.name(row)}{on}: "
+            return f"at {'packet ' if row.sub is None else ''}{self.name(row)}{on}: "
         if row.file is not None and row.connection is None:
             return f"{self.file_name(row.file)}: "
         return ""

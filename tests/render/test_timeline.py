@@ -81,6 +81,13 @@ def test_warnings_stand_where_they_occur_and_notes_are_only_counted() -> None:
     assert lines[-1].endswith("1 error, 1 note (see diagnose)")
 
 
+def test_where_no_frame_is_shown_the_other_rows_are_counted() -> None:
+    some = [rows.message(), rows.message(), rows.exchange()]
+    assert timeline(some)[-1].startswith("2 messages · 1 exchange · ")
+    assert timeline([*some, rows.receipt()])[-1].startswith("1 frame · ")
+    assert timeline([])[-1].startswith("0 frames · ")
+
+
 def test_a_run_without_colour_writes_no_escape() -> None:
     everything = [rows.send(), rows.finding(), rows.message(), rows.exchange(), rows.connection()]
     assert "\x1b" not in "\n".join(timeline(everything, kinds=("frame", "message", "exchange", "connection", "finding")))

@@ -54,6 +54,12 @@ def test_a_finding_is_a_line_with_its_hint_below() -> None:
     ]
 
 
+def test_a_place_that_is_no_frame_is_called_a_packet() -> None:
+    lines: list[str] = []
+    view().finding(rows.finding(sub=None, connection=None, packet=18, text="The capture ends."), lines)
+    assert "at packet 18: The capture ends." in lines[0]
+
+
 def test_a_finding_wraps_at_the_width_of_the_terminal() -> None:
     lines: list[str] = []
     view(width=40, quiet=True).finding(rows.finding(text="word " * 30), lines, notes=True)
