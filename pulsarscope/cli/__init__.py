@@ -6,7 +6,7 @@ import gc
 import sys
 import warnings
 from enum import Enum
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -75,6 +75,11 @@ class Payload(str, Enum):
     text = "text"
 
 
+def _filter_option(example: str) -> Any:
+    """-Y of a command, whose records the example fits."""
+    return typer.Option("-Y", "--filter", metavar="FILTER", help=f"Only what matches, as in '{example}'; see docs/filter.md.")
+
+
 FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input."
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES_HELP, show_default=False)]
@@ -86,9 +91,9 @@ PayloadOption = Annotated[Payload | None, typer.Option("--payload", help="Give t
 PayloadsOption = Annotated[Payload | None, typer.Option("--payload", help="Give the payloads, too.")]
 SecretsOption = Annotated[bool, typer.Option("--show-secrets", help="Do not redact tokens and passwords.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR and FORCE_COLOR are heeded, too.")]
-FilterOption = Annotated[
-    str | None, typer.Option("-Y", "--filter", metavar="FILTER", help="Only what matches, as in 'latency > 50ms'; see docs/filter.md.")
-]
+FilterOption = Annotated[str | None, _filter_option("latency > 50ms")]
+MessageFilterOption = Annotated[str | None, _filter_option("payload_size > 1KB")]
+FindingFilterOption = Annotated[str | None, _filter_option("severity == error")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Only the records: no headings, progress or warnings.")]
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 when there is a finding this bad or worse.")]
@@ -231,7 +236,7 @@ def diagnose(
     *,
     output_format: ReportFormatOption = None,
     out: OutOption = None,
-    display_filter: FilterOption = None,
+    display_filter: FindingFilterOption = None,
     show_secrets: SecretsOption = False,
     no_color: NoColorOption = False,
     limit: Annotated[
@@ -309,7 +314,7 @@ def messages(
     payload: PayloadsOption = None,
     show_secrets: SecretsOption = False,
     no_color: NoColorOption = False,
-    display_filter: FilterOption = None,
+    display_filter: MessageFilterOption = None,
     limit: LimitOption = None,
     quiet: QuietOption = False,
     fail_on: FailOnOption = FailOn.never,

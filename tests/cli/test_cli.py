@@ -44,6 +44,19 @@ def test_help_is_on_standard_output(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert capsys.readouterr().out.startswith("Usage: pulsarscope")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["decode"], ["messages"], ["stats"], ["diagnose"], ["compare", QUICKSTART], ["follow", "--topic", "x"], ["extract", "-o", os.devnull]],
+    ids=lambda command: command[0],
+)
+def test_the_filter_that_help_shows_is_one_for_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    assert run(monkeypatch, command[0], "--help") == 0
+    example = " ".join(capsys.readouterr().out.split()).partition("Only what matches, as in '")[2].partition("'")[0]
+    assert run(monkeypatch, *command, QUICKSTART, "-q", "-Y", example) == 0
+
+
 def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "--version") == 0
     assert capsys.readouterr().out.startswith("pulsarscope 0.")
