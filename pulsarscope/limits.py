@@ -152,6 +152,12 @@ VALUES_MAX_BYTES = 8 << 20
 """What the values of one entry may take, as JSON, roughly: more than the largest message of default size (5 MiB), objects take ten times
 of it."""
 
+VALUES_LEAST_BYTES = 16 << 10
+"""The same bound for the smallest of entries: ten bytes can say a million empty items, and a capture holds many times ten bytes."""
+
+VALUES_FACTOR = 128
+"""The bound grows so many times as fast as the payload: a byte may be a field or a symbol with a name so long."""
+
 PROTOBUF_DEPTH_MAX = 100
 """Nesting of messages in messages (upb's and Java's recursion limit)."""
 

@@ -70,7 +70,6 @@ class UnreadEntries:
             self._count -= 1
             self._bytes -= len(unread.data)
             notes: list[Note] = []
-            if self._values.fill(entry.base, entry.columns, unread.data, unread.owner, unread.topic, notes):
-                entry.value_bytes = len(unread.data)
+            entry.value_bytes = self._values.fill(entry.base, entry.columns, unread.data, unread.owner, unread.topic, notes) or 0
             late.append((entry, frame, notes))
         return late
