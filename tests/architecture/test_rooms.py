@@ -27,7 +27,7 @@ ALLOWED = {
     "private_keys": LEAVES,
     "zookeeper": LEAVES | {"capture", "wire"},
     "payload_decoders": LEAVES | {"wire", "plugins"},
-    "given": LEAVES | {"wire", "protocols"},
+    "given": LEAVES | {"wire", "dissectors"},
     "dissectors": LEAVES | {"wire", "protocols", "plugins"},
     "key_logs": LEAVES | {"capture", "tls"},
     "steps": LEAVES | {"records", "wire"},
@@ -94,9 +94,10 @@ def test_a_room_imports_only_the_rooms_it_may(path: Path) -> None:
     assert rooms - {room} <= ALLOWED[room]
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if room_of(name_of(path)) in {"wire", "session", "analysis"}], ids=identify)
-def test_an_engine_names_no_protocol(path: Path) -> None:
-    assert not [name for name in imports(path) if name.startswith("pulsarscope.protocols")]
+@pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)
+def test_only_the_list_of_dissectors_names_a_protocol(path: Path) -> None:
+    named = {name for name in imports(path) if name.startswith("pulsarscope.protocols")} - {"pulsarscope.protocols"}
+    assert named <= ({"pulsarscope.protocols.DISSECTORS"} if name_of(path) == "pulsarscope.dissectors" else set())
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)

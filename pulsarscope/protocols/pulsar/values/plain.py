@@ -17,7 +17,7 @@ DAY_SECONDS = 86_400
 _SINGLE = struct.Struct(">f")
 
 
-class ValueProblem(Exception):  # noqa: N818 - a word of the field
+class ValueProblem(ValueError):  # noqa: N818 - a word of the field
     """The bytes do not fit the schema, or the schema says nothing that can be read. Internal: it becomes a finding."""
 
 
