@@ -340,8 +340,11 @@ class PulsarSession:
 
     def _other(self, frame: Frame, fields: dict[str, Any], direction: str, out: list[Row]) -> None:
         command = frame.command or ""
-        if self._unread is not None and command in SCHEMA_COMMANDS:
-            self._give_late(self._unread.observe(command, fields), out)
+        if self._unread is not None:
+            if command in SCHEMA_COMMANDS:
+                self._give_late(self._unread.observe(command, fields), out)
+            if self._unread.deadline < frame.time:
+                self._give_late(self._unread.overdue(frame.time), out)
         names = topic, name, subscription = self._names(command, fields)
         if direction == CLIENT and (number := request_id(command, fields, direction)) is not None:
             if command in _REMEMBERED:
