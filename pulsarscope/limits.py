@@ -128,7 +128,7 @@ SCHEMA_MAX_BYTES = 1 << 20
 """Largest schema that is kept; descriptors of large families of messages take some hundred KiB."""
 
 SCHEMAS_MAX = 1_000
-"""Schemas that are remembered of one connection, by topic and version, and producers and consumers that have one."""
+"""Schemas that are remembered of one connection, by topic and version, and requests for them; readers of schemas that all share."""
 
 SCHEMAS_MAX_BYTES = 4 << 20
 """The same bound in bytes: the readers of schemas take fifty times as much."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.limits import SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
+from pulsarscope.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
 from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PROTOBUF_NATIVE, Definition, schema_type
 from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
@@ -33,7 +33,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class _Readers:
-    """Readers by their schemas; the oldest are forgotten when the schemas take too many bytes."""
+    """Readers by their schemas; the oldest are forgotten when the schemas are too many or take too many bytes."""
 
     def __init__(self) -> None:
         self._known: dict[Definition, Reader | ValueProblem] = {}
@@ -49,7 +49,7 @@ class _Readers:
                 found = problem
             self._known[definition] = found
             self._bytes += definition_bytes(definition)
-            while self._bytes > SCHEMAS_MAX_BYTES:
+            while self._bytes > SCHEMAS_MAX_BYTES or len(self._known) > SCHEMAS_MAX:
                 oldest = next(iter(self._known))
                 self._bytes -= definition_bytes(oldest)
                 del self._known[oldest]
