@@ -32,9 +32,11 @@ def _given_schema(readers: Sequence[ReadSchema], topics: str, file: str) -> Give
         with Path(name).open("rb") as opened:
             data = opened.read(2 * SCHEMA_MAX_BYTES)
     except (OSError, ValueError) as error:
-        with suppress(ValueError):
+        try:
             return _first(readers, topics, name, None, "")
-        message = f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}"
+        except ValueError as problem:
+            types = f"; {problem}" if name.isidentifier() else ""
+        message = f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}{types}"
         raise UsageError(message) from None
     try:
         return _first(readers, topics, name, data, message_name)

@@ -43,6 +43,12 @@ def test_what_cannot_be_read_is_said_in_one_line(file: str) -> None:
     assert f"the schema {file} of orders cannot be read" in caught.value.lines[0]
 
 
+@pytest.mark.parametrize("name", ["strin", "avro"])
+def test_a_name_that_is_no_type_brings_those_that_are(name: str) -> None:
+    with pytest.raises(UsageError, match=r"types that need no file are bytes, string, .*, json$"):
+        given_schemas([("orders", name)])
+
+
 def test_what_is_no_schema_is_said_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "x.avsc"
     path.write_text("{")

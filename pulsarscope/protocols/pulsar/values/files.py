@@ -16,6 +16,9 @@ from pulsarscope.protocols.pulsar.values.protobuf import file_set
 from pulsarscope.protocols.pulsar.values.reader import definition_bytes, reader_of
 from pulsarscope.wire.contract import GivenSchema
 
+UNDEFINED = (*PRIMITIVES, JSON)
+"""Types that need no definition."""
+
 _VERSION = struct.Struct(">q")
 
 
@@ -53,8 +56,8 @@ def schema_in(topics: str, name: str, data: bytes | None, message_name: str = ""
 
 def _by_name(name: str) -> Definition:
     kind = schema_type(name)
-    if kind not in (*PRIMITIVES, JSON):
-        message = f"{name} is no type that needs no definition"
+    if kind not in UNDEFINED:
+        message = f"types that need no file are {', '.join(map(str.lower, UNDEFINED))}"
         raise ValueProblem(message)
     return Definition(kind)
 
