@@ -98,7 +98,8 @@ def open(  # noqa: A001 - ps.open reads as it should
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
         raise UsageError(message)
     from pulsarscope.given import given_schemas  # noqa: PLC0415 - as below
-    from pulsarscope.pipeline import Options, read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
+    from pulsarscope.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
+    from pulsarscope.pipeline import Options  # noqa: PLC0415
     from pulsarscope.private_keys import read_key_files  # noqa: PLC0415
 
     options = Options(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from pulsarscope.errors import UsageError
 from pulsarscope.limits import SCHEMA_MAX_BYTES
-from pulsarscope.protocols.pulsar.values.plain import ValueProblem
-from pulsarscope.wire.contract import GivenSchema
+from pulsarscope.wire.contract import GivenSchema, ReadSchema
 
 
 def given_schemas(given: Iterable[tuple[str, str]]) -> tuple[GivenSchema, ...]:
@@ -18,24 +17,41 @@ def given_schemas(given: Iterable[tuple[str, str]]) -> tuple[GivenSchema, ...]:
     Raises:
         UsageError: a file cannot be read, or holds no schema.
     """
-    return tuple([_given_schema(topics, file) for topics, file in given])
+    pairs = tuple(given)
+    if not pairs:
+        return ()
+    from pulsarscope.dissectors import make_dissectors  # noqa: PLC0415 - brings protobuf
+
+    readers = [dissector.schema_reader for dissector in make_dissectors() if dissector.schema_reader is not None]
+    return tuple([_given_schema(readers, topics, file) for topics, file in pairs])
 
 
-def _given_schema(topics: str, file: str) -> GivenSchema:
-    from pulsarscope.protocols.pulsar.values.files import UNDEFINED, schema_in  # noqa: PLC0415 - brings protobuf, which most runs do without
-
+def _given_schema(readers: Sequence[ReadSchema], topics: str, file: str) -> GivenSchema:
     name, _, message_name = file.partition("#")
     try:
         with Path(name).open("rb") as opened:
             data = opened.read(2 * SCHEMA_MAX_BYTES)
     except (OSError, ValueError) as error:
-        with suppress(ValueProblem):
-            return schema_in(topics, name, None)
-        types = f"; types that need no file are {', '.join(map(str.lower, UNDEFINED))}" if name.isidentifier() else ""
+        try:
+            return _first(readers, topics, name, None, "")
+        except ValueError as problem:
+            types = f"; {problem}" if name.isidentifier() else ""
         message = f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}{types}"
         raise UsageError(message) from None
     try:
-        return schema_in(topics, name, data, message_name)
-    except ValueProblem as problem:
+        return _first(readers, topics, name, data, message_name)
+    except ValueError as problem:
         message = f"the schema {name} of {topics} is none: {problem}"
         raise UsageError(message) from None
+
+
+def _first(readers: Sequence[ReadSchema], topics: str, name: str, data: bytes | None, message_name: str) -> GivenSchema:
+    """The schema for the first protocol that has such ones. Raises ValueError, the first protocol's, when none has."""
+    read, *others = readers
+    try:
+        return read(topics, name, data, message_name)
+    except ValueError:
+        for other in others:
+            with suppress(ValueError):
+                return other(topics, name, data, message_name)
+        raise

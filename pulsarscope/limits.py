@@ -128,7 +128,7 @@ SCHEMA_MAX_BYTES = 1 << 20
 """Largest schema that is kept; descriptors of large families of messages take some hundred KiB."""
 
 SCHEMAS_MAX = 1_000
-"""Schemas that are remembered of one connection, by topic and version, and producers and consumers that have one."""
+"""Schemas that are remembered of one connection, by topic and version, and requests for them; readers of schemas that all share."""
 
 SCHEMAS_MAX_BYTES = 4 << 20
 """The same bound in bytes: the readers of schemas take fifty times as much."""
@@ -151,6 +151,12 @@ VALUE_DEPTH_MAX = 128
 VALUES_MAX_BYTES = 8 << 20
 """What the values of one entry may take, as JSON, roughly: more than the largest message of default size (5 MiB), objects take ten times
 of it."""
+
+VALUES_LEAST_BYTES = 16 << 10
+"""The same bound for the smallest of entries: ten bytes can say a million empty items, and a capture holds many times ten bytes."""
+
+VALUES_FACTOR = 128
+"""The bound grows so many times as fast as the payload: a byte may be a field or a symbol with a name so long."""
 
 PROTOBUF_DEPTH_MAX = 100
 """Nesting of messages in messages (upb's and Java's recursion limit)."""

@@ -10,28 +10,26 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from pulsarscope.analysis import Closed, Doctor
-from pulsarscope.capture import Record, expand_inputs, key_log_lines, read_blocks
+from pulsarscope.capture import Record, expand_inputs, read_blocks
 from pulsarscope.capture.names import printable
-from pulsarscope.capture.tally import plural
+from pulsarscope.dissectors import finding_codes, make_dissectors
 from pulsarscope.errors import CaptureError, UsageError
-from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
+from pulsarscope.findings import Finding
+from pulsarscope.key_logs import KeyLogs, take_key_log
 from pulsarscope.payload_decoders import payload_decoders
-from pulsarscope.plugins import with_plugins
 from pulsarscope.private_keys import KeyFile, rsa_keys
-from pulsarscope.protocols import DISSECTORS
 from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
+from pulsarscope.steps import FILE_SHIFT, Step, in_order, orders_of, spread
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
-from pulsarscope.tls.secrets import ALWAYS, Position, Secrets
+from pulsarscope.tls.secrets import Secrets
 from pulsarscope.wire.contract import Dissector, Frame, GivenSchema
-from pulsarscope.wire.nodes import Node, Registry
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Inputs
@@ -43,24 +41,10 @@ PAYLOADS_MAX_BYTES = 16 << 20
 """Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
 
 ALL_RECORDS = frozenset(ROWS)
-_Step = tuple[int, str, Sequence[Frame] | None]
-"""What one connection has to do, at the latest at its last packet: frames to observe, or None: first its streams end, then its row
-is written."""
-
-FILE_SHIFT = 40
-"""The order of a step is its file and its moment in one number, which sorts twice as fast as a pair; no file has 2^40 packets."""
-
 
 _Ended = tuple[tuple[int, int, int], list[Row | RawFrame], int]
 """Rows of one connection that stand together; before them their order, and file and packet of the connection's first packet; behind them
 the bytes of payload text."""
-
-
-class KeyLogs(NamedTuple):
-    """What key logs say."""
-
-    secrets: Secrets = Secrets()
-    findings: tuple[Finding, ...] = ()
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -249,7 +233,7 @@ class Run:
                 self.packets += block.packets
                 self.fragmented = self.fragmented or bool(block.fragments)
                 for packets_before, log in blocks.take_secrets():
-                    block.findings += _take_key_log(self._settings.secrets, log.splitlines(), printable(path), (index, packets_before))
+                    block.findings += take_key_log(self._settings.secrets, log.splitlines(), printable(path), (index, packets_before))
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised
@@ -279,7 +263,7 @@ class Run:
         if len(events) > 1 and self._by_connection:
             return self._carry_out_by_connection(steps, located)
         if len(events) > 1 or self._gives_payloads:
-            steps = _in_order(steps, together=not self._gives_payloads)
+            steps = in_order(steps, together=not self._gives_payloads)
         return self._carry_out(steps, located)
 
     def _ending(self, events: Sequence[ConnectionEvents]) -> Ending:
@@ -288,7 +272,7 @@ class Run:
         first_of = {event.connection.name: (event.connection.file, event.connection.packet) for event in events}
 
         def carried_out() -> Iterator[_Ended]:
-            for step in _in_order(steps, together=False):
+            for step in in_order(steps, together=False):
                 order, name, _ = step
                 for rows in self._carry_out([step], ()):
                     if rows:
@@ -297,10 +281,10 @@ class Run:
         findings = [(first_of[name], self._counted([finding_row(finding, None) for finding in some])) for name, some in found]
         return Ending(carried_out(), findings)
 
-    def _steps(self, events: Iterable[ConnectionEvents]) -> tuple[list[_Step], list[tuple[str, Sequence[Finding]]]]:
+    def _steps(self, events: Iterable[ConnectionEvents]) -> tuple[list[Step], list[tuple[str, Sequence[Finding]]]]:
         """What the connections have to do, and what was found about them, by name."""
         self._forget_ended()
-        steps: list[_Step] = []
+        steps: list[Step] = []
         found: list[tuple[str, Sequence[Finding]]] = []
         for event in events:
             connection = event.connection
@@ -328,7 +312,7 @@ class Run:
                 found.append((name, findings))
         return steps, found
 
-    def _carry_out(self, steps: Iterable[_Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
+    def _carry_out(self, steps: Iterable[Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
         rows = RowList(later=self._rows_max < sys.maxsize)
         payload_bytes = 0
         for _, name, step in steps:
@@ -358,7 +342,7 @@ class Run:
         rows.extend(finding_row(finding, None) for finding in located)
         yield self._counted(rows[:])
 
-    def _carry_out_by_connection(self, steps: Iterable[_Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
+    def _carry_out_by_connection(self, steps: Iterable[Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
         """As `_carry_out` of the steps in order, but one connection after the other, and then the rows are put in order: twice as fast."""
         rows: list[Row | RawFrame] = []
         orders: list[int] = []
@@ -372,10 +356,10 @@ class Run:
                 self._close(name, timeline, rows)
                 self._ended.append(name)
             else:
-                orders += _orders(order, frames)
+                orders += orders_of(order, frames)
                 timeline.observe(frames, rows)
                 if len(rows) != len(orders):
-                    _spread(orders, frames, rows[before:])
+                    spread(orders, frames, rows[before:])
                 continue
             orders += [order] * (len(rows) - before)
         rows = [rows[index] for index in sorted(range(len(rows)), key=orders.__getitem__)]
@@ -449,104 +433,6 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
             yield PacketBatch(index, block.bytes_read, located, block.fragments)
 
 
-def _orders(order: int, frames: Sequence[Frame]) -> list[int]:
-    """When each frame of a step stands."""
-    file = order >> FILE_SHIFT << FILE_SHIFT
-    # Frames that waited since an earlier file have a moment of that file; none stands behind the end of its connection.
-    return [at if (at := file | frame.moment) < order else order for frame in frames]
-
-
-def _spread(orders: list[int], frames: Sequence[Frame], rows: Sequence[Row | RawFrame]) -> None:
-    """The last orders are those of the frames: give each to all rows of its frame, of which the frame is the first."""
-    of_frames = orders[-len(frames) :]
-    del orders[-len(frames) :]
-    index = -1
-    for row in rows:
-        if index + 1 < len(frames) and row is frames[index + 1]:
-            index += 1
-        orders.append(of_frames[index])
-
-
-def _in_order(steps: list[_Step], *, together: bool) -> list[_Step]:
-    """Steps of several connections by moment: frames one by one, or those together between which no other connection has any."""
-    single: list[tuple[int, str, Frame | None]] = []
-    for order, name, frames in steps:
-        if frames is None:
-            single.append((order, name, None))
-        else:
-            single += zip(_orders(order, frames), repeat(name), frames, strict=False)
-    single.sort(key=itemgetter(0))
-    ordered: list[_Step] = []
-    joined: list[Frame] = []
-    running = None
-    for order, name, frame in single:
-        if frame is None:
-            ordered.append((order, name, None))
-            running = None
-        elif name == running:
-            joined.append(frame)
-        else:
-            joined = [frame]
-            ordered.append((order, name, joined))
-            running = name if together else None
-    return ordered
-
-
-def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
-    """One of each, in the order in which they are tried: those of the package, then those that other packages bring.
-
-    Raises:
-        UsageError: as `plugins.with_plugins`.
-    """
-    return tuple(make(show_secrets=show_secrets) for make in with_plugins(DISSECTORS))
-
-
-def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:
-    """Every finding code by name: those of the layers below the protocols, those of the dissectors, and of their rules.
-
-    Raises:
-        UsageError: a code is defined twice.
-    """
-    own = [dissector.codes for dissector in dissectors] + [dissector.rules.codes for dissector in dissectors if rules]
-    try:
-        return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own))
-    except ValueError as error:
-        message = f"{error}; the dissectors are {', '.join(dissector.name for dissector in dissectors)}"
-        raise UsageError(message) from None
-
-
-def read_key_logs(paths: Sequence[str]) -> KeyLogs:
-    """The TLS secrets in these files.
-
-    Raises:
-        UsageError: one of them cannot be read.
-    """
-    secrets = Secrets()
-    findings = [found for path in paths for found in _take_key_log(secrets, key_log_lines(path), printable(path))]
-    return KeyLogs(secrets, tuple(findings))
-
-
-def _take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:
-    """Add what a key log says; what is wrong with it."""
-    malformed = secrets.add(lines, position)
-    if not malformed:
-        return []
-    known = TLS_CODES["tls-key-log-malformed"]
-    text = f"{plural(malformed, 'line')} of the TLS key log {'in ' if position != ALWAYS else ''}{name} cannot be read."
-    file = None if position == ALWAYS else position[0]
-    return [Finding(known.code, known.severity, known.layer, text, {"lines": malformed, "path": name}, known.hint, file)]
-
-
-def read_registry(nodes: Sequence[Node]) -> Registry:
-    """What the dissectors find in a dump of ZooKeeper, one after the other; what none of them knows is left in `unknown`."""
-    whole = Registry({}, list(nodes), [])
-    for dissector in make_dissectors():
-        if dissector.registry is not None:
-            found = dissector.registry(whole.unknown)
-            whole = Registry(whole.sections | found.sections, found.unknown, whole.notes + found.notes)
-    return whole
-
-
 def run(inputs: Sequence[str], options: Options) -> Run:
     """Decode files, folders, globs or `-`.
 
@@ -565,14 +451,9 @@ __all__ = [
     "Batch",
     "CaptureError",
     "Ending",
-    "KeyLogs",
     "Options",
     "PacketBatch",
     "Run",
-    "finding_codes",
-    "make_dissectors",
     "packets",
-    "read_key_logs",
-    "read_registry",
     "run",
 ]

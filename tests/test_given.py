@@ -6,12 +6,14 @@ import csv
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import pulsarscope as ps
+from pulsarscope import dissectors
 from pulsarscope.cli import app
 from pulsarscope.errors import UsageError
 from pulsarscope.given import given_schemas
@@ -52,6 +54,17 @@ def test_what_is_no_schema_is_said_in_one_line(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(UsageError, match="is none: it is neither JSON nor protobuf descriptors"):
         given_schemas([("orders", str(path))])
+
+
+def test_a_protocol_that_other_packages_bring_may_have_schemas_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(topics: str, name: str, data: bytes | None, _: str) -> GivenSchema:
+        if data is None and name == "postcard":
+            return GivenSchema(topics, name)
+        raise ValueError(name)
+
+    made = [*dissectors.make_dissectors(), SimpleNamespace(schema_reader=read)]
+    monkeypatch.setattr(dissectors, "make_dissectors", lambda: made)
+    assert given_schemas([("a", "postcard"), ("b", "int8")]) == (GivenSchema("a", "postcard"), GivenSchema("b", "INT8"))
 
 
 @pytest.mark.parametrize("text", ["orders", "=x", "orders="])

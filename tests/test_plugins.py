@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from pulsarscope.dissectors import make_dissectors
 from pulsarscope.errors import UsageError
-from pulsarscope.pipeline import make_dissectors
 from pulsarscope.plugins import DISSECTOR_GROUP, PluginWarning, entry_points, with_plugins
 from pulsarscope.protocols import DISSECTORS
 from tests.third_protocol import card, put, write_capture, write_wheel

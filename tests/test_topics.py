@@ -42,3 +42,24 @@ def test_a_pattern_names_topics_in_full_in_short_and_by_what_they_are_a_partitio
 def test_a_topic_that_nobody_tells_has_an_empty_name() -> None:
     assert topic_matches("*", "")
     assert not topic_matches("orders", "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "matches"),
+    [
+        ("a*b*c", "abc", True),
+        ("a*b*c", "a-c-b-c", True),
+        ("a*b*c", "acb", False),
+        ("aa*aa", "aaa", False),
+        ("a*ab*b", "aab", False),
+        ("a**c", "ac", True),
+        ("*b*", "a\nb\nc", True),
+        ("*b*", "ac", False),
+    ],
+)
+def test_pieces_stand_one_after_the_other(pattern: str, topic: str, matches: bool) -> None:
+    assert topic_matches(pattern, topic) is matches
+
+
+def test_a_name_as_long_as_a_frame_is_no_work() -> None:
+    assert not topic_matches("*a*a*a*b", "a" * 5_000_000)  # by a regular expression: years

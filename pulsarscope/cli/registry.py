@@ -6,8 +6,8 @@ from typing import Any
 
 from pulsarscope.cli.reports import DEFAULT_LIMIT, report_options, sections_named
 from pulsarscope.cli.work import EXIT_DAMAGED, EXIT_DONE, Delivery, Request, complain, deliver
+from pulsarscope.dissectors import read_registry
 from pulsarscope.export.report import report_bytes
-from pulsarscope.pipeline import read_registry
 from pulsarscope.zookeeper import read_dump
 
 Sections = dict[str, tuple[str, list[dict[str, Any]]]]

@@ -32,12 +32,13 @@ from pulsarscope.cli.work import (
     names_in,
     reading_options,
 )
+from pulsarscope.dissectors import finding_codes
 from pulsarscope.errors import UsageError
 from pulsarscope.export.report import report_bytes
 from pulsarscope.filter.values import DURATIONS
 from pulsarscope.findings import SEVERITIES, Code
 from pulsarscope.limits import ROWS_MAX
-from pulsarscope.pipeline import Options, Run, finding_codes, run
+from pulsarscope.pipeline import Options, Run, run
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.render.report import ReportOptions
 from pulsarscope.render.style import is_terminal, wants_color

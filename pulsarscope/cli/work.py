@@ -249,8 +249,8 @@ def _choice(request: Request, kinds: tuple[str, ...]) -> Filter | Story | Narrow
     """What chooses the rows: a story, or -Y."""
     if request.story is None:
         return filter_of(request, kinds)
+    from pulsarscope.dissectors import make_dissectors  # noqa: PLC0415 - as below
     from pulsarscope.filter import Narrowed, Story  # noqa: PLC0415 - as below
-    from pulsarscope.pipeline import make_dissectors  # noqa: PLC0415 - as below
 
     story, chosen = Story(*request.story, make_dissectors()), filter_of(request, kinds)
     return story if chosen is None else Narrowed(story, chosen)
@@ -325,7 +325,8 @@ def names_in(listed: str) -> tuple[str, ...]:
 def reading_options(reading: Reading) -> Options:
     """What the command line said about how captures are read. Raises UsageError when it makes no sense."""
     from pulsarscope.given import given_schemas  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
-    from pulsarscope.pipeline import Options, read_key_logs  # noqa: PLC0415 - as above
+    from pulsarscope.key_logs import read_key_logs  # noqa: PLC0415 - as above
+    from pulsarscope.pipeline import Options  # noqa: PLC0415 - as above
 
     return Options(
         ports=frozenset(reading.port or ()),

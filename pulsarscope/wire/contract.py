@@ -230,6 +230,10 @@ class Dissector(Protocol):
     def registry(self) -> ReadRegistry | None:
         """Reads what its servers and clients keep in ZooKeeper; None: nothing is known of that."""
 
+    @property
+    def schema_reader(self) -> ReadSchema | None:
+        """Reads the files in which schemas of its payloads lie about; None: it has no schemas."""
+
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """One frame with its secrets masked, and its named byte ranges: (start, end, name, depth)."""
 
@@ -245,6 +249,11 @@ class GivenSchema(msgspec.Struct, frozen=True):
     properties: tuple[tuple[str, str], ...] = ()
     version: bytes | None = None
     """The only version of the topics' schema that it is; None: it is for all messages."""
+
+
+ReadSchema = Callable[[str, str, bytes | None, str], GivenSchema]
+"""Pattern of topics, name of the file, what it holds (None: there is no such file, and the name is perhaps that of a type), name of one
+of the types in it ("": there is but one) → schema. Raises ValueError that says why it is none."""
 
 
 class PayloadContext(NamedTuple):

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from docs.make_findings import all_codes, bad_inputs
 from pulsarscope.cli.work import NEVER, exit_code
 from pulsarscope.errors import CaptureError
-from pulsarscope.pipeline import ALL_RECORDS, Options, read_key_logs, run
+from pulsarscope.key_logs import read_key_logs
+from pulsarscope.pipeline import ALL_RECORDS, Options, run
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.dissectors import make_dissectors
 from pulsarscope.errors import UsageError
 from pulsarscope.filter import Story
 from pulsarscope.filter import story as module
-from pulsarscope.pipeline import make_dissectors
 from pulsarscope.records import FrameRow
 from tests.render import rows
 

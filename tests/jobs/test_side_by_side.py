@@ -24,6 +24,7 @@ from pulsarscope.jobs import side_by_side as module
 from pulsarscope.jobs.child import Decode
 from pulsarscope.jobs.process import Process
 from pulsarscope.jobs.side_by_side import SideBySide
+from pulsarscope.key_logs import read_key_logs
 from pulsarscope.pipeline import ALL_RECORDS, Options, Run
 from pulsarscope.private_keys import read_key_files
 from pulsarscope.records import FindingRow, Row
@@ -165,7 +166,7 @@ def test_secrets_in_one_file_open_the_connections_of_later_ones(tmp_path: Path, 
 def test_key_logs_reach_every_process(tmp_path: Path) -> None:
     ring(tmp_path, "a", moved("go-tls12.pcap", 1, START), ())
     ring(tmp_path, "b", moved("go-tls13.pcap", 2, START), (0.5,))
-    key_logs = pipeline.read_key_logs([str(CAPTURES / "go-tls12.keylog"), str(CAPTURES / "go-tls13.keylog"), str(CAPTURES / "README.md")])
+    key_logs = read_key_logs([str(CAPTURES / "go-tls12.keylog"), str(CAPTURES / "go-tls13.keylog"), str(CAPTURES / "README.md")])
     options = Options(ALL_RECORDS, key_logs=key_logs)
     want = told(jobs.run([str(tmp_path)], options, 1))
     assert told(jobs.run([str(tmp_path)], options, 2)) == want

@@ -63,6 +63,7 @@ class PostcardDissector:
     max_frame_bytes = FRAME_MAX_BYTES
     keeps_frames = False
     registry = None
+    schema_reader = None
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         del show_secrets  # cards have none

@@ -47,6 +47,8 @@ class Kafka07Dissector:
     find_candidate = staticmethod(boundary.find_candidate)
     opens = staticmethod(boundary.opens)
 
+    schema_reader = None
+
     def __init__(self, *, show_secrets: bool = False) -> None:
         del show_secrets  # the protocol has none
         self.layouts: dict[bytes, Layout] = {}

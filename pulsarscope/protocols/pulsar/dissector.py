@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.layouts import HEAD_END, HEAD_START
 from pulsarscope.protocols.pulsar.messages import Plans
 from pulsarscope.protocols.pulsar.session import PulsarSession
 from pulsarscope.records import FrameRow, MessageRow
-from pulsarscope.wire.contract import Candidate, SessionContext, StoryTest, Vocabulary
+from pulsarscope.wire.contract import Candidate, ReadSchema, SessionContext, StoryTest, Vocabulary
 from pulsarscope.wire.rules import Rules
 
 PLAIN_PORT, TLS_PORT = 6650, 6651
@@ -121,6 +121,13 @@ class PulsarDissector:
         from pulsarscope.protocols.pulsar.stories import STORIES  # noqa: PLC0415 - only `follow` needs it
 
         return STORIES
+
+    @cached_property
+    def schema_reader(self) -> ReadSchema:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.values.files import schema_in  # noqa: PLC0415 - most runs are given none
+
+        return schema_in
 
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """See the contract."""

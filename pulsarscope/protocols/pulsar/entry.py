@@ -37,10 +37,10 @@ MESSAGE_ROW_BYTES = 256
 """What a finished message row is reckoned to take while it waits, beside payload text, value and unusually large metadata."""
 
 VALUE_WEIGHT = 8
-"""How much more than its payload a value is reckoned to take."""
+"""How much more than it would as JSON a value is reckoned to take."""
 
 VALUES_TOGETHER_MAX_BYTES = 256 << 10
-"""Rows with values of more payload of one connection are handed on at once: a value takes ten times the bytes it is made of."""
+"""Rows of one connection with values of more than this are handed on at once: in memory a value takes ten times what it would as JSON."""
 
 
 class Unread(NamedTuple):
@@ -64,7 +64,7 @@ class Entry(msgspec.Struct):
     metadata_bytes: int = 0
     """Of all its messages on the wire, beyond METADATA_USUAL_BYTES each."""
     value_bytes: int = 0
-    """Payload bytes of which values were made."""
+    """What its values take, as their budget counts."""
     unread: Unread | None = None
 
     def set_id(self, message_id: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ class EntryOpener:
         self._digest = "payload_sha256" in self._columns
         self._values = values
         self._value_bytes = 0
-        """Payload of the values given since rows were last handed on for them."""
+        """What the values take that were given since rows were last handed on for them."""
         own = {*self._columns, "properties"} if values is not None and values.need_properties else self._columns
         self._batches = BatchReader(single_plan, own, payload_form)
         self._chunks = Chunks()
@@ -169,10 +169,10 @@ class EntryOpener:
         if self._values is not None:
             topic = frame.topic or ""
             filled = self._values.fill(entry.base, entry.columns, data, owner, topic, notes)
-            if filled:
-                entry.value_bytes = len(data)
-            elif filled is None:
+            if filled is None:
                 entry.unread = Unread(data, owner, topic, schema_name(topic, entry.base.schema_version or b""))
+            else:
+                entry.value_bytes = filled
         return entry
 
     def give(self, entry: Entry, out: list[Row]) -> None:

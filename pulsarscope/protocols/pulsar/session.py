@@ -9,7 +9,6 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.protocols.pulsar.entry import METADATA_USUAL_BYTES, Entry, EntryOpener
@@ -18,20 +17,17 @@ from pulsarscope.protocols.pulsar.exchanges import (
     CAN_ANSWER,
     CONNECTING_REQUEST_ID,
     IN_ORDER,
-    error_of,
     request_id,
 )
-from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.messages import Plan
 from pulsarscope.protocols.pulsar.parties import Consumer, Producer, Sent
+from pulsarscope.protocols.pulsar.session_rows import SessionRows
 from pulsarscope.protocols.pulsar.unread import Late, UnreadEntries
 from pulsarscope.protocols.pulsar.values.connection import Values
 from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS
-from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, MessageRow, Row
+from pulsarscope.records import ConnectionRow, Row
 from pulsarscope.wire.contract import Frame, Note, SessionContext
-from pulsarscope.wire.exchange import Request, Response, elapsed
-
-_CODES = {**CODES, **CAPTURE_CODES}
+from pulsarscope.wire.exchange import Request, Response
 
 PRODUCE, DELIVER = "produce", "deliver"
 
@@ -52,12 +48,12 @@ class PulsarSession:
     """See `pulsarscope.wire.contract.Session`."""
 
     def __init__(self, context: SessionContext, single_plan: Plan) -> None:
-        self._source = context.source
-        self._connection = context.connection
+        self._where = context.source, context.connection
         self._want_frames = "frame" in context.kinds
         self._want_messages = "message" in context.kinds
         self._want_payloads = self._want_messages or context.payloads
         self._want_exchanges = "exchange" in context.kinds
+        self._rows = SessionRows(*self._where, want_exchanges=self._want_exchanges)
         self._single_plan = single_plan
         self._payload_form = context.payload
         self._message_columns = context.message_columns if self._want_messages else ()
@@ -81,8 +77,7 @@ class PulsarSession:
     @cached_property
     def _opener(self) -> EntryOpener:
         """Made on first use: most connections have nothing to open, or nobody asks."""
-        where = self._source, self._connection
-        return EntryOpener(*where, self._single_plan, self._payload_form, self._message_columns, self._private_keys, self._values)
+        return EntryOpener(*self._where, self._single_plan, self._payload_form, self._message_columns, self._private_keys, self._values)
 
     # ---- the contract
 
@@ -131,10 +126,10 @@ class PulsarSession:
                     if sent.time <= frame.time and sent.packet <= frame.packet and sent.file == frame.file:
                         frame.latency_ns = frame.time - sent.time
                     else:
-                        frame.latency_ns = self._latency(sent, frame, out)
+                        frame.latency_ns = self._rows.latency(sent, frame, out)
                     if want_exchanges:
                         request = self._sent_request(fields.get("producer_id", -1), producer, sent)
-                        self._exchange(request, _response(frame), frame.latency_ns, out)
+                        self._rows.exchange(request, _response(frame), frame.latency_ns, out)
                     if sent.entry is not None:
                         self._give_rows(sent, fields.get("message_id"), out)
                 else:
@@ -147,7 +142,7 @@ class PulsarSession:
             if notes is not None:
                 frame.findings = list(dict.fromkeys([code for code, _ in notes]))
                 place = {"offset": frame.offset, "size": frame.size}
-                out.extend([self._finding(frame, code, text, place) for code, text in notes])
+                out.extend([self._rows.finding(frame, code, text, place) for code, text in notes])
                 frame.notes = None
             frame.moment = 0
             if frame.payload is not None:
@@ -168,7 +163,7 @@ class PulsarSession:
                 row.topic, row.subscription, row.consumer_id = consumer.topic, consumer.subscription, number
             if self._want_messages:
                 self._opener.give(Entry(row), out)
-            out.append(self._incomplete(row))
+            out.append(self._rows.incomplete(row))
         unanswered = self._pairing.rest()
         for producer_id, producer in self._producers.items():
             for sent in producer.waiting:
@@ -177,9 +172,9 @@ class PulsarSession:
             producer.waiting.clear()
         unanswered.sort(key=lambda request: (request.file, request.packet, request.sub))
         for request in unanswered:
-            self._exchange(request, None, None, out)
+            self._rows.exchange(request, None, None, out)
         for response in self._early.values():
-            self._exchange(None, response, None, out)
+            self._rows.exchange(None, response, None, out)
         self._early.clear()
 
     def describe(self, row: ConnectionRow) -> None:
@@ -191,78 +186,6 @@ class PulsarSession:
         if self._connected is not None:
             row.server_version = self._connected.get("server_version")
             row.protocol_version = self._connected.get("protocol_version", row.protocol_version)
-
-    # ---- rows
-
-    def _finding(self, frame: Frame | Response, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
-        known = _CODES[code]
-        name = f"{frame.file}:{frame.packet}.{frame.sub}"
-        return FindingRow(
-            self._source,
-            frame.file,
-            frame.packet,
-            frame.sub,
-            frame.time,
-            self._connection,
-            code,
-            known.severity,
-            known.layer,
-            f"{frame.command or 'Bytes'} {name}: {text}.",
-            {"frame": name, **evidence},
-            known.hint,
-        )
-
-    def _incomplete(self, row: MessageRow) -> FindingRow:
-        known = _CODES["chunk-incomplete"]
-        name = f"{row.file}:{row.packet}.{row.sub}"
-        text = f"A message of {row.chunks} chunks ends unfinished with the chunk of {name}."
-        where = (self._source, row.file, row.packet, row.sub, row.time, self._connection)
-        return FindingRow(*where, known.code, known.severity, known.layer, text, {"frame": name, "chunks": row.chunks}, known.hint)
-
-    def _exchange(self, request: Request | None, response: Response | None, latency_ns: int | None, out: list[Row]) -> None:
-        """The row of a request with its final response; either may be missing."""
-        where = request or response
-        if where is None or not self._want_exchanges:
-            return
-        row = ExchangeRow(self._source, where.file, where.packet, where.sub, where.time, self._connection)
-        row.status = "unanswered"
-        if response is not None:
-            row.error, row.error_message = error_of(response.command, response.fields)
-            row.status = "ok" if row.error is None else "error"
-            row.response = response.command
-            row.response_file = response.file
-            row.response_packet = response.packet
-            row.response_sub = response.sub
-        if request is not None:
-            row.request = request.command
-            row.key = request.key
-            row.topic = request.topic
-            row.producer_name = request.producer_name
-            row.subscription = request.subscription
-        elif response is not None:
-            row.status = "unrequested"
-            row.key = self._key_text(response.fields)
-        row.latency_ns = latency_ns
-        out.append(row)
-
-    @staticmethod
-    def _key_text(fields: dict[str, Any]) -> str | None:
-        if "sequence_id" in fields:
-            return f"{fields.get('producer_id')}:{fields['sequence_id']}"
-        found = fields.get("request_id")
-        return None if found is None else str(found)
-
-    def _latency(self, request: Request | Sent, response: Frame | Response, out: list[Row]) -> int | None:
-        """Nanoseconds, or None and a note when the capture has the two in the wrong order."""
-        if request.file == response.file and request.packet <= response.packet and request.time <= response.time:
-            return response.time - request.time
-        latency = elapsed((request.file, request.packet), request.time, (response.file, response.packet), response.time)
-        if latency is None:
-            name = f"{request.file}:{request.packet}.{request.sub}"
-            before = (response.file, response.packet) < (request.file, request.packet)
-            text = f"it {'stands' if before else 'has a time'} before its request {name} in the capture"
-            out.append(self._finding(response, "capture-order", text, {"request": name}))
-        return latency
 
     # ---- SEND and its receipt: first in, first out for each producer, checked by sequence id
 
@@ -285,8 +208,8 @@ class PulsarSession:
         receipt = self._take_early(("SEND", producer_id, sent.sequence_id), frame, out)
         if receipt is None:
             return False
-        latency = self._latency(sent, receipt, out)
-        self._exchange(self._sent_request(producer_id, producer, sent), receipt, latency, out)
+        latency = self._rows.latency(sent, receipt, out)
+        self._rows.exchange(self._sent_request(producer_id, producer, sent), receipt, latency, out)
         self._give_rows(sent, receipt.fields.get("message_id"), out)
         return True
 
@@ -313,7 +236,7 @@ class PulsarSession:
         for _ in range(index):
             sent = producer.waiting.popleft()
             self._waiting_sends -= 1
-            self._exchange(self._sent_request(producer_id, producer, sent), None, None, out)
+            self._rows.exchange(self._sent_request(producer_id, producer, sent), None, None, out)
             self._give_rows(sent, None, out)
         return True
 
@@ -365,7 +288,7 @@ class PulsarSession:
             producer = self._producers[number]
             sent = producer.waiting.popleft()
             self._waiting_sends -= 1
-            self._exchange(self._sent_request(number, producer, sent), None, None, out)
+            self._rows.exchange(self._sent_request(number, producer, sent), None, None, out)
             self._give_rows(sent, None, out)
 
     # ---- MESSAGE
@@ -398,7 +321,7 @@ class PulsarSession:
     def _give_late(self, late: list[Late], out: list[Row]) -> None:
         """The rows of messages that waited for their schema."""
         for entry, frame, notes in late:
-            out.extend([self._finding(frame, code, text, frame.fields) for code, text in notes])
+            out.extend([self._rows.finding(frame, code, text, frame.fields) for code, text in notes])
             if self._want_messages:
                 self._opener.give(entry, out)
 
@@ -411,14 +334,17 @@ class PulsarSession:
     def _say(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
         """Findings about more than the frame's own form: they do not stand in its row, which is the same whatever else is asked for."""
         place = {"offset": frame.offset, "size": frame.size}
-        out.extend([self._finding(frame, code, text, place) for code, text in dict.fromkeys(notes)])
+        out.extend([self._rows.finding(frame, code, text, place) for code, text in dict.fromkeys(notes)])
 
     # ---- all other commands
 
     def _other(self, frame: Frame, fields: dict[str, Any], direction: str, out: list[Row]) -> None:
         command = frame.command or ""
-        if self._unread is not None and command in SCHEMA_COMMANDS:
-            self._give_late(self._unread.observe(command, fields), out)
+        if self._unread is not None:
+            if command in SCHEMA_COMMANDS:
+                self._give_late(self._unread.observe(command, fields), out)
+            if self._unread.deadline < frame.time:
+                self._give_late(self._unread.overdue(frame.time), out)
         names = topic, name, subscription = self._names(command, fields)
         if direction == CLIENT and (number := request_id(command, fields, direction)) is not None:
             if command in _REMEMBERED:
@@ -451,15 +377,15 @@ class PulsarSession:
         if request.time <= frame.time and request.packet <= frame.packet and request.file == frame.file:
             frame.latency_ns = frame.time - request.time
         else:
-            frame.latency_ns = self._latency(request, frame, out)
+            frame.latency_ns = self._rows.latency(request, frame, out)
         if self._want_exchanges and not (frame.command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False):
-            self._exchange(request, _response(frame), frame.latency_ns, out)
+            self._rows.exchange(request, _response(frame), frame.latency_ns, out)
 
     def _give_up(self, number: int, producer: Producer, out: list[Row]) -> None:
         """The SENDs of this producer that wait get no receipt any more."""
         for sent in producer.waiting:
             self._waiting_sends -= 1
-            self._exchange(self._sent_request(number, producer, sent), None, None, out)
+            self._rows.exchange(self._sent_request(number, producer, sent), None, None, out)
             self._give_rows(sent, None, out)
         producer.waiting.clear()
 
@@ -494,7 +420,7 @@ class PulsarSession:
             self._give_up(number, before, out)
         self._add_producer(number, Producer(fields.get("topic"), fields.get("producer_name")), out)
         for key in [key for key in self._early if key[:2] == ("SEND", number)]:  # of the producer that had this id before
-            self._exchange(None, self._early.pop(key), None, out)
+            self._rows.exchange(None, self._early.pop(key), None, out)
         _put(self._creating, fields.get("request_id", -1), number)
 
     def _ask(
@@ -512,13 +438,13 @@ class PulsarSession:
             for response in (ANSWERED_BY[command], "ERROR") if command != "ACK" else (ANSWERED_BY[command],):
                 early = self._take_early(("id", response, (frame.fields or {}).get("request_id")), frame, out)
                 if early is not None:
-                    self._exchange(request, early, self._latency(request, early, out), out)
+                    self._rows.exchange(request, early, self._rows.latency(request, early, out), out)
                     self._name_producer(early.command, early.fields)
                     return
         given_up = self._pairing.ask(key, request)
         if given_up is not None:
             self._say(frame, [("session-cap", f"more than {PENDING_REQUESTS_MAX} requests wait on this connection")], out)
-            self._exchange(given_up, None, None, out)
+            self._rows.exchange(given_up, None, None, out)
 
     def _answered(self, command: str, fields: dict[str, Any], direction: str) -> Request | None:
         """The request that this response closes (or, of a producer that queues, only answers)."""
@@ -555,13 +481,13 @@ class PulsarSession:
     def _remember(self, key: EarlyKey | None, frame: Frame, out: list[Row]) -> None:
         """A response whose request is not known, or not known yet: the capture may have them in the wrong order."""
         if key is None:
-            self._exchange(None, _response(frame), None, out)
+            self._rows.exchange(None, _response(frame), None, out)
             return
         if key in self._early:
-            self._exchange(None, self._early.pop(key), None, out)
+            self._rows.exchange(None, self._early.pop(key), None, out)
         self._early[key] = _response(frame)
         if len(self._early) > EARLY_RESPONSES_MAX:
-            self._exchange(None, self._early.pop(next(iter(self._early))), None, out)
+            self._rows.exchange(None, self._early.pop(next(iter(self._early))), None, out)
 
     def _take_early(self, key: EarlyKey, request: Frame, out: list[Row]) -> Response | None:
         """The response that came before its request: because the request was held up, or the two were captured out of order.
@@ -573,7 +499,7 @@ class PulsarSession:
             return response
         if request.file == response.file and request.packet - response.packet <= REORDERED_PACKETS_MAX:
             return response
-        self._exchange(None, response, None, out)
+        self._rows.exchange(None, response, None, out)
         return None
 
 

@@ -15,6 +15,9 @@ from pulsarscope.protocols.pulsar.values.schemas import SchemaName
 from pulsarscope.wire.contract import Note
 from pulsarscope.wire.exchange import Response
 
+NEVER = 1 << 64
+"""A time that does not come."""
+
 Late = tuple[Entry, Response, list[Note]]
 """An entry that waits no more, its frame, and what was found."""
 
@@ -35,6 +38,8 @@ class UnreadEntries:
         self._values = values
         self._waiting: dict[SchemaName, list[_Waiting]] = {}
         """In the order of the first of each."""
+        self.deadline = NEVER
+        """When the first that waits has waited for too long."""
         self._count = 0
         self._bytes = 0
 
@@ -43,15 +48,21 @@ class UnreadEntries:
         self._waiting.setdefault(unread.schema, []).append(_Waiting(entry, unread, frame))
         self._count += 1
         self._bytes += len(unread.data)
+        self._set_deadline()
+        return self.overdue(frame.time)
+
+    def overdue(self, time: int) -> list[Late]:
+        """Those that have waited for too long by now, or are too many."""
         late: list[Late] = []
-        while self._waiting:
+        while self.deadline < time or self._count > UNREAD_ENTRIES_MAX or self._bytes > UNREAD_MAX_BYTES:
             oldest = next(iter(self._waiting))
-            waited = frame.time - self._waiting[oldest][0].frame.time
-            if waited <= UNREAD_MAX_NANOSECONDS and self._count <= UNREAD_ENTRIES_MAX and self._bytes <= UNREAD_MAX_BYTES:
-                break
             self._values.wait_no_more(oldest)
             late += self._read(oldest)
         return late
+
+    def _set_deadline(self) -> None:
+        first = next(iter(self._waiting.values()), None)
+        self.deadline = NEVER if first is None else first[0].frame.time + UNREAD_MAX_NANOSECONDS
 
     def observe(self, command: str, fields: dict[str, Any]) -> list[Late]:
         """What a command tells of schemas; those that waited for it."""
@@ -70,7 +81,7 @@ class UnreadEntries:
             self._count -= 1
             self._bytes -= len(unread.data)
             notes: list[Note] = []
-            if self._values.fill(entry.base, entry.columns, unread.data, unread.owner, unread.topic, notes):
-                entry.value_bytes = len(unread.data)
+            entry.value_bytes = self._values.fill(entry.base, entry.columns, unread.data, unread.owner, unread.topic, notes) or 0
             late.append((entry, frame, notes))
+        self._set_deadline()
         return late

@@ -95,6 +95,29 @@ def test_what_waits_for_too_long_waits_no_more_and_nor_do_those_that_follow() ->
     assert dialogue.codes == ["schema-unknown"]
 
 
+def test_any_other_command_tells_that_the_time_is_over() -> None:
+    ping = command_frame("PING")
+    dialogue = Dialogue().client(subscribe(OLD)).server(delivered(entry=1), time=LATER)
+    dialogue.server(ping, time=LATER + UNREAD_MAX_NANOSECONDS)
+    assert told(dialogue) == []
+    dialogue.server(ping, time=LATER + UNREAD_MAX_NANOSECONDS + 1)
+    assert told(dialogue) == [(1, {"id": 3})]
+    assert dialogue.codes == ["schema-unknown"]
+    dialogue.server(ping, time=LATER + 3 * UNREAD_MAX_NANOSECONDS)
+    assert len(dialogue.messages) == 1
+
+
+def test_the_time_of_each_version_is_its_own() -> None:
+    dialogue = Dialogue().client(subscribe(OLD), asked(V0))
+    dialogue.server(delivered(entry=1), time=LATER).server(delivered(version=V1, entry=2), time=LATER + 100)
+    dialogue.server(answered(OLD, V0), time=LATER + 200)
+    assert [entry for entry, _ in told(dialogue)] == [1]
+    dialogue.server(command_frame("PING"), time=LATER + 100 + UNREAD_MAX_NANOSECONDS)
+    assert [entry for entry, _ in told(dialogue)] == [1]
+    dialogue.server(command_frame("PING"), time=LATER + 101 + UNREAD_MAX_NANOSECONDS)
+    assert [entry for entry, _ in told(dialogue)] == [1, 2]
+
+
 @pytest.mark.parametrize(("name", "bound", "waiting"), [("UNREAD_ENTRIES_MAX", 3, 3), ("UNREAD_MAX_BYTES", 40, 4)])
 def test_too_many_or_too_large_ones_wait_no_more(monkeypatch: pytest.MonkeyPatch, name: str, bound: int, waiting: int) -> None:
     assert UNREAD_ENTRIES_MAX >= 1_000

@@ -95,6 +95,14 @@ def _long(cursor: Cursor) -> int:
     return (value >> 1) ^ -(value & 1)
 
 
+def _int(cursor: Cursor) -> int:
+    value = _long(cursor)
+    if not -(1 << 31) <= value < 1 << 31:
+        message = f"an int is {value}"
+        raise ValueProblem(message)
+    return value
+
+
 def _take(cursor: Cursor, size: int) -> bytes:
     start = cursor.at
     end = start + size
@@ -141,7 +149,7 @@ def _string(cursor: Cursor) -> str:
 _PRIMITIVES: dict[str, Read] = {
     "null": _null,
     "boolean": _boolean,
-    "int": _long,
+    "int": _int,
     "long": _long,
     "float": _float,
     "double": _double,
@@ -236,14 +244,17 @@ class _Compiler:
         return _logical(kind, schema) or _PRIMITIVES.get(kind) or self._reference(kind, namespace)
 
     def _reference(self, name: str, namespace: str) -> Read:
-        found = self._named.get(f"{namespace}.{name}") or self._named.get(name)
+        found = None if "." in name else self._named.get(f"{namespace}.{name}")
+        found = found or self._named.get(name)
         if found is None:
             message = f"the Avro schema does not define {name[:100]}"
             raise ValueProblem(message)
         return found.read or found.take
 
     def _full_name(self, schema: dict[str, Any], namespace: str) -> str:
-        name, own = schema.get("name"), schema.get("namespace", namespace)
+        name, own = schema.get("name"), schema.get("namespace")
+        if own is None:  # some writers say null for none of its own
+            own = namespace
         if not (isinstance(name, str) and isinstance(own, str)):
             message = "the Avro schema has a record, an enum or a fixed without a name"
             raise ValueProblem(message)
@@ -365,11 +376,11 @@ def _fixed(schema: dict[str, Any]) -> Read:
         raise ValueProblem(message)
     scale = _scale(schema)
     if scale is not None:
-        return lambda cursor: _decimal(_take(cursor, size), scale)
+        return _paid(lambda cursor: _decimal(_take(cursor, size), scale))
     if logical == "uuid" and size == 16:
-        return lambda cursor: str(uuid.UUID(bytes=_take(cursor, size)))
+        return _paid(lambda cursor: str(uuid.UUID(bytes=_take(cursor, size))))
     if logical == "duration" and size == _DURATION.size:
-        return lambda cursor: _duration(_take(cursor, size))
+        return _paid(lambda cursor: _duration(_take(cursor, size)))
     return lambda cursor: base64_text(_take(cursor, size))
 
 
@@ -377,9 +388,21 @@ def _logical(kind: str, schema: dict[str, Any]) -> Read | None:
     """The reader of a primitive type with a logical type that is known; None: it reads as if it had none."""
     make = _TIMES.get((kind, str(schema.get("logicalType"))))
     if make is not None:
-        return lambda cursor: make(_long(cursor))
+        number = _PRIMITIVES[kind]
+        return _paid(lambda cursor: make(number(cursor)))
     scale = _scale(schema) if kind == "bytes" else None
-    return None if scale is None else lambda cursor: _decimal(_bytes(cursor), scale)
+    return None if scale is None else _paid(lambda cursor: _decimal(_bytes(cursor), scale))
+
+
+def _paid(read: Read) -> Read:
+    """The same reader: the text it makes may be hundreds of times as long as what it is made of."""
+
+    def read_paid(cursor: Cursor) -> Any:
+        value = read(cursor)
+        cursor.budget.spend(len(value) if isinstance(value, str) else ITEM_COST)
+        return value
+
+    return read_paid
 
 
 def _scale(schema: dict[str, Any]) -> int | None:

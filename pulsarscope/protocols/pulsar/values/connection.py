@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.limits import SCHEMAS_MAX, VALUES_MAX_BYTES
+from pulsarscope.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_LEAST_BYTES, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.reader import needs_writer, reader_of
@@ -35,6 +35,10 @@ class _Reading(NamedTuple):
     read: Callable[[bytes, PayloadContext, Budget], Any]
     code: str = "value-undecodable"
     """Finding for bytes that do not fit; "" when that is expected."""
+    is_plugin: bool = False
+    """Whether a value may be of any size, whatever the payload's."""
+    needs_writer: bool = False
+    """Whether values can be read only by the schema that they were written by."""
 
 
 class Values:
@@ -49,6 +53,8 @@ class Values:
         """Schemas that were said to be missing."""
         self._gone: dict[SchemaName, None] = {}
         """Those that nobody waits for any more."""
+        self._readings: dict[tuple[Definition, bool], _Reading] = {}
+        """Those of each schema that was used: each is made once for the connection, however many there are and take turns."""
         self._ended = False
         self.observe = self._schemas.observe
 
@@ -64,19 +70,19 @@ class Values:
 
     def fill(
         self, row: MessageRow, columns: dict[str, Any] | None, data: bytes, owner: tuple[str, int], topic: str, notes: list[Note]
-    ) -> bool | None:
+    ) -> int | None:
         """Set the value of a message, or of each of a batch (`columns`: what its messages have for themselves).
 
-        False when they have none; None when the consumer may still ask the broker for their schema.
+        What they take, as the budget counts; 0 when they have none; None when the consumer may still ask the broker for their schema.
         """
         version = row.schema_version or None
         if row.marker is not None or (version is not None and len(version) > VERSION_MAX_BYTES):
-            return False
+            return 0
         reading = self._reading(owner, topic, version, notes)
         if not isinstance(reading, _Reading):
-            return reading
+            return None if reading is None else 0
         problems: list[str] = []
-        budget = Budget(VALUES_MAX_BYTES)
+        budget = Budget(VALUES_MAX_BYTES if reading.is_plugin else min(VALUES_LEAST_BYTES + VALUES_FACTOR * len(data), VALUES_MAX_BYTES))
         if columns is None:
             context = PayloadContext(topic, row.key, bool(row.key_is_bytes), row.properties or {}, row.schema_version)
             row.value = _value(reading, data, context, budget, problems) if not row.null_value else None
@@ -89,7 +95,7 @@ class Values:
         if problems and reading.code:
             many = "" if columns is None else f" {len(problems)} of {len(columns['payload_size'])} values:"
             notes.append((reading.code, f"{reading.name}:{many} {problems[0]}"))
-        return True
+        return budget.spent
 
     def end(self) -> None:
         """No command will come: nothing is waited for."""
@@ -102,31 +108,38 @@ class Values:
     def _reading(self, owner: tuple[str, int], topic: str, version: bytes | None, notes: list[Note]) -> _Reading | bool | None:
         for one, brought in self._given:
             if topic_matches(one.topics, topic) and one.version in (None, version):
-                return _by_schema(brought)
+                return self._by_schema(brought)
         for plugin, decoder in self._decoders:
             if topic_matches(decoder.topics, topic):
-                return _Reading(plugin, _by_plugin(decoder), "payload-decoder-failed")
+                return _Reading(plugin, _by_plugin(decoder), "payload-decoder-failed", is_plugin=True)
         produced = owner[0] == "produce"
         user = self._schemas.producer(owner[1]) if produced else self._schemas.consumer(owner[1])
         definition = None if user is None else user.definition
         if version is None:
-            return _by_schema(definition, versioned=False) if definition is not None else False
+            return self._by_schema(definition, versioned=False) if definition is not None else False
         name = schema_name(topic, version)
         exact = self._schemas.named(name)
         if exact is not None:
-            return _by_schema(exact)
+            return self._by_schema(exact)
         if produced:
             if user is not None and definition is not None and user.version in (None, version):
-                return _by_schema(definition)
+                return self._by_schema(definition)
         elif user is not None:
-            if definition is not None and not _needs_writer(definition):
-                return _by_schema(definition)
+            own = None if definition is None else self._by_schema(definition)
+            if own is not None and not own.needs_writer:
+                return own
             if not self._ended and name not in self._gone:
                 return None
-            self._miss(name, notes, assumed=definition is not None)
-            return _by_schema(definition)._replace(code="") if definition is not None else False
+            self._miss(name, notes, assumed=own is not None)
+            return False if own is None else own._replace(code="")
         self._miss(name, notes)
         return False
+
+    def _by_schema(self, definition: Definition, *, versioned: bool = True) -> _Reading:
+        reading = self._readings.get((definition, versioned))
+        if reading is None:
+            reading = self._readings[definition, versioned] = _by_schema(definition, versioned=versioned)
+        return reading
 
     def _miss(self, name: SchemaName, notes: list[Note], *, assumed: bool = False) -> None:
         """Say once that this schema is not known."""
@@ -146,24 +159,24 @@ def _remember(table: dict[SchemaName, None], one: SchemaName) -> None:
         del table[next(iter(table))]
 
 
-def _needs_writer(definition: Definition) -> bool:
-    try:
-        return needs_writer(definition)
-    except ValueProblem:
-        return False
-
-
-def _by_schema(definition: Definition, *, versioned: bool = True) -> _Reading:
+def _by_schema(definition: Definition, *, versioned: bool) -> _Reading:
+    reader = reader_of(definition)
+    if isinstance(reader, ValueProblem):
+        return _Reading(definition.type, _raising(str(reader)))
     reversed_bytes = not versioned and definition.type in _INTEGERS
 
     def read(payload: bytes, context: PayloadContext, budget: Budget) -> Any:
         budget.spend(len(payload))
-        reader = reader_of(definition)
-        if isinstance(reader, ValueProblem):
-            raise ValueProblem(str(reader))
         return reader(payload[::-1] if reversed_bytes else payload, context, budget)
 
-    return _Reading(definition.type, read)
+    return _Reading(definition.type, read, needs_writer=needs_writer(definition))
+
+
+def _raising(problem: str) -> Callable[[bytes, PayloadContext, Budget], Any]:
+    def read(*_: object) -> Any:
+        raise ValueProblem(problem)
+
+    return read
 
 
 def _by_plugin(decoder: PayloadDecoder) -> Callable[[bytes, PayloadContext, Budget], Any]:

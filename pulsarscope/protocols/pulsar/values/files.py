@@ -57,7 +57,7 @@ def schema_in(topics: str, name: str, data: bytes | None, message_name: str = ""
 def _by_name(name: str) -> Definition:
     kind = schema_type(name)
     if kind not in UNDEFINED:
-        message = f"{name} is no type that needs no definition"
+        message = f"types that need no file are {', '.join(map(str.lower, UNDEFINED))}"
         raise ValueProblem(message)
     return Definition(kind)
 

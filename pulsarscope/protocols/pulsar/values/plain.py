@@ -17,18 +17,23 @@ DAY_SECONDS = 86_400
 _SINGLE = struct.Struct(">f")
 
 
-class ValueProblem(Exception):  # noqa: N818 - a word of the field
+class ValueProblem(ValueError):  # noqa: N818 - a word of the field
     """The bytes do not fit the schema, or the schema says nothing that can be read. Internal: it becomes a finding."""
 
 
 class Budget:
     """What the values of an entry may still take: a few bytes can stand for millions of empty items, or for very long names."""
 
-    __slots__ = ("left",)
+    __slots__ = ("_size", "left")
 
     def __init__(self, size: int) -> None:
         """`size`: bytes, as JSON would take them, roughly."""
-        self.left = size
+        self._size = self.left = size
+
+    @property
+    def spent(self) -> int:
+        """What has been taken."""
+        return self._size - max(self.left, 0)
 
     def spend(self, size: int) -> None:
         """Take some of it. Raises ValueProblem when there is not so much."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Callable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import msgspec
 from google.protobuf import descriptor_pb2
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
@@ -34,6 +35,12 @@ _WIRE_TYPES = {
     "ENUM": FieldDescriptor.TYPE_INT32,
 }
 
+MESSAGES_MAX_BYTES = 256 << 20
+"""What the messages within one may take in memory, at the most: protobuf makes room for all fields of each, for two bytes 64 KiB."""
+
+MESSAGE_BYTES, SLOT_BYTES = 64, 16
+"""What protobuf makes room for: beside the fields of a message, and for each field, at the most."""
+
 Reader = Callable[[bytes, Budget], dict[str, Any]]
 
 
@@ -52,24 +59,21 @@ def native_reader(definition: bytes) -> Reader:
 def descriptors_reader(files: bytes, name: str) -> Reader:
     """Of a serialized FileDescriptorSet, and the full name of a message in it. Raises ValueProblem when it is none."""
     pool = DescriptorPool()
-    waiting = {file.name: file for file in file_set(files).file}
+    brought = {file.name: file for file in file_set(files).file}
     try:
-        while waiting:
-            ready = [file for file in waiting.values() if not any(other in waiting for other in file.dependency)]
-            if not ready:
-                message = "the files of the schema import each other in a circle"
-                raise ValueProblem(message)
-            for file in ready:
-                pool.AddSerializedFile(file.SerializeToString())
-                del waiting[file.name]
+        for file_name in TopologicalSorter({file.name: set(file.dependency) & brought.keys() for file in brought.values()}).static_order():
+            pool.AddSerializedFile(brought[file_name].SerializeToString())
         described = pool.FindMessageTypeByName(name)
+    except CycleError:
+        message = "the files of the schema import each other in a circle"
+        raise ValueProblem(message) from None
     except KeyError:
         message = f"the descriptors of the schema do not have the message {name[:100]}"
         raise ValueProblem(message) from None
     except (TypeError, ValueError) as error:
         message = f"the descriptors of the schema do not fit together: {error}"
         raise ValueProblem(message) from None
-    return _reader(GetMessageClass(described))
+    return _reader(GetMessageClass(described), _rooms(described))
 
 
 def file_set(files: bytes) -> descriptor_pb2.FileDescriptorSet:
@@ -113,8 +117,32 @@ def _json(data: bytes) -> Any:
         raise ValueProblem(message) from None
 
 
-def _reader(message_class: type[Message]) -> Reader:
+def _rooms(described: Descriptor) -> dict[int, int]:
+    """How much room messages take, by the first byte of what announces them."""
+    rooms: dict[int, int] = {}
+    seen = {described.full_name}
+    waiting = [described]
+    for message in waiting:  # it grows
+        for field in message.fields:
+            inner = field.message_type
+            if inner is not None:
+                tag = field.number << 3 | (3 if field.type == FieldDescriptor.TYPE_GROUP else 2)
+                first = tag & 127 | (tag > 127) << 7
+                rooms[first] = max(rooms.get(first, 0), MESSAGE_BYTES + SLOT_BYTES * len(inner.fields))
+                if inner.full_name not in seen:
+                    seen.add(inner.full_name)
+                    waiting.append(inner)
+    return rooms
+
+
+def _reader(message_class: type[Message], rooms: Mapping[int, int]) -> Reader:
+    largest = max(rooms.values(), default=0)
+
     def read(data: bytes, budget: Budget) -> dict[str, Any]:
+        # A look at every byte only where it is needed: no message is announced by less than two bytes.
+        if len(data) * largest > 2 * MESSAGES_MAX_BYTES and sum(data.count(at) * room for at, room in rooms.items()) > MESSAGES_MAX_BYTES:
+            message = f"the messages in {len(data)} bytes may take more than {MESSAGES_MAX_BYTES:,} bytes of memory"
+            raise ValueProblem(message)
         try:
             return _object(message_class.FromString(data), budget)
         except (DecodeError, UnicodeDecodeError):

@@ -7,11 +7,12 @@ import re
 import struct
 from base64 import b64decode
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
-from pulsarscope.limits import SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
+from pulsarscope.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
 from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PROTOBUF_NATIVE, Definition, schema_type
 from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
@@ -24,14 +25,15 @@ SEPARATED = "SEPARATED"
 """The key of a KEY_VALUE is the message's key; else both are in the payload."""
 
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""Brackets as what they do to the depth: +1, and -1 as a signed byte."""
 _NO_BRACKETS = bytes(set(range(256)).difference(b"[]{}"))
 
 _LENGTH = struct.Struct(">i")
 
 
 class _Readers:
-    """Readers by their schemas; the oldest are forgotten when the schemas take too many bytes."""
+    """Readers by their schemas; the oldest are forgotten when the schemas are too many or take too many bytes."""
 
     def __init__(self) -> None:
         self._known: dict[Definition, Reader | ValueProblem] = {}
@@ -47,7 +49,7 @@ class _Readers:
                 found = problem
             self._known[definition] = found
             self._bytes += definition_bytes(definition)
-            while self._bytes > SCHEMAS_MAX_BYTES:
+            while self._bytes > SCHEMAS_MAX_BYTES or len(self._known) > SCHEMAS_MAX:
                 oldest = next(iter(self._known))
                 self._bytes -= definition_bytes(oldest)
                 del self._known[oldest]
@@ -107,12 +109,8 @@ def _is_flat(document: bytes) -> bool:
 
     By its brackets: to walk through the values takes ten times as long as to decode them.
     """
-    left = _TEXT.sub(b"", document).translate(_ONE_KIND, _NO_BRACKETS)
-    for _ in range(VALUE_DEPTH_MAX):
-        if not left:
-            return True
-        left = left.replace(b"[]", b"")
-    return not left
+    steps = _TEXT.sub(b"", document).translate(_STEPS, _NO_BRACKETS)
+    return max(accumulate(memoryview(steps).cast("b")), default=0) <= VALUE_DEPTH_MAX
 
 
 def _key_value(definition: Definition) -> Reader:

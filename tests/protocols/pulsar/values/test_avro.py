@@ -60,6 +60,15 @@ CASES: list[tuple[Any, Any]] = [
     (record(("e", {"type": "enum", "name": "E", "namespace": "n", "symbols": ["A"]}), ("again", "n.E")), {"e": "A", "again": "A"}),
     (record(("f", {"type": "fixed", "name": "F", "size": 0}), ("n", "null"), namespace="x.y"), {"f": b"", "n": None}),
     (record(("inner", record(("x", "int"), name="Inner")), ("same", "a.Inner"), namespace="a"), {"inner": {"x": 1}, "same": {"x": 2}}),
+    (
+        record(
+            ("outer", record(("x", "int"), name="X", namespace="b")),
+            ("nested", record(("y", "string"), name="X", namespace="a.b")),
+            ("full", "b.X"),
+            namespace="a",
+        ),
+        {"outer": {"x": 1}, "nested": {"y": "y"}, "full": {"x": 2}},
+    ),
 ]
 
 
@@ -130,6 +139,11 @@ def test_a_type_may_be_wrapped_in_another() -> None:
     assert read({"type": {"type": "string", "avro.java.string": "String"}}, b"\x02x") == "x"
 
 
+def test_no_namespace_may_be_said_as_null() -> None:
+    inner = record(("x", "int"), name="Inner", namespace=None)
+    assert read(record(("a", inner), ("b", "n.Inner"), namespace="n"), b"\x02\x04") == {"a": {"x": 1}, "b": {"x": 2}}
+
+
 def test_blocks_may_say_how_long_they_are() -> None:
     assert read({"type": "array", "items": "int"}, bytes.fromhex("03040204020600")) == [1, 2, 3]
 
@@ -187,6 +201,9 @@ def test_damaged_data_are_a_value_or_a_problem(random: Any, case: tuple[Any, Any
         ("string", "02ff", "not UTF-8"),
         ("int", "0200", "1 bytes follow"),
         ("long", "ffffffffffffffffffff7f", "more than 64 bits"),
+        ("int", "8080808010", "an int is 2147483648"),
+        ("int", "8180808010", "an int is -2147483649"),
+        ({"type": "int", "logicalType": "date"}, "8080808010", "an int is"),
         ("boolean", "02", "a boolean is 2"),
         (["null", "int"], "04", "branch 2 of a union of 2"),
         (["null", "int"], "01", "branch -1"),
@@ -251,6 +268,21 @@ class TestHarm:
         symbol = {"type": "enum", "name": "E", "symbols": ["A" * 10_000]}
         with pytest.raises(ValueProblem, match="too large"):
             read({"type": "array", "items": symbol}, b"\xd0\x0f" + bytes(1000) + b"\x00")
+
+    @pytest.mark.parametrize(
+        ("item", "bytes_each"),
+        [
+            ({"type": "fixed", "name": "D", "size": 0, "logicalType": "decimal", "precision": 1, "scale": 256}, 0),
+            ({"type": "bytes", "logicalType": "decimal", "precision": 1, "scale": 256}, 1),
+            ({"type": "long", "logicalType": "timestamp-nanos"}, 1),
+        ],
+    )
+    def test_what_is_longer_as_text_is_counted(self, item: Any, bytes_each: int) -> None:
+        array = {"type": "array", "items": item}
+        data = b"\xd0\x0f" + bytes(1000 * bytes_each) + b"\x00"
+        text = len(json.dumps(read(array, data)))
+        with pytest.raises(ValueProblem, match="too large"):
+            read(array, data, text - 3 * 1000)
 
     def test_blocks_without_items_do_not_go_on_for_ever(self) -> None:
         assert read({"type": "array", "items": "null"}, b"\x02\x02\x00") == [None, None]

@@ -12,6 +12,8 @@ from pulsarscope.limits import VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar import session
 from pulsarscope.protocols.pulsar.entry import VALUES_TOGETHER_MAX_BYTES
 from pulsarscope.protocols.pulsar.values import connection
+from pulsarscope.protocols.pulsar.values.definition import Definition
+from pulsarscope.protocols.pulsar.values.reader import reader_of
 from pulsarscope.records import RowList
 from pulsarscope.wire.contract import GivenSchema, PayloadContext
 from tests.encoder import Single, batch, command_frame
@@ -123,6 +125,27 @@ class TestProduced:
         dialogue = produced("Json", batch([Single(half), Single(half), Single(b"1")]), num_messages_in_batch=3)
         assert [value is None for value in values(dialogue)] == [False, True, True]
         assert dialogue.codes == ["value-undecodable"]
+
+    def test_a_small_entry_has_no_large_value(self) -> None:
+        nulls = b'{"type":"array","items":"null"}'
+        million = b"\x80\x89\x7a\x00"
+        dialogue = produced("Avro", million, nulls)
+        assert (values(dialogue), dialogue.codes) == ([None], ["value-undecodable"])
+        assert values(produced("Avro", b"\xd0\x0f\x00", nulls)) == [[None] * 1000]
+
+    def test_each_schema_of_a_connection_is_made_once_however_they_take_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[str] = []
+
+        def counted(definition: Definition) -> Any:
+            made.append(definition.type)
+            return reader_of(definition)
+
+        monkeypatch.setattr(connection, "reader_of", counted)
+        dialogue = Dialogue().client(producer("Json", number=1)[0], producer("String", number=2)[0])
+        for sequence_id in range(4):
+            dialogue.client(send(producer_id=1 + sequence_id % 2, sequence_id=sequence_id, payload=b"7"))
+        assert values(dialogue.end()) == [7, 7, "7", "7"]
+        assert sorted(made) == ["JSON", "STRING"]
 
     def test_a_schema_that_is_none_is_told(self) -> None:
         dialogue = produced("Avro", b"\x06", b"{")
@@ -262,6 +285,18 @@ def test_values_of_much_payload_are_handed_on_at_once() -> None:
     assert [len(some) for some in rows.take(100)] == [4]
     dialogue.server(message(payload=text))
     assert not rows.later
+
+
+def test_large_values_of_little_payload_are_handed_on_at_once() -> None:
+    rows = RowList(later=True)
+    dialogue = Dialogue("message")
+    dialogue.rows = rows
+    dialogue.client(subscribe("Avro", b'{"type":"array","items":"null"}'))
+    for _ in range(VALUES_TOGETHER_MAX_BYTES // 8_000):
+        assert not rows.later
+        dialogue.server(message(payload=b"\xd0\x0f\x00"))
+    dialogue.server(message(payload=b"\xd0\x0f\x00"))
+    assert rows.later
 
 
 def test_values_that_wait_for_a_receipt_weigh_more_than_their_payload(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,8 @@ def test_text_that_is_none_and_a_budget_that_is_spent_are_problems() -> None:
     with pytest.raises(ValueProblem, match="not UTF-8 at byte 1"):
         utf8_text(b"a\xff")
     budget = Budget(3)
+    assert budget.spent == 0
     budget.spend(3)
     with pytest.raises(ValueProblem, match="too large"):
-        budget.spend(1)
+        budget.spend(1 << 60)
+    assert budget.spent == 3

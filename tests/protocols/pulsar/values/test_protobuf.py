@@ -17,6 +17,7 @@ from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.protobuf import described_reader, descriptors_reader, file_set, native_reader
 from tests.encoder.chance import damaged, message_of, randoms
+from tests.encoder.samples import varint
 
 
 def files_of(descriptor: Any) -> list[Any]:
@@ -172,3 +173,32 @@ def test_bytes_that_are_no_message_are_a_problem() -> None:
     for data in (b"\x08", b"\xff" * 20, b"\x0a\x00\x07"):
         with pytest.raises(ValueProblem, match=r"are no google\.protobuf\.Timestamp"):
             read(timestamp_pb2.Timestamp(), data)
+
+
+def test_files_may_stand_in_any_order() -> None:
+    files = descriptor_pb2.FileDescriptorSet.FromString(files_with(*files_of(pb.DESCRIPTOR), *files_of(type_pb2.Type.DESCRIPTOR.file)))
+    for given_files in (files.file, reversed(files.file)):
+        one_way = descriptor_pb2.FileDescriptorSet(file=given_files).SerializeToString()
+        read_type = descriptors_reader(one_way, "google.protobuf.Type")
+        assert read_type(type_pb2.Type(name="x").SerializeToString(), Budget(100)) == {"name": "x"}
+
+
+@pytest.mark.parametrize("number", [1, 15, 16, 2047, 100_000])
+@pytest.mark.parametrize("kind", ["TYPE_MESSAGE", "TYPE_GROUP"])
+def test_messages_of_two_bytes_that_take_much_memory_are_not_made(number: int, kind: Any) -> None:
+    files = descriptor_pb2.FileDescriptorSet()
+    wide = files.file.add(name="wide.proto", syntax="proto2").message_type.add(name="Wide")
+    wide.field.add(name="wide", number=number, type=kind, type_name=".Wide", label="LABEL_REPEATED")
+    for field in range(4_000):
+        wide.field.add(name=f"f{field}", number=200_000 + field, type="TYPE_STRING", label="LABEL_OPTIONAL")
+    reader = descriptors_reader(files.SerializeToString(), "Wide")
+    tag = varint(number << 3 | (3 if kind == "TYPE_GROUP" else 2))
+    one = tag + (varint(number << 3 | 4) if kind == "TYPE_GROUP" else b"\0")
+    assert len(reader(one * 100, Budget(VALUES_MAX_BYTES))["wide"]) == 100
+    with pytest.raises(ValueProblem, match="of memory"):
+        reader(one * 5_000, Budget(VALUES_MAX_BYTES))
+
+
+def test_large_messages_of_few_fields_are_read() -> None:
+    points = struct_pb2.ListValue(values=[struct_pb2.Value(number_value=number) for number in range(20_000)])
+    assert len(read(points)["values"]) == 20_000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.limits import SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
+from pulsarscope.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.reader import _Readers, definition_bytes, needs_writer, reader_of
@@ -100,6 +100,13 @@ def test_readers_are_forgotten_when_their_schemas_are_too_large_together() -> No
         readers.of(Definition("STRING", bytes([number]) * size))
     assert sum(map(definition_bytes, readers._known)) <= SCHEMAS_MAX_BYTES
     assert len(readers._known) == 4
+
+
+def test_readers_of_very_many_small_schemas_are_forgotten_too() -> None:
+    readers = _Readers()
+    for number in range(SCHEMAS_MAX + 10):
+        readers.of(Definition("STRING", number.to_bytes(2, "big")))
+    assert len(readers._known) == SCHEMAS_MAX
 
 
 def sized(data: bytes | None) -> bytes:
