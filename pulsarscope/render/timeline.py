@@ -35,14 +35,9 @@ REFUSAL_END = "ERROR"
 """Commands whose names end so refuse something: they stand out."""
 
 
-def _is_part(metadata: dict[str, Any]) -> bool:
-    """Whether it is of a chunk that does not complete its message."""
-    return bool(metadata.get("chunk_id", 0) < metadata.get("num_chunks_from_msg", 1) - 1)
-
-
-Met = tuple[str, str, Callable[[FrameRow], str], int]
-"""Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words; cells of the
-number and arrow with the spaces around all columns."""
+Met = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int]
+"""Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words, and whether messages are
+complete; cells of the number and arrow with the spaces around all columns."""
 
 
 class Timeline:
@@ -95,7 +90,7 @@ class Timeline:
         met, commands, messages, latencies = self._met, self._commands, self._messages, self._latencies
         last_time, shown = None, " " * view.clock.width
         last_name: str | None = ""
-        to_server, to_client, words_of, taken = _NOBODY
+        to_server, to_client, words_of, completes, taken = _NOBODY
         for row in rows:
             time = row.time
             if time != last_time:  # frames of one packet share it
@@ -104,7 +99,8 @@ class Timeline:
                 last_time, shown = time, " " * view.clock.width if time is None else clock(time)
             connection = row.connection
             if connection != last_name:
-                last_name, (to_server, to_client, words_of, taken) = connection, met.get(connection) or self._meet(connection, lines)
+                to_server, to_client, words_of, completes, taken = met.get(connection) or self._meet(connection, lines)
+                last_name = connection
             by_server = row.direction == SERVER
             command, command_width = commands.get(row.command) or self._command(row.command)
             name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
@@ -126,7 +122,7 @@ class Timeline:
             elif checksum is not None:
                 rest += good
                 rest_width += good_width
-            if count is not None and row.status == "ok" and count > 0 and not (row.metadata and _is_part(row.metadata)):
+            if count is not None and row.status == "ok" and count > 0 and completes(row):
                 messages[by_server] += count
             if width is not None:
                 room = width - name_width - len(shown) - command_width - rest_width - taken
@@ -155,10 +151,10 @@ class Timeline:
         color = view.palette.connection(number) if number else ""
         reset = view.palette.reset if number else ""
         dissector = view.dissector(name)
-        words = _no_words if dissector is None else dissector.summary
+        words, completes = (_no_words, _complete) if dissector is None else (dissector.summary, dissector.completes)
         to_server, to_client = (f"{color}{number or '':>2} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
         taken = max(len(str(number)), 2) + len(marks.to_server) + 5
-        met = (to_server, to_client, words, taken)
+        met = (to_server, to_client, words, completes, taken)
         if dissector is not None:  # else ask again: it may be recognised later
             self._met[name] = met
         return met
@@ -196,7 +192,11 @@ def _no_words(_row: FrameRow) -> str:
     return ""
 
 
-_NOBODY: Met = ("", "", _no_words, 0)
+def _complete(_row: FrameRow) -> bool:
+    return True
+
+
+_NOBODY: Met = ("", "", _no_words, _complete, 0)
 
 
 def _is_frame(row: Any) -> bool:

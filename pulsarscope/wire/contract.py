@@ -207,6 +207,9 @@ class Dissector(Protocol):
     def summary(self) -> Callable[[FrameRow], str]:
         """Gives the words of one frame that matter, not escaped."""
 
+    def completes(self, row: FrameRow) -> bool:
+        """Whether the messages that a frame counts end with it; no for a part of a larger one that others follow."""
+
     @property
     def message_summary(self) -> Callable[[MessageRow], str]:
         """Gives the words of one message that matter, not escaped."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pulsarscope.export.sink import Sink
 from pulsarscope.outputs import OutputOptions, output
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.explain import explain
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.message_summary import message_summary
@@ -160,7 +161,11 @@ class Run:
         self.packets = self.connections = 0
         self.severities = Counter(severities or {})
         self.endpoints = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650")} if endpoints is None else dict(endpoints)
-        self.dissectors = {"pulsar": SimpleNamespace(summary=summary, message_summary=message_summary, explain=explain, codes=CODES)}
+        self.dissectors = {
+            "pulsar": SimpleNamespace(
+                summary=summary, completes=PulsarDissector().completes, message_summary=message_summary, explain=explain, codes=CODES
+            )
+        }
         self.judged = self.complete = True
         self.dissector_of = dict.fromkeys(self.endpoints, "pulsar")
 

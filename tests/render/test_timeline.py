@@ -31,6 +31,11 @@ def test_a_frame_is_a_line_with_name_time_connection_direction_command_and_words
     ]
 
 
+def test_a_message_in_parts_is_counted_once() -> None:
+    parts = [rows.send(packet=4 + chunk, metadata={"num_chunks_from_msg": 3, "chunk_id": chunk}) for chunk in range(3)]
+    assert timeline(parts)[-1].startswith("3 frames · 1 message produced")
+
+
 def test_ascii_streams_get_ascii_marks() -> None:
     text = text_of("timeline", [rows.send(), rows.receipt(latency_ns=12_300)], rows.options(encoding="ascii"))
     assert " 1 -> SEND " in text

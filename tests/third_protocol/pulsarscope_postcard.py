@@ -132,6 +132,11 @@ class PostcardDissector:
         """The words of a frame."""
         return lambda row: "  ".join(f"{key} {value}" for key, value in (row.fields or {}).items())
 
+    def completes(self, row: FrameRow) -> bool:
+        """Each text stands on one card."""
+        del row
+        return True
+
     @property
     def message_summary(self) -> Callable[[MessageRow], str]:
         """The words of a message."""

@@ -8,7 +8,9 @@ message, which covers more of it in later versions.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterator
+from operator import lt
 from struct import Struct
 from zlib import crc32
 
@@ -26,7 +28,7 @@ from pulsarscope.protocols.kafka07.commands import (
     REQUESTS,
 )
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError
-from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, MAGIC_1
+from pulsarscope.protocols.kafka07.messages import CRC_AT, CRC_BYTES, LEAST_MESSAGE_BYTES, MAGIC_1
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
 from pulsarscope.protocols.kafka07.responses import COUNT_BYTES, ERROR_BYTES, OFFSET_BYTES
 from pulsarscope.wire.contract import Candidate
@@ -38,7 +40,10 @@ LOOKAHEAD_BYTES = 11
 """Length, type, count, length of the topic and its first letter; or length, error, size of a message and its magic."""
 
 PARTS_MAX = 1_000
-"""Parts of a request that are read to recognise it: clients ask for those of one broker."""
+"""Parts of a request or response that are read to recognise it: clients ask for those of one broker."""
+
+PART_COST = 1_000
+"""What reading one part takes: as long as so many bytes take for a checksum."""
 
 TOPIC_MAX_BYTES = 255
 """Longest name of a topic: it names a folder."""
@@ -84,8 +89,26 @@ def find_candidate(data: bytes, position: int, end: int) -> int:
     return -1 if found is None else found.start()
 
 
-_Reader = Callable[[Cursor, int, int, bool], str]
-"""(cursor behind the length, end of the frame, budget, checksums) -> likely or sure; raises ShortError or _UnlikelyError."""
+class _Look(Cursor):
+    """A look at one frame, which may cost no more than a budget."""
+
+    __slots__ = ("budget", "cost")
+
+    def __init__(self, data: bytes, position: int, end: int, budget: int) -> None:
+        super().__init__(data, position, end)
+        self.budget = budget
+        self.cost = 0
+        """Beside that of the bytes."""
+
+    def spend(self, cost: int) -> None:
+        """More is read, which takes so much."""
+        self.cost += cost
+        if self.cost > self.budget:
+            raise _UnlikelyError
+
+
+_Reader = Callable[[_Look, int, bool], str]
+"""(behind the length, end of the frame, checksums) -> likely or sure; raises ShortError or _UnlikelyError."""
 
 
 def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
@@ -112,7 +135,9 @@ def opens(data: bytes, position: int, end: int) -> str | None:
     if end - position < FIRST.size:
         return None
     readings = _readings(*FIRST.unpack_from(data, position), checksums=False)
-    found = any(_judge(read, data, position, end, 0, checksums=False).proof in PROVEN for read in readings if read is _request)
+    found = any(
+        _judge(read, data, position, end, PARTS_MAX * PART_COST, checksums=False).proof in PROVEN for read in readings if read is _request
+    )
     return CLIENT if found else None
 
 
@@ -122,9 +147,11 @@ def _readings(length: int, kind: int, first: int, *, checksums: bool) -> Iterato
         return
     if 0 <= kind < len(REQUESTS):
         command = REQUESTS[kind]
-        count, size = (first >> 16, first & 0xFFFF) if command in (MULTIFETCH, MULTIPRODUCE) else (1, first >> 16)
+        several = command in (MULTIFETCH, MULTIPRODUCE)
+        count, size = (first >> 16, first & 0xFFFF) if several else (1, first >> 16)
         rest = REST_BYTES.get(command)
-        if 1 <= count <= PARTS_MAX and 1 <= size <= TOPIC_MAX_BYTES and rest in (None, length - PLACE_BYTES - size):
+        lettered = several or ord("!") <= first >> 8 & 0xFF <= ord("~")  # the topic begins so
+        if lettered and 1 <= count <= PARTS_MAX and 1 <= size <= TOPIC_MAX_BYTES and rest in (None, length - PLACE_BYTES - size):
             yield _request
     if kind == 0 and first >= 1 and (not checksums or first <= length - ERROR_BYTES - COUNT_BYTES):
         if length == ERROR_BYTES + COUNT_BYTES + first * OFFSET_BYTES:
@@ -137,18 +164,20 @@ def _judge(read: _Reader, data: bytes, position: int, end: int, budget: int, *, 
     """What the bytes are as a request, or as one of the responses."""
     size = HEADER_BYTES + int.from_bytes(data[position : position + HEADER_BYTES], "big")
     stop = position + size
-    cursor = Cursor(data, position + HEADER_BYTES, min(stop, end))
+    cursor = _Look(data, position + HEADER_BYTES, min(stop, end), budget)
+    seen = None
     try:
-        proof = read(cursor, stop, budget, checksums)
+        proof = read(cursor, stop, checksums)
     except ShortError as short:
         proof = "no" if short.needed > stop else "wait"
-        return Candidate(size, cursor.position if proof == "no" else short.needed, proof, cursor.position - position)
+        if proof == "wait":  # for as much again: what is read anew each time is not read for each part
+            seen = max(short.needed, min(2 * cursor.position - position, stop))
     except _UnlikelyError:
         proof = "no"
-    return Candidate(size, cursor.position, proof, cursor.position - position)
+    return Candidate(size, seen or cursor.position, proof, cursor.position - position + cursor.cost)
 
 
-def _request(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+def _request(cursor: _Look, stop: int, checksums: bool) -> str:
     number = cursor.int16()
     if not 0 <= number < len(REQUESTS):
         raise _UnlikelyError
@@ -156,7 +185,9 @@ def _request(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
     count = cursor.int16() if command in (MULTIFETCH, MULTIPRODUCE) else 1
     if not 1 <= count <= PARTS_MAX:
         raise _UnlikelyError
-    for _ in range(count):
+    for index in range(count):
+        if index:
+            cursor.spend(PART_COST)
         size = cursor.int16()
         if not 1 <= size <= TOPIC_MAX_BYTES:
             raise _UnlikelyError
@@ -168,7 +199,7 @@ def _request(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
             if messages_end > stop or messages_end < cursor.position or (command == PRODUCE and messages_end != stop):
                 raise _UnlikelyError
             # A request's other parts may be far behind: its first message says enough.
-            return LIKELY if messages_end == cursor.position else _first_message(cursor, messages_end, budget, checksums) or LIKELY
+            return LIKELY if messages_end == cursor.position else _first_message(cursor, messages_end, checksums) or LIKELY
         if not (EARLIEST if command == OFFSETS else 0) <= cursor.int64() <= OFFSET_MAX or cursor.int32() <= 0:
             raise _UnlikelyError
     if cursor.position != stop:
@@ -193,42 +224,47 @@ def _begin(cursor: Cursor, stop: int) -> None:
         raise _UnlikelyError
 
 
-def _offsets(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
-    del budget, checksums
+def _offsets(cursor: _Look, stop: int, checksums: bool) -> str:
+    del checksums
     _begin(cursor, stop)
     count = cursor.int32()
     if not 1 <= count <= OFFSETS_MAX or stop - cursor.position != count * OFFSET_BYTES:
         raise _UnlikelyError
-    offsets = [cursor.int64() for _ in range(count)]
-    if offsets[-1] < 0 or offsets != sorted(offsets, reverse=True):
+    cursor.spend(count * OFFSET_BYTES)
+    offsets = struct.unpack_from(f">{count}q", cursor.data, cursor.skip(count * OFFSET_BYTES))
+    if offsets[-1] < 0 or any(map(lt, offsets, offsets[1:])):
         raise _UnlikelyError
     return LIKELY
 
 
-def _bare(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+def _bare(cursor: _Look, stop: int, checksums: bool) -> str:
     """A response without anything behind its error: too little to begin with, enough to follow another frame."""
-    del stop, budget
+    del stop
     if checksums or cursor.int16() not in ERRORS:
         raise _UnlikelyError
     return LIKELY
 
 
-def _fetched(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+def _fetched(cursor: _Look, stop: int, checksums: bool) -> str:
     _begin(cursor, stop)
-    return _needed(_first_message(cursor, stop, budget, checksums))
+    return _needed(_first_message(cursor, stop, checksums))
 
 
-def _parts_fetched(cursor: Cursor, stop: int, budget: int, checksums: bool) -> str:
+def _parts_fetched(cursor: _Look, stop: int, checksums: bool) -> str:
     """A MULTIFETCH response, by the first of its parts that has messages."""
     _begin(cursor, stop)
-    while cursor.position < stop:
+    for index in range(PARTS_MAX):
+        if cursor.position == stop:
+            break
+        if index:
+            cursor.spend(PART_COST)
         size = cursor.int32()
         messages_end = cursor.position + size
         if size < ERROR_BYTES or messages_end > stop or cursor.int16() not in ERRORS:
             raise _UnlikelyError
         if cursor.position < messages_end:
-            return _needed(_first_message(cursor, messages_end, budget, checksums))
-    if checksums:
+            return _needed(_first_message(cursor, messages_end, checksums))
+    if checksums or cursor.position < stop:
         raise _UnlikelyError
     return LIKELY
 
@@ -239,7 +275,7 @@ def _needed(proof: str | None) -> str:
     return proof
 
 
-def _first_message(cursor: Cursor, messages_end: int, budget: int, checksums: bool) -> str | None:
+def _first_message(cursor: _Look, messages_end: int, checksums: bool) -> str | None:
     """How sure the first message of a set makes us; None when it is no whole message, or its CRC32 is wrong, and that was to be proven."""
     size = cursor.int32()
     message = cursor.position
@@ -250,8 +286,10 @@ def _first_message(cursor: Cursor, messages_end: int, budget: int, checksums: bo
         return None
     if not checksums:
         return LIKELY
-    if message + size > messages_end or size > min(budget, FRAME_DEFAULT_MAX_BYTES):
+    if message + size > messages_end or size > min(cursor.budget, FRAME_DEFAULT_MAX_BYTES):
         return None
+    if size <= CRC_AT[magic] + CRC_BYTES:
+        return None  # of no bytes the CRC32 is 0: any zeros would do
     stored = cursor.int32() & 0xFFFFFFFF
     start = cursor.skip(message + size - cursor.position)
     return SURE if crc32(cursor.data[start : message + size]) == stored else None

@@ -84,6 +84,11 @@ class Kafka07Dissector:
 
         return summary
 
+    def completes(self, row: FrameRow) -> bool:
+        """Always: no message goes beyond a frame."""
+        del row
+        return True
+
     @cached_property
     def message_summary(self) -> Callable[[MessageRow], str]:
         """See the contract; as `rules`."""

@@ -27,6 +27,9 @@ LEAST_MESSAGE_BYTES = CRC_AT[MAGIC_0] + CRC_BYTES
 DECOMPRESSED_FACTOR_MAX = 32
 """Bytes that all sets of a frame may decompress to, for each byte of it, above what one entry may: text comes to a tenth of its size."""
 
+INFLATED_FACTOR_MAX = 1_032
+"""Bytes that one byte can decompress to, at most (zlib's technical details); Snappy's give fewer."""
+
 
 class Message(NamedTuple):
     """One application message."""
@@ -88,12 +91,16 @@ class Sums:
             return self._bad or self._first
         return Checksum("good")
 
-    def open(self, codec: str, data: bytes) -> bytes | None:
+    def open(self, codec: str, data: bytes, depth: int) -> bytes | None:
         """The bytes in a compressed message, within what the frame may still give."""
-        opened = decompress(codec, data, min(DECOMPRESSED_MAX_BYTES, self._budget))
+        bound = min(DECOMPRESSED_MAX_BYTES, self._budget)
+        opened = decompress(codec, data, bound)
         if opened.note is not None:
             self.note(*opened.note)
-        self._budget -= len(opened.data or b"")
+        if opened.data is not None:
+            self._budget -= len(opened.data)
+        elif depth > 1:  # in vain, too: a few bytes on the wire can hold millions of such messages
+            self._budget -= min(bound, INFLATED_FACTOR_MAX * len(data))
         return opened.data
 
 
@@ -135,7 +142,7 @@ def _open(entry: _Entry, sums: Sums, depth: int, place: str) -> list[bytes | Non
     if depth > MESSAGE_SETS_DEPTH_MAX:
         sums.note("nested-too-deep", f"the message at {place} holds sets in sets, more than {MESSAGE_SETS_DEPTH_MAX} deep")
         return [None]
-    data = sums.open(entry.codec or "", entry.payload)
+    data = sums.open(entry.codec or "", entry.payload, depth)
     if data is None:
         return []
     payloads: list[bytes | None] = []

@@ -19,9 +19,9 @@ import msgspec
 
 from pulsarscope.wire.nodes import Node, Note, Registry, Section
 
-_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)  # 00 is no other name of 0
 _OFFSET = re.compile(r"[0-9]{1,19}", re.ASCII)
-_PARTITION = re.compile(r"([0-9]{1,10})-([0-9]{1,10})", re.ASCII)
+_PARTITION = re.compile(rf"({_NUMBER.pattern})-({_NUMBER.pattern})", re.ASCII)
 _OWNER = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII | re.DOTALL)
 _TOPICS = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]])
 _PATTERN = re.compile(r"([*!])([0-9]{1,10})\1(.*)", re.ASCII | re.DOTALL)

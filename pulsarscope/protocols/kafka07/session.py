@@ -8,7 +8,7 @@ client that waits for each answer, as those of 0.7 do; of any other no response 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -53,14 +53,22 @@ class _Asked(NamedTuple):
     place: _Place
 
 
+class _Before(NamedTuple):
+    """What the server has said behind one response and before the next."""
+
+    skipped: _Place = (-1, 0)
+    """The last bytes that no frame was found in: what was asked before them is answered."""
+    hole: bool = False
+    """Responses may be missing behind them."""
+
+
 class _Early(NamedTuple):
     """A response, and what it can be."""
 
     response: Frame
     place: _Place
     possible: frozenset[str]
-    hole: bool
-    """Others may be missing before it."""
+    before: _Before
 
 
 class Kafka07Session:
@@ -83,8 +91,10 @@ class Kafka07Session:
         """The client does not wait for answers."""
         self._next: dict[str, int] = {}
         """Where the next frame of a direction begins, if nothing is missing."""
-        self._hole = False
-        """Responses may be missing since the last one."""
+        self._before = _Before()
+        """The next response."""
+        self._answered_to: _Place = (-1, 0)
+        """What was asked before is answered, or its answer is lost."""
         self._cut = False
         """The response that is missing is the last one, whose head was there."""
 
@@ -136,7 +146,10 @@ class Kafka07Session:
         broken = offset != self._next.get(direction, 0) or frame.status == SKIPPED
         self._lost = self._lost or broken or frame.status == TRUNCATED
         if direction == SERVER:
-            self._hole = self._hole or (broken and not self._cut)
+            if frame.status == SKIPPED:
+                self._before = _Before((frame.file, frame.packet))
+            elif broken and not self._cut:
+                self._before = self._before._replace(hole=True)
             self._cut = frame.status == TRUNCATED
         self._next[direction] = offset + size
 
@@ -190,8 +203,8 @@ class Kafka07Session:
     def _response(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
         data = frame.raw or b""
         _forget(frame)
-        hole, self._hole = self._hole, False
-        asked, request = self._answered(frame, data, out, hole=hole)
+        before, self._before = self._before, _Before()
+        asked, request = self._answered(frame, data, out, before)
         command = ANSWERED_BY[asked.command] if asked is not None else self._unasked(frame, data)
         parts = asked.parts if asked is not None else ()
         problem = TOO_LONG
@@ -211,51 +224,60 @@ class Kafka07Session:
             self._exchange(request, frame, out)
         elif frame.status != TRUNCATED:
             possible = frozenset(name for name in ANSWERED_BY.values() if fits(name, data, 0, len(data)))
-            self._early.append(_Early(_kept(frame), (frame.file, frame.packet), possible, hole))
+            self._early.append(_Early(_kept(frame), (frame.file, frame.packet), possible, before))
             if len(self._early) > EARLY_RESPONSES_MAX:
                 self._exchange(None, self._early.popleft().response, out)
 
-    def _answered(self, frame: Frame, data: bytes, out: list[Row], *, hole: bool) -> tuple[_Asked | None, Request | None]:
+    def _answered(self, frame: Frame, data: bytes, out: list[Row], before: _Before) -> tuple[_Asked | None, Request | None]:
         """The request that this frame answers, if that is known."""
         place = (frame.file, frame.packet)
         if self._lost:
             self._settle(out, place)
-            self._give_up_before(place, out, hole=hole)
-            asked = self._asked[0] if self._asked else None
-            if self._pipelined or asked is None or asked.place >= place:
-                return None, None
-            if frame.status != TRUNCATED and not fits(ANSWERED_BY[asked.command], data, 0, len(data)):
-                return None, None
+
+            def can_be(command: str) -> bool:
+                return frame.status == TRUNCATED or fits(command, data, 0, len(data))
+
+            return self._newest(place, before, can_be, out)
         if not self._asked:
             return None, None
         asked = self._asked.popleft()
-        if not self._lost and self._asked and self._asked[0].place < place:
+        self._answered_to = place
+        if self._asked and self._asked[0].place < place:
             self._pipelined = True  # the next request did not wait for this answer
         return asked, self._pairing.answer(_QUEUE)
 
-    def _give_up_before(self, place: _Place, out: list[Row], *, hole: bool) -> None:
-        """Of the requests before a response, all but the newest were answered before the client asked again.
+    def _newest(
+        self, place: _Place, before: _Before, can_be: Callable[[str], bool], out: list[Row]
+    ) -> tuple[_Asked | None, Request | None]:
+        """The newest request before a response: all others were answered before the client asked again, and are given up.
 
         With a hole before the response, and no older request that the hole has answered, it has answered the newest one, too, and the
-        response a request that is lost.
+        response a request that is lost. Without one, a client that has asked again does not wait.
         """
-        before = sum(1 for _ in takewhile(lambda asked: asked.place < place, self._asked))
-        for _ in range(1 if before == 1 and hole else before - 1):
+        self._answered_to = max(self._answered_to, before.skipped)
+        earlier = sum(1 for _ in takewhile(lambda asked: asked.place < place, self._asked))
+        answered = sum(1 for _ in takewhile(lambda asked: asked.place < self._answered_to, self._asked))
+        if earlier - answered > 1 and not before.hole:
+            self._pipelined = True
+        for _ in range(earlier if earlier - answered == 1 and before.hole else max(earlier - 1, answered)):
             self._asked.popleft()
             self._exchange(self._pairing.answer(_QUEUE), None, out)
+        asked = self._asked[0] if self._asked else None
+        if self._pipelined or asked is None or asked.place >= place or not can_be(ANSWERED_BY[asked.command]):
+            return None, None
+        self._answered_to = place
+        return self._asked.popleft(), self._pairing.answer(_QUEUE)
 
     def _settle(self, out: list[Row], place: _Place | None = None) -> None:
         """Where bytes are lost, requests may become readable behind what answers them: pair those before `place`; None: all."""
         while self._early and (place is None or self._early[0].place < place):
             early = self._early.popleft()
-            self._give_up_before(early.place, out, hole=early.hole)
-            request = None
-            asked = self._asked[0] if self._asked and not self._pipelined else None
-            if asked is not None and asked.place < early.place and ANSWERED_BY[asked.command] in early.possible:
-                self._asked.popleft()
-                request = self._pairing.answer(_QUEUE)
+            asked, request = self._newest(early.place, early.before, early.possible.__contains__, out)
+            if asked is not None:
                 early.response.command = ANSWERED_BY[asked.command]
             self._exchange(request, early.response, out)
+            if not self._asked or self._asked[0].place >= early.place:  # else it answers what is lost, and that one still waits
+                self._answered_to = early.place
 
     @staticmethod
     def _unasked(frame: Frame, data: bytes) -> str:

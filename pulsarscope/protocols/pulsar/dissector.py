@@ -94,6 +94,11 @@ class PulsarDissector:
 
         return summary
 
+    def completes(self, row: FrameRow) -> bool:
+        """See the contract: all but the last chunk of a message do not."""
+        metadata = row.metadata
+        return not metadata or bool(metadata.get("chunk_id", 0) >= metadata.get("num_chunks_from_msg", 1) - 1)
+
     @cached_property
     def message_summary(self) -> Callable[[MessageRow], str]:
         """See the contract; as `summary`."""

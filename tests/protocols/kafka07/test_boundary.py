@@ -194,6 +194,45 @@ def test_no_bytes_raise_and_chance_proves_nothing(data: bytes) -> None:
     assert boundary.opens(data, 0, len(data)) is None
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_without_a_payload_proves_nothing(magic: int) -> None:
+    assert message(b"", magic=0)[4:] == bytes(5)  # its CRC32 is 0: zeros are such messages
+    assert proof(fetch_response(message(b"", magic=magic))) == "no"
+    assert proof(multifetch_response(fetch_response(message(b"", magic=magic)))) == "no"
+    assert proof(produce("orders", 0, message(b"", magic=magic))) == "likely"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [multifetch_response(*[fetch_response()] * 400, fetch_response(SET)), multifetch(*[("a", 0, 0, 10)] * 400)],
+    ids=["response", "request"],
+)
+def test_parts_are_read_within_the_budget(data: bytes) -> None:
+    assert proof(data) == "sure"
+    whole = candidate(data)
+    assert whole is not None
+    assert whole.cost >= 400 * boundary.PART_COST
+    within = candidate(data, budget=20 * boundary.PART_COST)
+    assert within is not None
+    assert (within.proof, within.cost <= 22 * boundary.PART_COST) == ("no", True)
+
+
+def test_no_more_parts_of_a_response_are_read_than_of_a_request() -> None:
+    data = multifetch_response(*[fetch_response()] * (boundary.PARTS_MAX + 1))
+    assert proof(data, checksums=False) == "no"
+    assert proof(multifetch_response(*[fetch_response()] * boundary.PARTS_MAX), checksums=False) == "likely"
+
+
+def test_parts_that_come_bit_by_bit_are_not_read_anew_for_each() -> None:
+    data = multifetch_response(*[fetch_response()] * 900, fetch_response(SET))
+    end, looks = 10, 0
+    while (found := boundary.candidate(data, 0, end, PLENTY)) is not None and found.proof == "wait":
+        end, looks = found.seen, looks + 1
+    assert found is not None
+    assert found.proof == "sure"
+    assert looks < 20
+
+
 def test_a_topic_is_waited_for_only_while_it_can_be_one() -> None:
     data = kafka07.request(kafka07.FETCH, short_string("a" * 200) + bytes(16))
     assert proof(data[:50]) == "wait"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
 from pulsarscope.protocols.kafka07 import messages as module
+from pulsarscope.protocols.kafka07.compression import Opened, decompress
 from pulsarscope.protocols.kafka07.messages import Message, Sums, read_set
 from pulsarscope.records import Checksum
 from tests.encoder.kafka07 import GZIP, SNAPPY, compressed, message, message_set, sized
@@ -137,6 +139,23 @@ def test_all_sets_of_a_frame_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> N
     found, sums = read(compressed(GZIP, message(bytes(6_000))) * 2)
     assert [one.payload is None for one in found] == [False, True]
     assert codes(sums) == ["decompress-bomb"]
+
+
+def test_sets_in_sets_that_are_opened_in_vain_share_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+
+    def count(codec: str, data: bytes, bound: int) -> Opened:
+        opened.append(bound)
+        return decompress(codec, data, bound)
+
+    monkeypatch.setattr(module, "DECOMPRESSED_MAX_BYTES", 100_000)
+    monkeypatch.setattr(module, "DECOMPRESSED_FACTOR_MAX", 0)
+    monkeypatch.setattr(module, "decompress", count)
+    for bomb in (gzip.compress(bytes(200_000)), gzip.compress(bytes(50_000))[:-8] + bytes(8)):
+        opened.clear()
+        found, _ = read(compressed(GZIP, message(bomb, attributes=GZIP) * 100))
+        assert [one.payload for one in found] == [None] * 100
+        assert sum(opened[1:]) < 300_000
 
 
 def test_more_messages_in_an_entry_than_are_read_are_said() -> None:

@@ -94,6 +94,7 @@ def test_clusters_below_roots_of_their_own_are_kept_apart() -> None:
     ("path", "value", "words"),
     [
         ("/brokers/ids/x", "c:h:1", '"x" is not the number of a broker'),
+        ("/brokers/ids/00", "c:h:1", '"00" is not the number of a broker'),
         ("/brokers/ids/0", "c:h", '"c:h" is not creator:host:port'),
         ("/brokers/ids/0", "c:h:70000", "is not creator:host:port"),
         ("/brokers/ids/0", "c:h:٣", "is not creator:host:port"),
@@ -105,6 +106,7 @@ def test_clusters_below_roots_of_their_own_are_kept_apart() -> None:
         ("/consumers/g/ids/c", "[" * 10_000, "…"),
         ("/consumers/g/ids/c", '{"t": -1}', "is not topics"),
         ("/consumers/g/ids/c", '{"t": ' + "9" * 5_000 + "}", "is not topics"),
+        ("/consumers/g/owners/t/0-01", "c-0", '"0-01" is not a broker and a partition'),
         ("/consumers/g/owners/t/0", "c-0", '"0" is not a broker and a partition'),
         ("/consumers/g/owners/t/0-0", "c", '"c" is not a consumer\'s thread'),
         ("/consumers/g/offsets/t/0-0", "-1", '"-1" is not an offset'),

@@ -172,6 +172,19 @@ class TestGaps:
         assert [row.status for row in seen.exchanges].count("unrequested") == 2
         assert [row.request for row in responses(seen) if row.status == "ok"] == ["0:4.1", None, None]
 
+    def test_two_requests_between_responses_show_a_client_that_does_not_wait(self) -> None:
+        conversation = talk().client(fetch("a", 0, 0)).lose("server", 10).server(fetch_response(SET))
+        conversation.client(fetch("b", 0, 0)).client(fetch("c", 0, 0)).server(fetch_response(SET)).server(fetch_response(SET))
+        seen = look(conversation.close())
+        assert [row.request for row in responses(seen)] == [None, None, None]
+        assert {row.status for row in seen.exchanges} == {"unanswered", "unrequested"}
+
+    def test_bytes_that_no_frame_is_found_in_have_answered(self) -> None:
+        conversation = talk().client(fetch("a", 0, 0)).lose("server", 10).client(fetch("b", 0, 0)).server(fetch_response(error=1))
+        conversation.lose("client", len(fetch("c", 0, 0))).server(fetch_response(SET)).client(fetch("d", 0, 0)).server(fetch_response(SET))
+        seen = look(conversation.close())
+        assert [(row.packet, row.response_packet) for row in seen.exchanges if row.status == "ok"] == [(12, 14)]
+
     def test_a_response_that_is_cut_by_a_gap_still_answers(self) -> None:
         conversation = talk().client(fetch("a", 0, 0)).server(fetch_response(SET)[:20]).lose("server", 16)
         seen = look(conversation.client(fetch("a", 0, 30)).server(fetch_response(SET)).close())
