@@ -32,15 +32,15 @@ _SESSION_INDEX = len(_LABELS)
 class Secrets:
     """Secrets by the random of a client's hello, or by session id; of several for one thing the first is kept."""
 
-    __slots__ = ("_base", "_kept")
+    __slots__ = ("_bases", "_kept")
 
     def __init__(self, base: Secrets | None = None) -> None:
         """`base`: others, which come first and stay as they are."""
-        self._base = base
+        self._bases: tuple[Secrets, ...] = () if base is None else (*base._bases, base)  # noqa: SLF001 - of the same kind
         self._kept: dict[bytes, tuple[Position, bytes]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._kept or self._base)
+        return bool(self._kept) or any(self._bases)
 
     def add(self, lines: Iterable[bytes], position: Position = ALWAYS) -> int:
         """Take the lines of a key log; how many of them are none."""
@@ -85,8 +85,8 @@ class Secrets:
         return self._find(bytes((_SESSION_INDEX,)) + session_id, place) if session_id else None
 
     def _find(self, key: bytes, place: Position) -> bytes | None:
-        for one in (self,) if self._base is None else (self._base, self):
-            position, secret = one._kept.get(key, (place, b""))  # noqa: SLF001 - of the same kind
+        for one in (*self._bases, self):
+            position, secret = one._kept.get(key, (place, b""))  # noqa: SLF001 - as above
             if position < place:
                 return secret
         return None

@@ -105,6 +105,15 @@ def test_secrets_upon_others_leave_those_as_they_are() -> None:
     assert bool(Secrets(base))
 
 
+def test_secrets_upon_others_upon_others_are_all_found() -> None:
+    known = Secrets()
+    known.add([line(MASTER_SECRET, b"\x01" * 48)])
+    again = Secrets(Secrets(known))
+    assert again.find(MASTER_SECRET, RANDOM, HERE) == b"\x01" * 48
+    assert bool(again)
+    assert not Secrets(Secrets())
+
+
 def test_they_go_to_other_processes() -> None:
     known = Secrets()
     known.add([line(MASTER_SECRET, b"\x01" * 48)])
