@@ -15,7 +15,7 @@ from pulsarscope.tls.handshake import TLS_1_2, TLS_1_3, ClientHello, Message, Se
 from pulsarscope.tls.opener import Opener
 from pulsarscope.tls.records import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Mark, Record
 from pulsarscope.tls.secrets import Position, Secrets
-from pulsarscope.tls.suites import SUITES
+from pulsarscope.tls.suites import SUITES, is_opened
 
 if TYPE_CHECKING:
     from pulsarscope.tls.keys import Key
@@ -194,7 +194,7 @@ class TlsConnection:
                     self._follow_keys(direction, opener, message[0], moment)
         elif kind == ALERT:
             self._take_alert(stream, content)
-        elif kind == CHANGE_CIPHER_SPEC:  # of a renegotiation
+        elif kind == CHANGE_CIPHER_SPEC and self._version != TLS_1_3:  # of a renegotiation
             direction.opener = self._opener(stream, place)
             if direction.opener is None:
                 direction.give_up()
@@ -216,12 +216,12 @@ class TlsConnection:
     def _is_unsupported(self) -> bool:
         """Whether nobody could open it, whatever secrets there are."""
         hello = self._server_hello
-        return hello is not None and (hello.version not in (TLS_1_2, TLS_1_3) or hello.suite not in SUITES)
+        return hello is not None and not is_opened(hello.suite, hello.version)
 
     def _opener(self, stream: int, place: Position) -> Opener | None:
         """What opens the records of a stream; None when something for it is not known at this place."""
         client, server, role = self._client_hello, self._server_hello, self._role(stream)
-        if client is None or server is None or role is None:
+        if client is None or server is None or role is None or self._is_unsupported:
             return None
         suite = SUITES[server.suite]
         if server.version == TLS_1_3:
