@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
+from io import BytesIO
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -22,6 +23,7 @@ from pulsarscope.capture.names import printable
 from pulsarscope.capture.tally import plural
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, Finding, join_codes
+from pulsarscope.limits import TLS_SECRETS_MAX
 from pulsarscope.payload_decoders import payload_decoders
 from pulsarscope.plugins import with_plugins
 from pulsarscope.private_keys import KeyFile, rsa_keys
@@ -249,7 +251,7 @@ class Run:
                 self.packets += block.packets
                 self.fragmented = self.fragmented or bool(block.fragments)
                 for packets_before, log in blocks.take_secrets():
-                    block.findings += _take_key_log(self._settings.secrets, log.splitlines(), printable(path), (index, packets_before))
+                    block.findings += _take_key_log(self._settings.secrets, BytesIO(log), printable(path), (index, packets_before))
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised
@@ -528,13 +530,20 @@ def read_key_logs(paths: Sequence[str]) -> KeyLogs:
 
 def _take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:
     """Add what a key log says; what is wrong with it."""
+    left_out = secrets.left_out
     malformed = secrets.add(lines, position)
-    if not malformed:
-        return []
-    known = TLS_CODES["tls-key-log-malformed"]
-    text = f"{plural(malformed, 'line')} of the TLS key log {'in ' if position != ALWAYS else ''}{name} cannot be read."
+    left_out = secrets.left_out - left_out
     file = None if position == ALWAYS else position[0]
-    return [Finding(known.code, known.severity, known.layer, text, {"lines": malformed, "path": name}, known.hint, file)]
+    log = f"the TLS key log {'' if file is None else 'in '}{name}"
+    found = []
+    for count, code, text in (
+        (malformed, "tls-key-log-malformed", f"{plural(malformed, 'line')} of {log} cannot be read."),
+        (left_out, "tls-secrets-cap", f"{plural(left_out, 'secret')} of {log} had no room beside {TLS_SECRETS_MAX:,} others."),
+    ):
+        if count:
+            known = TLS_CODES[code]
+            found.append(Finding(code, known.severity, known.layer, text, {"lines": count, "path": name}, known.hint, file))
+    return found
 
 
 def read_registry(nodes: Sequence[Node]) -> Registry:

@@ -404,6 +404,14 @@ class TestOptions:
         assert tokens(show=False) == {str}
         assert tokens(show=True) == {bytes}
 
+    def test_more_secrets_than_are_kept_are_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("pulsarscope.tls.secrets.TLS_SECRETS_MAX", 3)
+        for name in "ab":
+            lines = [f"CLIENT_RANDOM {name * 62}{number:02} {'00' * 48}\n" for number in range(2 if name == "a" else 4)]
+            (tmp_path / name).write_text("".join(lines))
+        (found,) = pipeline.read_key_logs([str(tmp_path / "a"), str(tmp_path / "b")]).findings
+        assert (found.code, found.evidence) == ("tls-secrets-cap", {"lines": 3, "path": str(tmp_path / "b")})
+
     def test_an_unknown_kind_is_refused(self) -> None:
         with pytest.raises(UsageError, match="no records are named frames, x: there are frame"):
             run([str(self.QUICKSTART)], Options(frozenset({"frames", "x", "frame"})))
