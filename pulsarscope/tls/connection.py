@@ -102,6 +102,7 @@ class TlsConnection:
         for moment, stream, origin, entry in entries:
             direction, other = self.directions[stream], self.directions[1 - stream]
             if isinstance(entry, Gap):
+                self._read_cut(stream)
                 direction.lose(entry.size)
             else:
                 direction.take(origin, entry)
@@ -116,6 +117,7 @@ class TlsConnection:
         for stream, direction in enumerate(self.directions):
             if direction.waits:
                 self._read(stream, moment, (file, moment))
+            self._read_cut(stream)
             direction.finish()
         return self._taken()
 
@@ -175,6 +177,24 @@ class TlsConnection:
             direction.records.accept(record)
         return True
 
+    def _read_cut(self, stream: int) -> None:
+        """What is there of a record whose end is lost: the messages in it, when it is one before the keys."""
+        direction = self.directions[stream]
+        record = None if direction.opener is not None or direction.given_up else direction.records.beginning()
+        if record is not None and record.kind == HANDSHAKE:
+            self._glimpse_hello(stream)
+            direction.clear_bytes = record.end
+            for message in direction.messages.feed(record.body):
+                self._take_message(stream, message)
+
+    def _glimpse_hello(self, stream: int) -> None:
+        """The client's hello while its end is missing: the answer to it is large, and would not wait for long."""
+        record = self.directions[stream].records.beginning()
+        if record is not None and record.kind == HANDSHAKE and self._client_hello is None:
+            self._client_hello = handshake.begun_client_hello(record.body)
+            if self._client_hello is not None:
+                self._client = stream
+
     def _take_content(self, stream: int, record: Record, kind: int, content: bytes, mark: Mark, moment: int, place: Position) -> None:
         """What was in a record."""
         direction = self.directions[stream]
@@ -220,6 +240,8 @@ class TlsConnection:
 
     def _opener(self, stream: int, place: Position) -> Opener | None:
         """What opens the records of a stream; None when something for it is not known at this place."""
+        if self._client_hello is None:
+            self._glimpse_hello(1 - stream)
         client, server, role = self._client_hello, self._server_hello, self._role(stream)
         if client is None or server is None or role is None or self._is_unsupported:
             return None

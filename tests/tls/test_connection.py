@@ -321,6 +321,36 @@ def test_a_gap_anywhere_loses_the_records_that_it_touches_and_no_more(first: int
     assert got.plain(CLIENT) == b"".join(b"?" * 90 if number in touched else content for number, content in enumerate(contents))
 
 
+@pytest.mark.parametrize(("left", "read"), [(42, False), (43, True), (60, True)])
+def test_of_a_hello_the_end_may_be_lost_but_not_the_random(left: int, read: bool) -> None:
+    client, server = map(Sealer, sealing.TRAFFIC)
+    (_, hello), *rest = sealing.handshake()
+    flights = [*rest, (SERVER, server.seal(b"answer")), (CLIENT, client.seal(b"ask"))]
+    packets = [Packet(CLIENT, hello[:left]), Packet(CLIENT, b"", len(hello) - left), *cut(flights, (1460,))]
+    got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
+    assert (got.plain(CLIENT), got.plain(SERVER)) == ((b"ask", b"answer") if read else (b"", b""))
+    assert got.connection.directions[CLIENT].clear_bytes == left
+
+
+def test_the_answer_to_a_hello_does_not_wait_for_the_end_of_it() -> None:
+    server = Sealer(sealing.TRAFFIC[1])
+    (_, hello), answer, _ = sealing.handshake()
+    flights = [answer, *[(SERVER, server.seal(b"answer" * 1000)) for _ in range(5)]]
+    packets = [Packet(CLIENT, hello[:60]), *cut(flights, (1460,)), Packet(CLIENT, b"", len(hello) - 60)]
+    got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
+    assert got.plain(SERVER) == b"answer" * 5000
+
+
+def test_messages_before_the_loss_in_a_record_are_read() -> None:
+    client = Sealer(sealing.TRAFFIC[0])
+    (_, hello), (_, answer), finished = sealing.handshake()
+    answer = sealing.clear(HANDSHAKE, sealing.server_hello() + sealing.message(11, bytes(3000)))
+    lost = Packet(SERVER, b"", len(answer) - 1000)
+    packets = [Packet(CLIENT, hello), Packet(SERVER, answer[:1000]), lost, *cut([finished, (CLIENT, client.seal(b"ask"))], (1460,))]
+    got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
+    assert got.plain(CLIENT) == b"ask"
+
+
 def test_what_seems_to_be_a_record_in_clear_behind_a_gap_is_none() -> None:
     client = Sealer(sealing.TRAFFIC[0])
     records = [client.seal(content) for content in (b"one", b"two", b"three")]
