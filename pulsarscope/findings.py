@@ -224,4 +224,11 @@ TLS_CODES = table(
         "Lines of a TLS key log are none.",
         "Lines are a label, the random of the client's hello and a secret, in hex: check that the file is a key log.",
     ),
+    Code(
+        "tls-secrets-cap",
+        WARNING,
+        "tls",
+        "There are more TLS secrets than are kept.",
+        "Give only those of this capture: their lines name the random of a client's hello, as the finding tls-no-secrets does.",
+    ),
 )

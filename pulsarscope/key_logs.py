@@ -9,6 +9,7 @@ from pulsarscope.capture import key_log_lines
 from pulsarscope.capture.names import printable
 from pulsarscope.capture.tally import plural
 from pulsarscope.findings import TLS_CODES, Finding
+from pulsarscope.limits import TLS_SECRETS_MAX
 from pulsarscope.tls.secrets import ALWAYS, Position, Secrets
 
 
@@ -32,10 +33,17 @@ def read_key_logs(paths: Sequence[str]) -> KeyLogs:
 
 def take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:
     """Add what a key log says; what is wrong with it."""
+    left_out = secrets.left_out
     malformed = secrets.add(lines, position)
-    if not malformed:
-        return []
-    known = TLS_CODES["tls-key-log-malformed"]
-    text = f"{plural(malformed, 'line')} of the TLS key log {'in ' if position != ALWAYS else ''}{name} cannot be read."
+    left_out = secrets.left_out - left_out
     file = None if position == ALWAYS else position[0]
-    return [Finding(known.code, known.severity, known.layer, text, {"lines": malformed, "path": name}, known.hint, file)]
+    log = f"the TLS key log {'' if file is None else 'in '}{name}"
+    found = []
+    for count, code, text in (
+        (malformed, "tls-key-log-malformed", f"{plural(malformed, 'line')} of {log} cannot be read."),
+        (left_out, "tls-secrets-cap", f"{plural(left_out, 'secret')} of {log} had no room beside {TLS_SECRETS_MAX:,} others."),
+    ):
+        if count:
+            known = TLS_CODES[code]
+            found.append(Finding(code, known.severity, known.layer, text, {"lines": count, "path": name}, known.hint, file))
+    return found

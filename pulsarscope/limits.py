@@ -49,7 +49,7 @@ TLS_RECORD_MAX_BYTES = (16 << 10) + 2_048
 TLS_HANDSHAKE_MESSAGE_MAX_BYTES = 128 << 10
 """Largest handshake message looked at: chains of certificates come to 100 KiB (OpenSSL's default limit)."""
 
-TLS_WAITING_MAX_BYTES = 16 << 10
+TLS_WAITING_MAX_BYTES = 20 << 10
 """Bytes of one direction of a TLS connection that wait for the other one's handshake, or for secrets that come late, as those of tools that
 take them from running processes do; one record fits, and a capture holds many connections of others."""
 

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
+from io import BytesIO
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -233,7 +234,7 @@ class Run:
                 self.packets += block.packets
                 self.fragmented = self.fragmented or bool(block.fragments)
                 for packets_before, log in blocks.take_secrets():
-                    block.findings += take_key_log(self._settings.secrets, log.splitlines(), printable(path), (index, packets_before))
+                    block.findings += take_key_log(self._settings.secrets, BytesIO(log), printable(path), (index, packets_before))
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised

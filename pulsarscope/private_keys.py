@@ -37,8 +37,8 @@ def read_key_files(paths: Iterable[str]) -> tuple[KeyFile, ...]:
         try:
             with Path(path).open("rb") as file:
                 content = file.read(PRIVATE_KEY_MAX_BYTES + 1)
-        except OSError as error:
-            message = f"the private key {path} cannot be read: {error.strerror or error}"
+        except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
+            message = f"the private key {path} cannot be read: {getattr(error, 'strerror', None) or error}"
             raise UsageError(message) from None
         if len(content) > PRIVATE_KEY_MAX_BYTES:
             raise _unusable(path, f"is none: it holds more than {PRIVATE_KEY_MAX_BYTES:,} bytes")

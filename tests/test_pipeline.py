@@ -16,6 +16,7 @@ from pulsarscope import pipeline
 from pulsarscope.capture import read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES
+from pulsarscope.key_logs import read_key_logs
 from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import ALL_RECORDS, DAMAGE_CODES, Options, run
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
@@ -403,6 +404,14 @@ class TestOptions:
 
         assert tokens(show=False) == {str}
         assert tokens(show=True) == {bytes}
+
+    def test_more_secrets_than_are_kept_are_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("pulsarscope.tls.secrets.TLS_SECRETS_MAX", 3)
+        for name in "ab":
+            lines = [f"CLIENT_RANDOM {name * 62}{number:02} {'00' * 48}\n" for number in range(2 if name == "a" else 4)]
+            (tmp_path / name).write_text("".join(lines))
+        (found,) = read_key_logs([str(tmp_path / "a"), str(tmp_path / "b")]).findings
+        assert (found.code, found.evidence) == ("tls-secrets-cap", {"lines": 3, "path": str(tmp_path / "b")})
 
     def test_an_unknown_kind_is_refused(self) -> None:
         with pytest.raises(UsageError, match="no records are named frames, x: there are frame"):

@@ -75,6 +75,7 @@ def test_files_are_read_once_each_and_bounded(tmp_path: Path) -> None:
         (path, "is none: it holds more than 1,048,576 bytes"),
         (tmp_path, "cannot be read"),
         (tmp_path / "x", "cannot be read"),
+        ("a\0b", "cannot be read"),
     ):
         with pytest.raises(UsageError, match=why):
             read_key_files([str(bad)])

@@ -202,9 +202,13 @@ class PcapngDecoder(Decoder):
         if len(body) >= 8:
             kind, length = Struct(self._byte_order + "II").unpack_from(body)
             secrets = body[8 : 8 + length]
-            if kind == _TLS_KEY_LOG and self._secrets_bytes + len(secrets) <= SECRETS_MAX_BYTES:
-                self._secrets_bytes += len(secrets)
-                self.secrets.append((self._packets, secrets))
+            if kind != _TLS_KEY_LOG:
+                return
+            if self._secrets_bytes + len(secrets) > SECRETS_MAX_BYTES:
+                self._malformed_block("too-many-secrets")
+                return
+            self._secrets_bytes += len(secrets)
+            self.secrets.append((self._packets, secrets))
 
     def _read_packet(self, body: bytes, block_type: int) -> tuple[bytes, Segment] | None:
         """An Enhanced Packet Block (§4.3) or the Packet Block before it, whose fields are of the same widths but for the first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ class SideBySide(Run):
             secrets = Secrets(self._options.key_logs.secrets)
             for file, one in enumerate(surveys):
                 for packets_before, log in one.key_logs:
-                    secrets.add(log.splitlines(), (file, packets_before))
+                    secrets.add(BytesIO(log), (file, packets_before))
             self._options = msgspec.structs.replace(self._options, key_logs=self._options.key_logs._replace(secrets=secrets))
 
     def _batches(self, processes: Sequence[Process], dealt: Sequence[list[int]]) -> Iterator[Batch]:

@@ -77,6 +77,8 @@ class Transport:
         head, whole = _head(self._held[stream])
         header = proxy_header(head)
         start = 0 if header is None else header.size
+        # While one side is slow to say what it is, no more is held of the other.
+        whole = whole or _head(self._held[1 - stream])[1]
         record = head[start : start + _RECORD_HEADER_BYTES]
         if not record or (header is not None and not start):
             return whole

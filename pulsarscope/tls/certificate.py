@@ -6,6 +6,16 @@ import warnings
 
 from cryptography import x509
 
+_REFUSALS = (
+    ValueError,
+    TypeError,  # for a name of a kind that it cannot have
+    x509.InvalidVersion,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library says to a certificate that it does not read."""
+
 
 def holder(der: bytes) -> tuple[str, list[str]] | None:
     """Subject (RFC 4514) and alternative names of a certificate; None when it cannot be read."""
@@ -14,11 +24,11 @@ def holder(der: bytes) -> tuple[str, list[str]] | None:
         try:
             certificate = x509.load_der_x509_certificate(der)
             subject = certificate.subject.rfc4514_string()
-        except ValueError:
+        except _REFUSALS:
             return None
         try:
             names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+        except _REFUSALS:
             return subject, []
         return subject, [
             *names.get_values_for_type(x509.DNSName),

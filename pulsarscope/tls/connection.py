@@ -15,7 +15,7 @@ from pulsarscope.tls.handshake import TLS_1_2, TLS_1_3, ClientHello, Message, Se
 from pulsarscope.tls.opener import Opener
 from pulsarscope.tls.records import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Mark, Record
 from pulsarscope.tls.secrets import Position, Secrets
-from pulsarscope.tls.suites import SUITES
+from pulsarscope.tls.suites import SUITES, is_opened
 
 if TYPE_CHECKING:
     from pulsarscope.tls.keys import Key
@@ -102,6 +102,7 @@ class TlsConnection:
         for moment, stream, origin, entry in entries:
             direction, other = self.directions[stream], self.directions[1 - stream]
             if isinstance(entry, Gap):
+                self._read_cut(stream)
                 direction.lose(entry.size)
             else:
                 direction.take(origin, entry)
@@ -116,6 +117,7 @@ class TlsConnection:
         for stream, direction in enumerate(self.directions):
             if direction.waits:
                 self._read(stream, moment, (file, moment))
+            self._read_cut(stream)
             direction.finish()
         return self._taken()
 
@@ -175,6 +177,24 @@ class TlsConnection:
             direction.records.accept(record)
         return True
 
+    def _read_cut(self, stream: int) -> None:
+        """What is there of a record whose end is lost: the messages in it, when it is one before the keys."""
+        direction = self.directions[stream]
+        record = None if direction.opener is not None or direction.given_up else direction.records.beginning()
+        if record is not None and record.kind == HANDSHAKE:
+            self._glimpse_hello(stream)
+            direction.clear_bytes = record.end
+            for message in direction.messages.feed(record.body):
+                self._take_message(stream, message)
+
+    def _glimpse_hello(self, stream: int) -> None:
+        """The client's hello while its end is missing: the answer to it is large, and would not wait for long."""
+        record = self.directions[stream].records.beginning()
+        if record is not None and record.kind == HANDSHAKE and self._client_hello is None:
+            self._client_hello = handshake.begun_client_hello(record.body)
+            if self._client_hello is not None:
+                self._client = stream
+
     def _take_content(self, stream: int, record: Record, kind: int, content: bytes, mark: Mark, moment: int, place: Position) -> None:
         """What was in a record."""
         direction = self.directions[stream]
@@ -194,7 +214,7 @@ class TlsConnection:
                     self._follow_keys(direction, opener, message[0], moment)
         elif kind == ALERT:
             self._take_alert(stream, content)
-        elif kind == CHANGE_CIPHER_SPEC:  # of a renegotiation
+        elif kind == CHANGE_CIPHER_SPEC and self._version != TLS_1_3:  # of a renegotiation
             direction.opener = self._opener(stream, place)
             if direction.opener is None:
                 direction.give_up()
@@ -216,12 +236,14 @@ class TlsConnection:
     def _is_unsupported(self) -> bool:
         """Whether nobody could open it, whatever secrets there are."""
         hello = self._server_hello
-        return hello is not None and (hello.version not in (TLS_1_2, TLS_1_3) or hello.suite not in SUITES)
+        return hello is not None and not is_opened(hello.suite, hello.version)
 
     def _opener(self, stream: int, place: Position) -> Opener | None:
         """What opens the records of a stream; None when something for it is not known at this place."""
+        if self._client_hello is None:
+            self._glimpse_hello(1 - stream)
         client, server, role = self._client_hello, self._server_hello, self._role(stream)
-        if client is None or server is None or role is None:
+        if client is None or server is None or role is None or self._is_unsupported:
             return None
         suite = SUITES[server.suite]
         if server.version == TLS_1_3:

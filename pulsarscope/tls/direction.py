@@ -163,12 +163,16 @@ class Direction:
     def release_early(self, moment: int) -> None:
         """The client says that its early data is complete, so the server has not refused it."""
         for record, content, mark in self._early:
+            self._early_bytes -= len(content)
             self.hand_on(record, content, mark, moment)
-        self._early = []
+        if self._early_bytes:  # of what was too much to hold
+            self._hand_on_gap(self._early_bytes, moment)
+        self.forget_early()
 
     def forget_early(self) -> None:
         """Early data that was not released before other records came was refused."""
         self._early = []
+        self._early_bytes = 0
 
     def finish(self) -> None:
         """No more bytes will come: what is left is counted."""

@@ -66,6 +66,11 @@ class ClientHello(NamedTuple):
     """ALPN."""
 
 
+def begun_client_hello(content: bytes) -> ClientHello | None:
+    """What a hello tells of which only the beginning is there: its random, which names the secrets. None when it is not even that."""
+    return ClientHello(content[6:38], None, ()) if len(content) >= 38 and content[0] == CLIENT_HELLO else None
+
+
 class ServerHello(NamedTuple):
     """What a server answers; `version` and `suite` by number."""
 

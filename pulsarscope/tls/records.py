@@ -159,6 +159,17 @@ class Records:
         self._pass(record.end - record.start if self._certain else 1)
         return self._certain
 
+    def beginning(self) -> Record | None:
+        """The next record as far as it is there; None when it is not known where it begins."""
+        self._join()
+        start = self._base + self._position
+        header = self._data[self._position : self._position + _HEADER.size]
+        if not self._certain or self._resume > start or len(header) < _HEADER.size or not begins_record(header):
+            return None
+        kind, _, length = _HEADER.unpack(header)
+        end = min(start + _HEADER.size + length, self._end)
+        return Record(kind, header, self._data[self._position + _HEADER.size : end - self._base], start, end)
+
     def trim(self) -> None:
         """Let go of what was dealt with."""
         if not self._position:

@@ -32,15 +32,17 @@ _SESSION_INDEX = len(_LABELS)
 class Secrets:
     """Secrets by the random of a client's hello, or by session id; of several for one thing the first is kept."""
 
-    __slots__ = ("_base", "_kept")
+    __slots__ = ("_bases", "_kept", "left_out")
 
     def __init__(self, base: Secrets | None = None) -> None:
         """`base`: others, which come first and stay as they are."""
-        self._base = base
+        self._bases: tuple[Secrets, ...] = () if base is None else (*base._bases, base)  # noqa: SLF001 - of the same kind
         self._kept: dict[bytes, tuple[Position, bytes]] = {}
+        self.left_out = 0
+        """Secrets that are not kept, for there are too many."""
 
     def __bool__(self) -> bool:
-        return bool(self._kept or self._base)
+        return bool(self._kept) or any(self._bases)
 
     def add(self, lines: Iterable[bytes], position: Position = ALWAYS) -> int:
         """Take the lines of a key log; how many of them are none."""
@@ -73,8 +75,12 @@ class Secrets:
             right = len(key) == _RANDOM_BYTES and (len(value) == _MASTER_SECRET_BYTES if index == 0 else len(value) in _HASH_BYTES)
         if not right:
             raise ValueError
-        if len(self._kept) < TLS_SECRETS_MAX:
-            self._kept.setdefault(bytes((index,)) + key, (position, value))
+        key = bytes((index,)) + key
+        if key not in self._kept:
+            if len(self._kept) < TLS_SECRETS_MAX:
+                self._kept[key] = (position, value)
+            else:
+                self.left_out += 1
 
     def find(self, label: str, client_random: bytes, place: Position) -> bytes | None:
         """The secret of this label for a connection, if it holds at packet `place[1]` of file `place[0]`."""
@@ -85,8 +91,8 @@ class Secrets:
         return self._find(bytes((_SESSION_INDEX,)) + session_id, place) if session_id else None
 
     def _find(self, key: bytes, place: Position) -> bytes | None:
-        for one in (self,) if self._base is None else (self._base, self):
-            position, secret = one._kept.get(key, (place, b""))  # noqa: SLF001 - of the same kind
+        for one in (*self._bases, self):
+            position, secret = one._kept.get(key, (place, b""))  # noqa: SLF001 - as above
             if position < place:
                 return secret
         return None

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from pulsarscope.tls.handshake import TLS_1_2, TLS_1_3
+
+_SUITES_OF_1_3 = 0x13
+"""First byte of their numbers."""
+
 Scheme = Literal["GCM", "CCM", "CHACHA20", "CBC"]
 
 
@@ -82,3 +87,8 @@ def _suite(name: str) -> Suite:
 
 
 SUITES = {number: _suite(name) for number, name in _NAMES.items()}
+
+
+def is_opened(number: int, version: int) -> bool:
+    """Whether records of this suite can be opened in this version of TLS: 1.3 has suites of its own (RFC 8446 appendix B.4)."""
+    return number in SUITES and version == (TLS_1_3 if number >> 8 == _SUITES_OF_1_3 else TLS_1_2)

@@ -137,6 +137,15 @@ def test_tls_key_logs_are_kept_with_their_places_until_they_are_taken() -> None:
     assert reader.take_secrets() == []
 
 
+def test_more_key_logs_than_are_kept_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.capture.pcapng.SECRETS_MAX_BYTES", 10)
+    logs = LITTLE.secrets(b"# six\n") + LITTLE.secrets(b"# five") + LITTLE.secrets(b"# 4\n")
+    reader = reader_of(LITTLE.section() + LITTLE.interface() + logs + LITTLE.packet(PLAIN))
+    blocks = list(reader)
+    assert [log for _, log in reader.take_secrets()] == [b"# six\n", b"# 4\n"]
+    assert findings_of(blocks)["capture-malformed"].evidence["reasons"] == {"too-many-secrets": 1}
+
+
 def test_packets_of_undefined_interfaces_are_counted_and_passed_over() -> None:
     data = LITTLE.section() + LITTLE.packet(PLAIN) + LITTLE.simple_packet(PLAIN) + LITTLE.interface()
     blocks = blocks_of(data + LITTLE.packet(PLAIN, interface=5) + LITTLE.packet(PLAIN))

@@ -163,9 +163,13 @@ def test_secrets_in_one_file_open_the_connections_of_later_ones(tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("inside")
-def test_key_logs_reach_every_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("brought", [False, True], ids=["alone", "beside-those-of-a-capture"])
+def test_key_logs_reach_every_process(tmp_path: Path, brought: bool) -> None:
     ring(tmp_path, "a", moved("go-tls12.pcap", 1, START), ())
     ring(tmp_path, "b", moved("go-tls13.pcap", 2, START), (0.5,))
+    of_nobody = b"CLIENT_RANDOM " + b"00" * 32 + b" " + b"00" * 48
+    blocks = Pcapng()
+    (tmp_path / "c.pcapng").write_bytes(blocks.section() + blocks.interface() + (blocks.secrets(of_nobody) if brought else b""))
     key_logs = read_key_logs([str(CAPTURES / "go-tls12.keylog"), str(CAPTURES / "go-tls13.keylog"), str(CAPTURES / "README.md")])
     options = Options(ALL_RECORDS, key_logs=key_logs)
     want = told(jobs.run([str(tmp_path)], options, 1))

@@ -119,6 +119,14 @@ def test_no_more_is_held_than_a_header_needs() -> None:
     assert feed(transport, (0, endless)) == endless
 
 
+@pytest.mark.parametrize("head", [b"\x16", V1[:3]])
+def test_while_one_side_is_slow_little_is_held_of_the_other(head: bytes) -> None:
+    transport = Transport(Secrets(), spans=False)
+    given = feed(transport, (0, head), *[(1, bytes(100))] * (HEAD_MAX_BYTES // 100 + 1))
+    assert transport.tls is None
+    assert given == head + bytes(HEAD_MAX_BYTES // 100 * 100 + 100)
+
+
 def test_what_is_held_from_an_earlier_file_counts_before_all_packets_of_this_one() -> None:
     transport = Transport(Secrets(), spans=False)
     feed(transport, (0, V1))

@@ -29,3 +29,15 @@ def test_damage_anywhere_is_borne() -> None:
     for position in range(len(whole)):
         found = holder(whole[:position] + bytes((whole[position] ^ 0xFF,)) + whole[position + 1 :])
         assert found is None or isinstance(found[0], str)
+
+
+@pytest.mark.parametrize(
+    ("whole", "damaged"),
+    [(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07"), (b"\x0c\x06broker", b"\x03\x06broker"), (b"\x87\x04", b"\x87\x05")],
+    ids=["version", "kind-of-name", "address"],
+)
+def test_what_no_certificate_says_is_borne(whole: bytes, damaged: bytes) -> None:
+    good = der("broker", names=True)
+    assert whole in good
+    found = holder(good.replace(whole, damaged))
+    assert found is None or found == ("CN=broker", [])

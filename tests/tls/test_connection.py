@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.limits import TLS_FAILED_RECORDS_MAX, TLS_LOST_RECORDS_MAX, TLS_WAITING_MAX_BYTES
+from pulsarscope.limits import TLS_FAILED_RECORDS_MAX, TLS_LOST_RECORDS_MAX, TLS_RECORD_MAX_BYTES, TLS_WAITING_MAX_BYTES
 from pulsarscope.tls.connection import TlsConnection
 from pulsarscope.tls.secrets import Secrets
 from tests.tls import sealing
@@ -168,6 +168,25 @@ def test_content_is_named_by_the_packet_that_completed_its_record() -> None:
         ]
 
 
+@pytest.mark.parametrize(("suite", "inside"), [(0xC02F, b"before and after"), (0xC030, b"before "), (0x000A, b"before ")])
+def test_a_handshake_within_tls_1_2_brings_keys_of_its_own(suite: int, inside: bytes) -> None:
+    client, server = sealing.Sealer12(CLIENT), sealing.Sealer12(SERVER)
+    flights: list[tuple[int, bytes]] = []
+    key_log = b""
+    for number, (chosen, content) in enumerate([(0xC02F, b"before "), (suite, b"and after")]):
+        randoms, master_secret = (bytes((number, 1)) * 16, bytes((number, 2)) * 16), bytes((number,)) * 48
+        key_log += b"CLIENT_RANDOM %s %s\n" % (randoms[CLIENT].hex().encode(), master_secret.hex().encode())
+        flights.append((CLIENT, client.record(sealing.client_hello(randoms[CLIENT]), HANDSHAKE)))
+        flights.append((SERVER, server.record(sealing.server_hello_12(chosen, randoms[SERVER]), HANDSHAKE)))
+        for side, sealer in ((CLIENT, client), (SERVER, server)):
+            flights.append((side, sealer.change(master_secret, *randoms) + sealer.record(sealing.FINISHED, HANDSHAKE)))
+        flights.append((CLIENT, client.record(content)))
+    got = feed(TlsConnection(secrets_of(key_log)), cut(flights, (1460,)))
+    assert got.plain(CLIENT) == inside
+    unread = got.connection.unread()
+    assert (unread and unread.reason) == {0xC02F: None, 0xC030: "failed", 0x000A: "unsupported"}[suite]
+
+
 # ---- TLS 1.3 of our own making
 
 
@@ -223,6 +242,17 @@ def early_flights(*, accepted: bool) -> list[tuple[int, bytes]]:
 
 def test_early_data_that_the_server_takes_is_content() -> None:
     check(inside(early_flights(accepted=True), sealing.key_log(sealing.EARLY, *ALL_SECRETS)), (b"early data and more", b""))
+
+
+def test_more_early_data_than_is_held_is_a_gap_of_its_length() -> None:
+    early, client = Sealer(sealing.EARLY), Sealer(sealing.TRAFFIC[0])
+    hello, answer, finished = sealing.handshake()
+    held = b"e" * (TLS_WAITING_MAX_BYTES - 10_000)
+    said = early.seal(held) + early.seal(b"x" * 15_000) + early.seal(b"y" * 5) + early.seal(sealing.END_OF_EARLY_DATA, HANDSHAKE)
+    flights = [hello, answer, (CLIENT, said + finished[1][6:] + client.seal(b"."))]
+    got = inside(flights, sealing.key_log(sealing.EARLY, *ALL_SECRETS))
+    assert got.plain(CLIENT) == held + b"?" * 15_005 + b"."
+    assert got.connection.directions[CLIENT].missing == 15_005
 
 
 @pytest.mark.parametrize("labels", [(sealing.EARLY, *ALL_SECRETS), ALL_SECRETS], ids=["known", "unknown"])
@@ -289,6 +319,36 @@ def test_a_gap_anywhere_loses_the_records_that_it_touches_and_no_more(first: int
     packets += [Packet(CLIENT, stream[:first]), Packet(CLIENT, b"", size), *cut([(CLIENT, stream[first + size :])], (33,))]
     got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
     assert got.plain(CLIENT) == b"".join(b"?" * 90 if number in touched else content for number, content in enumerate(contents))
+
+
+@pytest.mark.parametrize(("left", "read"), [(42, False), (43, True), (60, True)])
+def test_of_a_hello_the_end_may_be_lost_but_not_the_random(left: int, read: bool) -> None:
+    client, server = map(Sealer, sealing.TRAFFIC)
+    (_, hello), *rest = sealing.handshake()
+    flights = [*rest, (SERVER, server.seal(b"answer")), (CLIENT, client.seal(b"ask"))]
+    packets = [Packet(CLIENT, hello[:left]), Packet(CLIENT, b"", len(hello) - left), *cut(flights, (1460,))]
+    got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
+    assert (got.plain(CLIENT), got.plain(SERVER)) == ((b"ask", b"answer") if read else (b"", b""))
+    assert got.connection.directions[CLIENT].clear_bytes == left
+
+
+def test_the_answer_to_a_hello_does_not_wait_for_the_end_of_it() -> None:
+    server = Sealer(sealing.TRAFFIC[1])
+    (_, hello), answer, _ = sealing.handshake()
+    flights = [answer, *[(SERVER, server.seal(b"answer" * 1000)) for _ in range(5)]]
+    packets = [Packet(CLIENT, hello[:60]), *cut(flights, (1460,)), Packet(CLIENT, b"", len(hello) - 60)]
+    got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
+    assert got.plain(SERVER) == b"answer" * 5000
+
+
+def test_messages_before_the_loss_in_a_record_are_read() -> None:
+    client = Sealer(sealing.TRAFFIC[0])
+    (_, hello), (_, answer), finished = sealing.handshake()
+    answer = sealing.clear(HANDSHAKE, sealing.server_hello() + sealing.message(11, bytes(3000)))
+    lost = Packet(SERVER, b"", len(answer) - 1000)
+    packets = [Packet(CLIENT, hello), Packet(SERVER, answer[:1000]), lost, *cut([finished, (CLIENT, client.seal(b"ask"))], (1460,))]
+    got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
+    assert got.plain(CLIENT) == b"ask"
 
 
 def test_what_seems_to_be_a_record_in_clear_behind_a_gap_is_none() -> None:
@@ -380,11 +440,16 @@ def test_without_the_handshake_it_says_so() -> None:
     assert unread.reason == "no-handshake"
 
 
-@pytest.mark.parametrize(("suite", "version"), [(0x000A, 0x0303), (0x1301, 0x0302)], ids=["suite", "version"])
+@pytest.mark.parametrize(
+    ("suite", "version"),
+    [(0x000A, 0x0303), (0x1301, 0x0302), (0x1301, 0x0303), (0xC013, 0x0304)],
+    ids=["suite", "version", "suite-of-1.3", "suite-of-1.2"],
+)
 def test_what_nobody_decrypts_is_named(suite: int, version: int) -> None:
     flights = [(CLIENT, sealing.clear(HANDSHAKE, sealing.client_hello()))]
     flights.append((SERVER, sealing.clear(HANDSHAKE, sealing.server_hello(suite, version=version)) + sealing.CHANGE_CIPHER_SPEC))
-    got = inside([*flights, (SERVER, sealing.clear(23, b"z" * 50))], b"")
+    master = b"CLIENT_RANDOM %s %s\n" % (sealing.CLIENT_RANDOM.hex().encode(), b"5e" * 48)
+    got = inside([*flights, (SERVER, sealing.clear(23, b"z" * 50))], master + sealing.key_log(*ALL_SECRETS))
     unread = got.connection.unread()
     assert unread is not None
     assert unread.reason == "unsupported"
@@ -400,12 +465,21 @@ def test_secrets_that_come_late_open_what_waited() -> None:
     assert [(packet, moment) for _, packet, _, moment in got.pieces(CLIENT)] == [(4, 6), (5, 6), (6, 6)]
 
 
+@pytest.mark.parametrize("size", [16_384, TLS_RECORD_MAX_BYTES - 17])
+def test_the_largest_record_waits_for_its_secrets(size: int) -> None:
+    known = Secrets()
+    known.add(sealing.key_log(*ALL_SECRETS).splitlines(), (0, 4))
+    flights = [*sealing.handshake(), (CLIENT, Sealer(sealing.TRAFFIC[0]).seal(b"x" * size)), (SERVER, b"\x17")]
+    assert feed(TlsConnection(known), cut(flights, (30_000,))).plain(CLIENT) == b"x" * size
+
+
 def test_secrets_that_come_too_late_open_nothing() -> None:
     known = Secrets()
     known.add(sealing.key_log(*ALL_SECRETS).splitlines(), (0, 6))
     client = Sealer(sealing.TRAFFIC[0])
-    flights = [*sealing.handshake(), (CLIENT, client.seal(b"x" * TLS_WAITING_MAX_BYTES)), (CLIENT, client.seal(b"two ")), (CLIENT, b"\x17")]
-    got = feed(TlsConnection(known), cut([*flights, (CLIENT, b"\x03")], (17_000,)))
+    flights = [*sealing.handshake(), (CLIENT, client.seal(b"x" * (TLS_WAITING_MAX_BYTES // 2)) * 2)]
+    flights += [(CLIENT, client.seal(b"two ")), (CLIENT, b"\x17"), (CLIENT, b"\x03")]
+    got = feed(TlsConnection(known), cut(flights, (30_000,)))
     assert got.plain(CLIENT) == b""
     assert got.connection.directions[CLIENT].given_up
 

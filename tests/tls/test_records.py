@@ -115,6 +115,20 @@ def test_behind_a_gap_a_record_is_named_by_the_latest_packet_that_brought_it() -
     assert records.accept(found) == Mark(0, 9, 90)
 
 
+def test_the_beginning_of_a_record_is_what_is_there_of_it() -> None:
+    records = Records()
+    whole = b"\x16\x03\x01\0\x09nine bytes"
+    for end, want in ((4, None), (5, b""), (9, b"nine"), (len(whole), b"nine byte")):
+        records = Records()
+        records.take(0, (whole[:end], 1, 1, 1))
+        begun = records.beginning()
+        assert (begun and (begun.kind, begun.body, begun.end)) == (None if want is None else (22, want, 5 + len(want)))
+        assert records.held == end
+    records.gap(7)
+    records.take(0, (whole, 2, 2, 2))
+    assert records.beginning() is None
+
+
 def test_a_header_that_cannot_be_is_searched_past() -> None:
     records = Records()
     give(records, b"\x17\x03\x03" + (TLS_RECORD_MAX_BYTES + 1).to_bytes(2, "big") + b"junk" + record(b"next"), 1)

@@ -105,6 +105,15 @@ def test_secrets_upon_others_leave_those_as_they_are() -> None:
     assert bool(Secrets(base))
 
 
+def test_secrets_upon_others_upon_others_are_all_found() -> None:
+    known = Secrets()
+    known.add([line(MASTER_SECRET, b"\x01" * 48)])
+    again = Secrets(Secrets(known))
+    assert again.find(MASTER_SECRET, RANDOM, HERE) == b"\x01" * 48
+    assert bool(again)
+    assert not Secrets(Secrets())
+
+
 def test_they_go_to_other_processes() -> None:
     known = Secrets()
     known.add([line(MASTER_SECRET, b"\x01" * 48)])
@@ -118,3 +127,6 @@ def test_no_more_are_kept_than_the_bound_says(monkeypatch: pytest.MonkeyPatch) -
     known = Secrets()
     assert known.add([line(MASTER_SECRET, b"\x01" * 48, bytes((number,)) * 32) for number in range(3)]) == 0
     assert [known.find(MASTER_SECRET, bytes((number,)) * 32, HERE) is not None for number in range(3)] == [True, True, False]
+    assert known.left_out == 1
+    known.add([line(MASTER_SECRET, b"\x01" * 48, bytes(32))])  # known
+    assert known.left_out == 1
