@@ -277,3 +277,6 @@ CHUNKS_MAX_BYTES = 64 << 20
 
 REGISTRY_MAX_BYTES = 256 << 20
 """A dump of ZooKeeper, which keeps all of it in memory, too, and holds a few megabytes for most clusters."""
+
+LIVE_RING_BLOCK_BYTES = 1 << 20
+"""A block of the ring that the kernel fills with packets: the largest packet must fit, and one block is decoded at a time."""
