@@ -280,3 +280,12 @@ REGISTRY_MAX_BYTES = 256 << 20
 
 LIVE_RING_BLOCK_BYTES = 1 << 20
 """A block of the ring that the kernel fills with packets: the largest packet must fit, and one block is decoded at a time."""
+
+LIVE_RING_BYTES = 64 << 20
+"""What the kernel may hold of an interface before it drops packets: half a second of a full 1 Gbit/s line."""
+
+LIVE_QUEUE_MAX_BYTES = 64 << 20
+"""Captured packets that wait to be decoded; beyond that decoding skips them, in the open: a capture never grows in memory."""
+
+LIVE_TRIGGER_MAX_BYTES = 256 << 20
+"""Packets that wait in memory for a trigger; when a line is faster than that, fewer seconds are saved, and said."""

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from heapq import merge
 from itertools import repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from pulsarscope.analysis import Closed, Doctor
-from pulsarscope.capture import Record, expand_inputs, key_log_lines, read_blocks
+from pulsarscope.capture import Block, Inputs, Record, expand_inputs, key_log_lines, read_blocks
 from pulsarscope.capture.names import printable
 from pulsarscope.capture.tally import plural
 from pulsarscope.errors import CaptureError, UsageError
@@ -33,10 +33,7 @@ from pulsarscope.tls.secrets import ALWAYS, Position, Secrets
 from pulsarscope.wire.contract import Dissector, Frame, GivenSchema
 from pulsarscope.wire.nodes import Node, Registry
 
-if TYPE_CHECKING:
-    from pulsarscope.capture import Inputs
-
-DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated"})
+DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})
 """Findings that say that an input is damaged or no capture: exit code 4."""
 
 PAYLOADS_MAX_BYTES = 16 << 20
@@ -95,6 +92,17 @@ class Options(msgspec.Struct, frozen=True):
     """Schemas for payloads, the first that fits a topic counts."""
 
 
+class Blocks(Protocol):
+    """What a run reads: the blocks of one input."""
+
+    @property
+    def recognised(self) -> bool:
+        """Whether the input has turned out to be a capture."""
+
+    def __iter__(self) -> Iterator[Block]:
+        """The blocks, in packet order."""
+
+
 class Batch(msgspec.Struct):
     """What one block of a capture gave."""
 
@@ -142,8 +150,9 @@ def _dissector_of(timeline: Timeline) -> str:
 class Run:
     """One decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
 
-    def __init__(self, inputs: Inputs, options: Options) -> None:
+    def __init__(self, inputs: Inputs, options: Options, read: Callable[[str, int], Blocks] = read_blocks) -> None:
         self.inputs = inputs
+        self._read = read
         self.severities: Counter[str] = Counter()
         self.judged = options.rules
         """Whether findings are all there are: the rules judge what is said."""
@@ -241,7 +250,7 @@ class Run:
                 yield self._ending(assembler.end_file(index))
             if index not in files:
                 continue
-            blocks = read_blocks(path, index)
+            blocks = self._read(path, index)
             for block in blocks:
                 if not (recognised or blocks.recognised) and index == len(paths) - 1:
                     # Only a pipe comes this far without being a capture: files were looked into before.
@@ -553,11 +562,21 @@ def run(inputs: Sequence[str], options: Options) -> Run:
     Raises:
         CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out.
     """
+    _check(options)
+    return Run(expand_inputs(inputs), options)
+
+
+def run_blocks(name: str, blocks: Blocks, options: Options) -> Run:
+    """Decode what comes from elsewhere than files, in blocks. Raises UsageError: the options cannot be carried out."""
+    _check(options)
+    return Run(Inputs([name], None, []), options, lambda _path, _file: blocks)
+
+
+def _check(options: Options) -> None:
     unknown = options.records - ALL_RECORDS
     if unknown:
         message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
         raise UsageError(message)
-    return Run(expand_inputs(inputs), options)
 
 
 __all__ = [
@@ -575,4 +594,5 @@ __all__ = [
     "read_key_logs",
     "read_registry",
     "run",
+    "run_blocks",
 ]

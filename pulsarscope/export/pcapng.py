@@ -61,9 +61,7 @@ class PcapngWriter:
         if number is None:
             number = self._add_interface(key)
         ticks = time - _BEFORE_1970_SECONDS * _NANOSECONDS if early else time
-        head = _packet(number, ticks >> 32, ticks & 0xFFFF_FFFF, len(data), wire_bytes)
-        options = _options((_COMMENT, _text(comment))) if comment else b""
-        self._sink.write(_block(_PACKET, head + _padded(data) + options))
+        self._sink.write(packet_block(number, ticks, wire_bytes, data, comment))
 
     def _begin(self) -> None:
         self._interfaces.clear()
@@ -92,6 +90,12 @@ def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: boo
     if before_1970:
         options.append((_IF_TIME_OFFSET, _BEFORE_1970_SECONDS.to_bytes(8, "little", signed=True)))
     return _block(_INTERFACE, _interface(link_type, 0, snaplen) + _options(*options))
+
+
+def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, comment: str = "") -> bytes:
+    """A packet (§4.3) at a time of its interface's clock, which was so long before the capture cut it."""
+    head = _packet(interface, time >> 32, time & 0xFFFF_FFFF, len(data), wire_bytes)
+    return _block(_PACKET, head + _padded(data) + (_options((_COMMENT, _text(comment))) if comment else b""))
 
 
 def statistics_block(interface: int, time: int, received: int, dropped: int) -> bytes:

@@ -121,9 +121,7 @@ def _assembled(lines: Sequence[_Line]) -> Program:
             places[line] = len(instructions)
         else:
             instructions.append(line)
-    return tuple(
-        (code, places[target] - at - 1 if target else 0, 0, operand) for at, (code, operand, target) in enumerate(instructions)
-    )
+    return tuple((code, places[target] - at - 1 if target else 0, 0, operand) for at, (code, operand, target) in enumerate(instructions))
 
 
 # ---- what a user writes
@@ -160,8 +158,8 @@ def _four(line: str) -> Instruction:
 
 def _by_scapy(expression: str, link_type: int) -> Program:
     try:
-        from scapy.arch.common import compile_filter  # noqa: PLC0415 - only for -f
-        from scapy.error import Scapy_Exception  # noqa: PLC0415 - as above
+        from scapy.arch.common import compile_filter
+        from scapy.error import Scapy_Exception
 
         try:
             program = compile_filter(expression, linktype=link_type)

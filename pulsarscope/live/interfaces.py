@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 ANY = "any"
 """Names all interfaces at once."""
@@ -15,7 +16,7 @@ _ETHERNET_HARDWARE = {1, 772}
 _LOOPBACK = 772
 
 
-class NetworkInterface(NamedTuple):
+class NetworkInterface(msgspec.Struct, frozen=True):
     """One interface."""
 
     name: str

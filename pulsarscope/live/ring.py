@@ -12,11 +12,11 @@ import os
 import select
 import socket
 from struct import Struct
-from typing import NamedTuple
 
 from pulsarscope.limits import LIVE_RING_BLOCK_BYTES
 from pulsarscope.live.berkeley import Program, packed
 from pulsarscope.live.interfaces import NetworkInterface, interfaces
+from pulsarscope.live.source import Captured
 
 ETHERNET, COOKED = 1, 276
 """Link types that a ring gives: Ethernet, and Linux cooked v2 for interfaces without such a header, or several of them."""
@@ -55,15 +55,6 @@ _COOKED_BYTES, _TAG_BYTES, _VLAN, _PACKET_BLOCK_BYTES = 20, 4, 0x8100, 32
 _TAILS = tuple(bytes(size) for size in range(4))
 
 
-class Captured(NamedTuple):
-    """Some packets, as pcapng blocks one after the other."""
-
-    data: bytes
-    packets: int
-    time: int
-    """Of the last one, nanoseconds since the epoch."""
-
-
 class PacketRing:
     """The packets of one interface, or of all. Close it."""
 
@@ -83,6 +74,7 @@ class PacketRing:
         """Packets that passed the filter, dropped ones included."""
         self.dropped = 0
         """Those of them that found no room in the ring."""
+        self.name = interface.name
         self._interface = interface
         self._blocks = max(ring_bytes // LIVE_RING_BLOCK_BYTES, 2)
         self._next = 0
@@ -116,12 +108,8 @@ class PacketRing:
         attached = Struct("@HP").pack(len(program), ctypes.addressof(code))
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
 
-    def read(self, seconds: float) -> Captured | None:
-        """The packets of the next block; None when none is ready in so many seconds.
-
-        Raises:
-            OSError: the interface has gone down.
-        """
+    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
+        """See `Source`: the packets of the next block."""
         at = self._next * LIVE_RING_BLOCK_BYTES
         if not _word.unpack_from(self._ring, at + _STATUS_AT)[0] & _STATUS_USER:
             ready = self._poll.poll(seconds * 1_000)
@@ -129,12 +117,12 @@ class PacketRing:
                 if any(event & select.POLLERR for _, event in ready):
                     self._raise(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
                 return None
-        captured = self._captured(at)
+        captured = self._captured(at, packets_max)
         _word.pack_into(self._ring, at + _STATUS_AT, _STATUS_KERNEL)
         self._next = (self._next + 1) % self._blocks
         return captured
 
-    def _captured(self, block: int) -> Captured:
+    def _captured(self, block: int, packets_max: int | None) -> Captured:
         """The loop that each packet goes through: header, packet, padding and length are collected, and joined once."""
         ring, cooked, loopbacks = self._ring, self.link_type == COOKED, self._loopbacks
         _, count, first = _block_status(ring, block + _STATUS_AT)
@@ -142,6 +130,8 @@ class PacketRing:
         pieces: list[bytes] = []
         packets = time = 0
         for _ in range(count):
+            if packets == packets_max:
+                break
             following, seconds, fraction, captured, wire_bytes, status, start, _, _, tag, protocol = _packet_head(ring, position)
             data = ring[position + start : position + start + captured]
             if cooked:
@@ -157,22 +147,22 @@ class PacketRing:
             time = seconds * 1_000_000_000 + fraction
             padding = -captured & 3
             size = captured + padding + _PACKET_BLOCK_BYTES
-            pieces += (_enhanced_packet(6, size, 0, time >> 32, time & 0xFFFF_FFFF, captured, wire_bytes), data, _TAILS[padding], _length(size))
+            head = _enhanced_packet(6, size, 0, time >> 32, time & 0xFFFF_FFFF, captured, wire_bytes)
+            pieces += (head, data, _TAILS[padding], _length(size))
             packets += 1
             position += following
         return Captured(b"".join(pieces), packets, time)
 
     def count(self) -> None:
-        """Bring `received` and `dropped` up to date."""
+        """See `Source`."""
         received, dropped, _ = _statistics.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _statistics.size))
         self.received += received
         self.dropped += dropped
 
-    def waiting(self) -> int:
-        """Blocks that the kernel has handed over and nobody has read: how full the ring is, of `blocks`."""
-        return sum(
-            _word.unpack_from(self._ring, number * LIVE_RING_BLOCK_BYTES + _STATUS_AT)[0] & _STATUS_USER for number in range(self._blocks)
-        )
+    def fullness(self) -> float:
+        """See `Source`."""
+        statuses = (_word.unpack_from(self._ring, number * LIVE_RING_BLOCK_BYTES + _STATUS_AT)[0] for number in range(self._blocks))
+        return float(sum(status & _STATUS_USER for status in statuses) / self._blocks)
 
     def close(self) -> None:
         """Stops capturing."""
