@@ -161,15 +161,14 @@ class TriggeredKeeper:
         if captured.time <= self._until:
             self._keeper(captured)
             return
-        if self._until:
-            self._keeper.end()
-            self._until = 0
         self._before.append(captured)
         self._bytes += len(captured.data)
         while self._bytes > LIVE_TRIGGER_MAX_BYTES or captured.time - self._before[0].time > 2 * self._around:
             self._bytes -= len(self._before.popleft().data)
 
     def _save_from(self, moment: int) -> None:
+        if moment - self._around > self._until:
+            self._keeper.end()  # not sooner: a trigger that comes late may continue the file
         self._until = max(self._until, moment + self._around)
         while self._before and self._before[0].time <= self._until:
             captured = self._before.popleft()
