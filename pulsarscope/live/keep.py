@@ -152,12 +152,12 @@ class TriggeredKeeper:
 
     def end(self) -> None:
         """See `Keep`."""
+        self._answer()
         self._keeper.end()
 
     def __call__(self, captured: Captured) -> None:
         """Keep these packets when they are close enough to a trigger; else have them ready for one."""
-        while self._triggers:
-            self._save_from(self._triggers.popleft())
+        self._answer()
         if captured.time <= self._until:
             self._keeper(captured)
             return
@@ -165,6 +165,11 @@ class TriggeredKeeper:
         self._bytes += len(captured.data)
         while self._bytes > LIVE_TRIGGER_MAX_BYTES or captured.time - self._before[0].time > 2 * self._around:
             self._bytes -= len(self._before.popleft().data)
+
+    def _answer(self) -> None:
+        """Save what has waited for the triggers that have come."""
+        while self._triggers:
+            self._save_from(self._triggers.popleft())
 
     def _save_from(self, moment: int) -> None:
         if moment - self._around > self._until:

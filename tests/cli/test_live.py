@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -88,7 +87,9 @@ def test_what_is_said_again_on_loopback_gives_the_frames_of_decode(name: str, ca
     assert "none dropped by the kernel" in sniffer.err
     decoded = CliRunner().invoke(app, ["decode", str(captures / name), "--format", "ndjson"]).stdout.splitlines()
     assert frames_of(sniffer.records) == frames_of([json.loads(line) for line in decoded])
-    kept = CliRunner().invoke(app, ["decode", str(tmp_path / "ready.pcapng"), "--port", str(port), "--format", "ndjson"]).stdout.splitlines()
+    kept = (
+        CliRunner().invoke(app, ["decode", str(tmp_path / "ready.pcapng"), "--port", str(port), "--format", "ndjson"]).stdout.splitlines()
+    )
     assert [json.loads(line) for line in kept] == sniffer.records  # every column: times and names, too
 
 
@@ -129,24 +130,26 @@ def test_it_ends_after_a_time_or_so_many_packets(captures: Path, tmp_path: Path)
 @needs_capturing
 def test_it_ends_at_a_finding(captures: Path, tmp_path: Path) -> None:
     port = free_port()
-    with sniffing(tmp_path, "-i", "lo", "--port", str(port), "--until", "producer-busy", "--records", "finding", "--format", "ndjson") as sniffer:
+    with sniffing(
+        tmp_path, "-i", "lo", "--port", str(port), "--until", "request-failed", "--records", "finding", "--format", "ndjson"
+    ) as sniffer:
         replay(said_in(captures / "errors.pcap"), port)
         assert sniffer.wait() == 0
-    assert "producer-busy" in {row["code"] for row in sniffer.records}
+    assert "request-failed" in {row["code"] for row in sniffer.records}
 
 
 @needs_capturing
 def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -> None:
     port = free_port()
     write = ("-w", str(tmp_path / "around.pcapng"))
-    with sniffing(tmp_path, "-i", "lo", "--port", str(port), *write, "--trigger", "producer-busy", ready=False) as sniffer:
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), *write, "--trigger", "request-failed", ready=False) as sniffer:
         time.sleep(1.5)
         replay(said_in(captures / "errors.pcap"), port)
         time.sleep(0.5)
         assert sniffer.stop() == 0
     (kept,) = tmp_path.glob("around_00001_*.pcapng")
     found = CliRunner().invoke(app, ["decode", str(kept), "--port", str(port), "--records", "finding", "--format", "ndjson"]).stdout
-    assert "producer-busy" in found
+    assert "request-failed" in found
 
 
 @needs_capturing
@@ -154,7 +157,7 @@ def test_nobody_reading_ends_it_quietly(captures: Path, tmp_path: Path) -> None:
     port = free_port()
     with sniffing(tmp_path, "-i", "lo", "--port", str(port)) as sniffer:
         assert sniffer.process.stdout is not None
-        os.close(sniffer.process.stdout.fileno())
+        sniffer.process.stdout.close()
         replay(said_in(captures / "quickstart.pcapng"), port)
         assert sniffer.process.wait(30) == 0
         assert sniffer.process.stderr is not None

@@ -55,10 +55,7 @@ class Scripted:
 def numbers(blocks: Iterable[Block]) -> list[tuple[int, int]]:
     """Packet number, and what the packet says."""
     return sorted(
-        (segment[0], int.from_bytes(segment[6], "big"))
-        for block in blocks
-        for segments in block.flows.values()
-        for segment in segments
+        (segment[0], int.from_bytes(segment[6], "big")) for block in blocks for segments in block.flows.values() for segment in segments
     )
 
 
@@ -68,7 +65,12 @@ def codes(blocks: Iterable[Block]) -> list[str]:
 
 def run(feed: Feed, source: Scripted) -> list[Block]:
     """All blocks until the script is at its end."""
-    stopper = threading.Thread(target=lambda: (source.exhausted.wait(5), feed.stop()))
+
+    def stop() -> None:
+        source.exhausted.wait(5)
+        feed.stop()
+
+    stopper = threading.Thread(target=stop)
     stopper.start()
     blocks = list(feed)
     stopper.join()
@@ -103,8 +105,8 @@ def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(monkeypa
     class Kept:
         def describe(self, interface: bytes) -> None: ...
 
-        def __call__(self, packets: Captured) -> None:
-            kept.append(packets)
+        def __call__(self, captured: Captured) -> None:
+            kept.append(captured)
 
         def end(self) -> None: ...
 
@@ -145,11 +147,11 @@ def test_a_full_disk_ends_it_with_what_came_before() -> None:
     class Full:
         def describe(self, interface: bytes) -> None: ...
 
-        def __call__(self, packets: Captured) -> None:
-            raise OutputError("full")
+        def __call__(self, captured: Captured) -> None:
+            raise OutputError(str(captured.packets))
 
         def end(self) -> None: ...
 
     feed = Feed(Scripted(captured(number) for number in range(10)), keep=Full())
     assert numbers(feed) == []
-    assert str(feed.failure) == "full"
+    assert str(feed.failure) == "1"

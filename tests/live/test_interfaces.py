@@ -24,5 +24,5 @@ def test_all_of_them_have_a_name_of_their_own() -> None:
 
 
 def test_one_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(OSError, match="No such device|no interface"):
+    with pytest.raises(OSError, match=r"No such device|no interface"):
         interface("nothing0")

@@ -33,7 +33,12 @@ def test_all_that_was_said_is_captured_once(name: str, host: str) -> None:
     port = free_port()
     ring = PacketRing(interface(name), tcp_program({port}), RING_BYTES)
     feed = Feed(ring)
-    talk = threading.Thread(target=lambda: (replay([SAID], port, host), feed.stop()))
+
+    def talked() -> None:
+        replay([SAID], port, host)
+        feed.stop()
+
+    talk = threading.Thread(target=talked)
     talk.start()
     blocks = list(feed)
     talk.join()
