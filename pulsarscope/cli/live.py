@@ -134,6 +134,9 @@ class Capture:
             UsageError: what is asked for is not there, or not allowed. OutputError: the file cannot be written.
         """
         self._sniffing = sniffing
+        size, seconds = _rotation(sniffing.rotate)
+        self._rotation = Rotation(size, seconds, sniffing.keep, numbered=sniffing.trigger is not None)
+        self._around = scaled(sniffing.around, DURATIONS, "--around")
         self._keeper: Keeper | None = None
         self._triggered: TriggeredKeeper | None = None
         if is_pipe(sniffing.interface):
@@ -154,12 +157,10 @@ class Capture:
         sniffing = self._sniffing
         if sniffing.write is None:
             return None
-        size, seconds = _rotation(sniffing.rotate)
-        rotation = Rotation(size, seconds, sniffing.keep, numbered=sniffing.trigger is not None)
-        self._keeper = Keeper(sniffing.write, section_block(f"pulsarscope {__version__}") + head, rotation, tail)
+        self._keeper = Keeper(sniffing.write, section_block(f"pulsarscope {__version__}") + head, self._rotation, tail)
         if sniffing.trigger is None:
             return self._keeper
-        self._triggered = TriggeredKeeper(self._keeper, scaled(sniffing.around, DURATIONS, "--around") / NANOSECONDS)
+        self._triggered = TriggeredKeeper(self._keeper, self._around / NANOSECONDS)
         return self._triggered
 
     def _statistics(self) -> bytes:

@@ -165,7 +165,7 @@ def test_nobody_reading_ends_it_quietly(captures: Path, tmp_path: Path) -> None:
 
 
 @needs_capturing
-def test_without_the_capability_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_the_capability_it_says_what_to_do() -> None:
     setup = "import ctypes; from pulsarscope.live.privileges import drop_privileges; drop_privileges()"
     program = f"{setup}; from pulsarscope.cli import main; import sys; sys.argv = ['pulsarscope', 'live', '-i', 'lo']; main()"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -192,7 +192,7 @@ WRONG = {
     "no such finding": (["--until", "producer-bsy"], "did you mean producer-busy?"),
     "a trigger without a file": (["--trigger", "producer-busy"], "-w"),
     "rotation without a file": (["--rotate", "10MB"], "-w"),
-    "a size without a unit": (["-i", "lo", "-w", "/tmp/never.pcapng", "--rotate", "10"], "--rotate 10: give a number with a unit"),
+    "a size without a unit": (["-i", "lo", "-w", "never.pcapng", "--rotate", "10"], "--rotate 10: give a number with a unit"),
     "a time that is none": (["--for", "soon"], "--for soon"),
 }
 

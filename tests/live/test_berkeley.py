@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.errors import UsageError
-from pulsarscope.live import berkeley
 from pulsarscope.live.berkeley import PORTS_MAX, Program, compiled, packed, tcp_program
 
 IPV4, IPV6, ARP, VLAN, MPLS = 0x0800, 0x86DD, 0x0806, 0x8100, 0x8847
@@ -117,7 +116,7 @@ def test_what_a_user_writes_is_compiled() -> None:
 
 
 def test_without_libpcap_there_is_one_line_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(berkeley.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
     monkeypatch.setitem(__import__("sys").modules, "scapy.arch.common", None)
     with pytest.raises(UsageError, match="install tcpdump"):
         compiled("tcp", 1)

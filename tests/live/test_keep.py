@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
 from hypothesis import given, settings
@@ -111,7 +112,6 @@ def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pyte
     path = tmp_path / "a.pcapng"
     keeper = Keeper(str(path), HEAD, Rotation(), nothing)
     file = keeper._file
-    assert file is not None
 
     class Full:
         """A file on a disk with so much room."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.capture import Block, read_blocks
+from pulsarscope.capture import Block, Segment, read_blocks
 from pulsarscope.export.pcapng import section_block
 from pulsarscope.live.keep import Keeper, Rotation
 from pulsarscope.live.pipe import PipeFeed
@@ -41,7 +41,7 @@ def piped(tmp_path: Path, data: bytes, piece: int, *, close: bool = True) -> tup
     return str(path), end
 
 
-def segments(blocks: list[Block]) -> list[object]:
+def segments(blocks: list[Block]) -> list[tuple[bytes, Segment]]:
     return sorted((key, segment) for block in blocks for key, some in block.flows.items() for segment in some)
 
 
