@@ -111,7 +111,7 @@ def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pyte
     room = len(HEAD) + 2 * len(captured(0).data) + 10
     path = tmp_path / "a.pcapng"
     keeper = Keeper(str(path), HEAD, Rotation(), nothing)
-    file = keeper._file
+    file = cast("BinaryIO", keeper._file)
 
     class Full:
         """A file on a disk with so much room."""
