@@ -105,6 +105,9 @@ SEQUENCE_JUMP_MAX_BYTES = 1 << 30
 IDLE_CONNECTION_NANOSECONDS = 3_600 * 1_000_000_000
 """A packet more than one hour after the last one of its connection starts a new connection."""
 
+CLOSED_CONNECTION_NANOSECONDS = 60 * 1_000_000_000
+"""How long a live capture waits for stray packets of a closed connection (TIME-WAIT of Linux): its row is written then."""
+
 CLOSED_CONNECTIONS_MAX = 8_192
 """Connections closed in one file whose row waits for stray packets; beyond that the oldest row is written. Half as many wait with every
 file that follows: twice as many of all files together, and no file's depend on what other files hold."""

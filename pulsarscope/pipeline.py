@@ -78,6 +78,8 @@ class Options(msgspec.Struct, frozen=True):
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False
     """Let the rules of the dissectors judge what is said: their findings come as the others do."""
+    live: bool = False
+    """Packets come as they happen: rules speak as soon as they can, and connections that are idle or closed are let go."""
     ports: frozenset[int] = frozenset()
     """Server ports on which the first dissector is taken for granted."""
     decode_as: Mapping[int, str] = {}
@@ -261,8 +263,18 @@ class Run:
                     block.findings += _take_key_log(self._settings.secrets, log.splitlines(), printable(path), (index, packets_before))
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
+                if self._options.live:
+                    for rows in self._settled(assembler, block.last_time):
+                        yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised
         yield self._ending(assembler.finish())
+
+    def _settled(self, assembler: Assembler, time: int) -> Iterator[list[Row | RawFrame]]:
+        """What this time of the capture, rather than a packet, brings about."""
+        if events := assembler.let_go(time):
+            yield from self._rows(events, ())
+        if self._doctor is not None:
+            yield self._tallied([*self._doctor.settle(time)])
 
     def joined(self, endings: Iterable[Ending]) -> Iterator[list[Row | RawFrame]]:
         """The rows of several processes as one process gives them: in one list, unless they are too many or hold too much payload."""

@@ -56,7 +56,7 @@ class Block(msgspec.Struct):
     first_packet: int
     last_packet: int
     last_time: int
-    """Time of the last packet so far, nanoseconds since the epoch; 0 before the first."""
+    """Time of the last packet so far, nanoseconds since the epoch; 0 before the first. Of a live capture without new packets: now."""
     bytes_read: int
     """Bytes of the input read so far, as stored: of a compressed file, compressed bytes."""
     ordered: bool = False

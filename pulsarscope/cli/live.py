@@ -90,7 +90,7 @@ def sniff(request: Request, sniffing: Sniffing) -> int:
     def carry_out(delivery: Delivery) -> int:
         chosen = filter_of(request, kinds)
         encoding = encoding_of(request, kinds, name)
-        options = run_options(request, kinds, chosen)
+        options = msgspec.structs.replace(run_options(request, kinds, chosen), live=True)
         if sniffing.until is not None or sniffing.trigger is not None:
             options = msgspec.structs.replace(options, records=options.records | {FindingRow.kind}, rules=True, payloads=True)
         capture = Capture(sniffing, options)

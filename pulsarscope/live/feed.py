@@ -154,6 +154,8 @@ class Feed:
             while (waiting := self._next()) is not None:
                 if isinstance(waiting, int):
                     decoder.skip(waiting)
+                    if not waiting:
+                        yield self._now()
                 else:
                     self._bytes += len(waiting.data)
                     self.lag = max(time.time() - waiting.time / 1e9, 0.0)
@@ -172,8 +174,15 @@ class Feed:
             self._thread.join()
             self.source.close()
 
+    def _now(self) -> Block:
+        """A block without packets: nothing happens, and time passes."""
+        block = self._decoder.feed(b"", self._bytes)
+        block.last_time = time.time_ns()
+        self.lag = 0.0
+        return block
+
     def _next(self) -> Captured | int | None:
-        """What is to be decoded; None at the end. A place without packets comes now and then, so that losses are told."""
+        """What is to be decoded; None at the end. A place without packets comes now and then."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ended, WAIT_SECONDS)
             if not self._waiting:

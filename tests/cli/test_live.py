@@ -131,25 +131,27 @@ def test_it_ends_after_a_time_or_so_many_packets(captures: Path, tmp_path: Path)
 def test_it_ends_at_a_finding(captures: Path, tmp_path: Path) -> None:
     port = free_port()
     with sniffing(
-        tmp_path, "-i", "lo", "--port", str(port), "--until", "request-failed", "--records", "finding", "--format", "ndjson"
+        tmp_path, "-i", "lo", "--port", str(port), "--until", "producer-busy", "--records", "finding", "--format", "ndjson"
     ) as sniffer:
         replay(said_in(captures / "errors.pcap"), port)
         assert sniffer.wait() == 0
-    assert "request-failed" in {row["code"] for row in sniffer.records}
+    assert [row["code"] for row in sniffer.records].count("producer-busy") == 1
 
 
 @needs_capturing
 def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -> None:
     port = free_port()
-    write = ("-w", str(tmp_path / "around.pcapng"))
-    with sniffing(tmp_path, "-i", "lo", "--port", str(port), *write, "--trigger", "request-failed", ready=False) as sniffer:
+    arguments = ("-w", str(tmp_path / "around.pcapng"), "--trigger", "producer-busy", "--records", "finding", "--format", "ndjson")
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), *arguments, ready=False) as sniffer:
         time.sleep(1.5)
         replay(said_in(captures / "errors.pcap"), port)
-        time.sleep(0.5)
+        assert sniffer.process.stdout is not None
+        while "producer-busy" not in sniffer.process.stdout.readline():
+            pass
         assert sniffer.stop() == 0
     (kept,) = tmp_path.glob("around_00001_*.pcapng")
     found = CliRunner().invoke(app, ["decode", str(kept), "--port", str(port), "--records", "finding", "--format", "ndjson"]).stdout
-    assert "request-failed" in found
+    assert "producer-busy" in found
 
 
 @needs_capturing
