@@ -290,5 +290,8 @@ LIVE_RING_BYTES = 64 << 20
 LIVE_QUEUE_MAX_BYTES = 64 << 20
 """Captured packets that wait to be decoded; beyond that decoding skips them, in the open: a capture never grows in memory."""
 
+METRICS_NAMES_MAX = 1_000
+"""Topics, or commands, with time series of their own; Prometheus and who pays for it count each of them."""
+
 LIVE_TRIGGER_MAX_BYTES = 256 << 20
 """Packets that wait in memory for a trigger; when a line is faster than that, fewer seconds are saved, and said."""

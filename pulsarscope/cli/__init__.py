@@ -495,6 +495,12 @@ def live(
         str | None, typer.Option("--trigger", metavar="FINDING", help="Keep only what happened around each finding of this code.")
     ] = None,
     around: Annotated[str, typer.Option("--around", metavar="TIME", help="How much before and after it.")] = "10s",
+    top: Annotated[
+        bool, typer.Option("--top", help="A screen of topics, producers, subscriptions, rates, latencies and findings.")
+    ] = False,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve counts and latencies to Prometheus, as at 127.0.0.1:9464.")
+    ] = None,
     detail: Annotated[bool, typer.Option("-V", help="Show every field of each frame, as a tree.")] = False,
     hex_view: Annotated[bool, typer.Option("-x", help="Show the bytes of each frame and what they are.")] = False,
     output_format: Annotated[Format | None, typer.Option("--format", help="Records for programs instead of text.")] = None,
@@ -534,6 +540,8 @@ def live(
         until=until,
         trigger=trigger,
         around=around,
+        top=top,
+        metrics=metrics,
     )
     request = Request(
         files=(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import stat
@@ -9,11 +10,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,23 +36,30 @@ from pulsarscope.cli.work import (
 from pulsarscope.errors import UsageError
 from pulsarscope.export.pcapng import interface_block, section_block, statistics_block
 from pulsarscope.filter.values import DURATIONS, SIZES
-from pulsarscope.limits import LIVE_RING_BYTES, PACKET_MAX_BYTES
+from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, PACKET_MAX_BYTES
 from pulsarscope.live.berkeley import compiled, tcp_program
-from pulsarscope.live.feed import Feed
+from pulsarscope.live.feed import LAG_SECONDS, Feed
 from pulsarscope.live.interfaces import ANY, interface, interfaces
 from pulsarscope.live.keep import Keeper, Rotation, TriggeredKeeper
+from pulsarscope.live.metrics import Metrics, address, served
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.privileges import drop_privileges
 from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.source import Keep
-from pulsarscope.outputs import output
-from pulsarscope.pipeline import Options, finding_codes, make_dissectors, run_blocks
-from pulsarscope.records import FindingRow
+from pulsarscope.outputs import Output, output
+from pulsarscope.pipeline import Batch, Options, finding_codes, make_dissectors, run_blocks
+from pulsarscope.records import ExchangeRow, FindingRow, FrameRow, RawFrame
 from pulsarscope.render.escape import escape
+from pulsarscope.render.style import is_terminal, wants_color
 from pulsarscope.render.view import count_text
+
+if TYPE_CHECKING:
+    from pulsarscope.render.top import Status, Top
 
 STANDARD_INPUT = "-"
 NANOSECONDS = 1_000_000_000
+WATCHED_KINDS = frozenset({FrameRow.kind, ExchangeRow.kind, FindingRow.kind})
+"""Rows that the screen and the metrics count."""
 RAW_IP = 101
 """Link type by which a filter is compiled where packets come without a link header."""
 _SCALED = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)")
@@ -72,6 +80,8 @@ class Sniffing(msgspec.Struct, frozen=True):
     until: str | None = None
     trigger: str | None = None
     around: str = "10s"
+    top: bool = False
+    metrics: str | None = None
 
 
 def sniff(request: Request, sniffing: Sniffing) -> int:
@@ -82,22 +92,37 @@ def sniff(request: Request, sniffing: Sniffing) -> int:
         CaptureError: the pipe brings no capture.
         OutputError: the result could not be written.
     """
+    if sniffing.top:
+        _check_top(request)
+        request = msgspec.structs.replace(request, records=",".join(sorted(WATCHED_KINDS)))
     kinds = kinds_named(request.records)
     name = output_name(request, kinds)
     _check_codes(sniffing)
     seconds = None if sniffing.duration is None else scaled(sniffing.duration, DURATIONS, "--for") / NANOSECONDS
+    served_at = None if sniffing.metrics is None else address(sniffing.metrics)
 
     def carry_out(delivery: Delivery) -> int:
         chosen = filter_of(request, kinds)
         encoding = encoding_of(request, kinds, name)
-        options = msgspec.structs.replace(run_options(request, kinds, chosen), live=True)
-        if sniffing.until is not None or sniffing.trigger is not None:
-            options = msgspec.structs.replace(options, records=options.records | {FindingRow.kind}, rules=True, payloads=True)
-        capture = Capture(sniffing, options)
-        with closing(capture.feed), _stopped(capture.feed, seconds):
+        shown = msgspec.structs.replace(run_options(request, kinds, chosen), live=True)
+        options = shown
+        if sniffing.until is not None or sniffing.trigger is not None or sniffing.metrics is not None:
+            watched = WATCHED_KINDS if sniffing.metrics is not None else {FindingRow.kind}
+            options = msgspec.structs.replace(shown, records=shown.records | watched, rules=True, payloads=True)
+        with ExitStack() as stack:
+            capture = Capture(sniffing, options, shown.records)
+            stack.enter_context(closing(capture.feed))
+            stack.enter_context(_stopped(capture.feed, seconds))
+            if served_at is not None:
+                capture.metrics = Metrics(capture.feed.health)
+                stack.enter_context(served(capture.metrics, *served_at))
             run = run_blocks(capture.feed.name, capture.feed, options)
             sink = delivery.open(request.out, ())
-            made = output(name)(sink, output_options(request, kinds, run, chosen))
+            made: Output
+            if sniffing.top:
+                made = stack.enter_context(_top(capture, request))
+            else:
+                made = output(name)(sink, output_options(request, kinds, run, chosen))
             code = pour(request, kinds, run, chosen, made, encoding, sink, delivery.interrupts, capture.watch)
         if not request.quiet:
             complain(capture.summary())
@@ -106,6 +131,34 @@ def sniff(request: Request, sniffing: Sniffing) -> int:
         return code
 
     return deliver(carry_out)
+
+
+def _check_top(request: Request) -> None:
+    """Raise UsageError when what was asked for does not go with a screen."""
+    others = {
+        "--format": request.format is not None,
+        "-V": request.detail,
+        "-x": request.hex,
+        "-o": request.out is not None,
+        "--columns": request.columns is not None,
+        "--payload": request.payload is not None,
+        "--limit": request.limit is not None,
+    }
+    given = [option for option, is_given in others.items() if is_given]
+    if given:
+        message = f"--top shows a screen of its own: leave out {', '.join(given)}"
+        raise UsageError(message)
+    if not is_terminal(sys.stdout):
+        message = "--top needs a terminal; for programs there are --format ndjson and --metrics"
+        raise UsageError(message)
+
+
+def _top(capture: Capture, request: Request) -> Top:
+    from pulsarscope.render.report import ReportOptions  # noqa: PLC0415 - only the screen needs it
+    from pulsarscope.render.top import Top  # noqa: PLC0415 - as above
+
+    color = wants_color(sys.stdout, os.environ, request.no_color)
+    return Top(capture.status, time.time_ns, ReportOptions(color=color, encoding=sys.stdout.encoding))
 
 
 def _check_codes(sniffing: Sniffing) -> None:
@@ -127,13 +180,15 @@ def _check_codes(sniffing: Sniffing) -> None:
 class Capture:
     """A live capture: its feed, the files that keep it, and what its findings start and end."""
 
-    def __init__(self, sniffing: Sniffing, options: Options) -> None:
-        """Opens the source, lets go of privileges, opens the file.
+    def __init__(self, sniffing: Sniffing, options: Options, shown: frozenset[str]) -> None:
+        """Opens the source, lets go of privileges, opens the file. `shown`: kinds of rows that are to be put out.
 
         Raises:
             UsageError: what is asked for is not there, or not allowed. OutputError: the file cannot be written.
         """
+        self.metrics: Metrics | None = None
         self._sniffing = sniffing
+        self._hidden = options.records - shown
         size, seconds = _rotation(sniffing.rotate)
         self._rotation = Rotation(size, seconds, sniffing.keep, numbered=sniffing.trigger is not None)
         self._around = scaled(sniffing.around, DURATIONS, "--around")
@@ -171,14 +226,34 @@ class Capture:
         source.count()
         return statistics_block(0, time.time_ns(), source.received, source.dropped)
 
-    def watch(self, rows: Sequence[Any]) -> None:
-        """Look for the findings that end the capture, or make it keep packets."""
-        for row in rows:
+    def watch(self, batch: Batch) -> None:
+        """Look for the findings that end the capture, or make it keep packets; leave in the batch what is to be put out."""
+        for row in batch.rows:
             if type(row) is FindingRow:
                 if row.code == self._sniffing.trigger and self._triggered is not None:
                     self._triggered.trigger(row.time or time.time_ns())
                 if row.code == self._sniffing.until:
                     self.feed.stop()
+        if self.metrics is not None:
+            self.metrics.count(batch.rows)
+        if self._hidden:
+            batch.rows = [row for row in batch.rows if isinstance(row, RawFrame) or row.kind not in self._hidden]
+
+    def status(self) -> Status:
+        """How the capture fares, for the eye."""
+        from pulsarscope.render.report import size_text  # noqa: PLC0415 - only the screen needs it
+        from pulsarscope.render.top import Status  # noqa: PLC0415 - as above
+
+        health = self.feed.health()
+        told = [(f"{health.skipped_packets:,} not decoded", bool(health.skipped_packets))]
+        if self._source is not None:
+            told.insert(0, (f"{health.dropped:,} dropped by the kernel", bool(health.dropped)))
+            told.append((f"{size_text(health.waiting_bytes)} waiting", health.waiting_bytes > LIVE_QUEUE_MAX_BYTES // 2))
+            told.append((f"ring {health.ring:.0%} full", health.ring > 0.5))
+        told.append((f"{health.lag:.1f} s behind", health.lag > LAG_SECONDS))
+        if self._keeper is not None and self._keeper.written:
+            told.append((f"kept in {self._keeper.written[-1]}", False))
+        return Status(f"{self.feed.name}: {count_text(health.packets, 'packet')}", told)
 
     def summary(self) -> str:
         """What was captured and lost, in one line."""
@@ -186,8 +261,8 @@ class Capture:
         words = [f"{count_text(feed.packets, 'packet')} from {feed.name}"]
         if self._source is not None:
             words.append(f"{self._source.dropped:,} dropped by the kernel" if self._source.dropped else "none dropped by the kernel")
-        if feed.skipped_packets:
-            words.append(f"{feed.skipped_packets:,} not decoded")
+        if skipped := feed.health().skipped_packets:
+            words.append(f"{skipped:,} not decoded")
         if self._keeper is not None:
             written = self._keeper.written
             words.append(f"kept in {written[-1]}" if len(written) == 1 else f"kept in {len(written)} files")

@@ -28,7 +28,7 @@ from pulsarscope.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
     from pulsarscope.filter import Filter, Narrowed, Story
-    from pulsarscope.pipeline import Options, Run
+    from pulsarscope.pipeline import Batch, Options, Run
 
 EXIT_DONE = 0
 EXIT_FINDING = 1
@@ -159,20 +159,18 @@ def pour(
     encoding: Encoding | None,
     sink: Sink,
     interrupts: Interrupts,
-    watch: Callable[[list[Any]], None] | None = None,
+    watch: Callable[[Batch], None] | None = None,
 ) -> int:
     """Write what the run gives until it ends, the limit is reached or someone interrupts.
 
-    `watch` sees all rows of a run whose packets come as they happen: what they give is handed on at once.
+    `watch` gets the batches of a run whose packets come as they happen, and leaves in them what is to be put out, which is done at once.
     """
     at_once = watch is not None or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
     progress = Progress(run.inputs.paths, run.inputs.sizes, wanted=watch is None and not request.quiet and _shows_progress(request))
     try:
-        with progress, closing(limited(run, kinds, chosen, request.limit)) as batches:
+        with progress, closing(limited(run, kinds, chosen, request.limit, watch)) as batches:
             for batch, rows in batches:
                 with interrupts.deferred():
-                    if watch is not None:
-                        watch(batch.rows)
                     if encoding is None:
                         made.write(rows)
                     else:
@@ -398,12 +396,18 @@ def _shows_progress(request: Request) -> bool:
 
 
 def limited(
-    run: Run, kinds: tuple[str, ...], chosen: Filter | Story | Narrowed | None, limit: int | None
+    run: Run,
+    kinds: tuple[str, ...],
+    chosen: Filter | Story | Narrowed | None,
+    limit: int | None,
+    watch: Callable[[Batch], None] | None = None,
 ) -> Generator[tuple[Any, list[Any]], None, None]:
     """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit
     with closing(iter(run)) as batches:
         for batch in batches:
+            if watch is not None:
+                watch(batch)
             rows: list[Any] = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
             if left is None:
                 yield batch, rows

@@ -18,7 +18,7 @@ from pulsarscope.errors import PulsarscopeError
 from pulsarscope.export.pcapng import interface_block, section_block
 from pulsarscope.findings import Finding
 from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, PACKET_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
-from pulsarscope.live.source import Captured, Keep, Source
+from pulsarscope.live.source import Captured, Health, Keep, Source
 
 WAIT_SECONDS = 0.2
 """How long a thread waits before it looks whether it shall stop: more than the kernel holds a packet back."""
@@ -70,7 +70,8 @@ class Feed:
         self._bytes = 0
         self._told_dropped = 0
         self._told_skipped = (0, 0)
-        self._tell_again = 0.0
+        self._ring = 0.0
+        self._look_again = self._tell_again = 0.0
         self._late = False
         self._thread = threading.Thread(target=self._capture, name="capture", daemon=True)
         self._blocks = self._decoded()
@@ -86,6 +87,10 @@ class Feed:
     def __next__(self) -> Block:
         return next(self._blocks)
 
+    def health(self) -> Health:
+        """As of a moment ago; from any thread."""
+        return Health(self.packets, self.source.dropped, self.skipped_packets, self.waiting_bytes, self._ring, self.lag)
+
     def stop(self) -> None:
         """Take no more; what was taken is still decoded. May be called from a signal handler or another thread."""
         self._stopping = True
@@ -94,6 +99,7 @@ class Feed:
         """Stop, and let go of the source."""
         self.stop()
         self._blocks.close()
+        self.source.close()
 
     # ---- the thread that captures
 
@@ -195,9 +201,13 @@ class Feed:
     def _told(self, *, at_end: bool = False) -> Iterator[Block]:
         """A block with what is to be told about losses and lag, if anything is."""
         now = time.monotonic()
+        if now < self._look_again and not at_end:
+            return
+        self._look_again = now + WAIT_SECONDS
+        self.source.count()
+        self._ring = self.source.fullness()
         if now < self._tell_again and not at_end:
             return
-        self.source.count()
         findings = [*self._losses(), *self._slowness()]
         if findings:
             self._tell_again = now + REPORT_SECONDS

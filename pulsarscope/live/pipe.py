@@ -14,7 +14,7 @@ from pulsarscope.capture import Block, CaptureInterface, Record, read_blocks
 from pulsarscope.capture.reader import STANDARD_INPUT
 from pulsarscope.errors import PulsarscopeError
 from pulsarscope.export.pcapng import interface_block, packet_block
-from pulsarscope.live.source import Captured, Keep
+from pulsarscope.live.source import Captured, Health, Keep
 
 NANOSECONDS = 1_000_000_000
 
@@ -23,8 +23,6 @@ WAIT_SECONDS = 0.2
 
 class PipeFeed:
     """The blocks of a pipe, an iterator that ends with the pipe, or when `stop` is called."""
-
-    skipped_packets = skipped_bytes = waiting_bytes = 0
 
     def __init__(self, path: str, *, keep: Keep | None = None, packets_max: int | None = None) -> None:
         """Opens the pipe when it is iterated.
@@ -88,6 +86,10 @@ class PipeFeed:
         except PulsarscopeError as error:
             self.failure = error
             self.stop()
+
+    def health(self) -> Health:
+        """As of now. What the other end of the pipe drops it says itself."""
+        return Health(self.packets, 0, 0, 0, 0.0, self.lag)
 
     def stop(self) -> None:
         """Read no more; what was read is still decoded. May be called from a signal handler."""

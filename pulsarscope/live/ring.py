@@ -11,6 +11,7 @@ import mmap
 import os
 import select
 import socket
+import threading
 from struct import Struct
 
 from pulsarscope.limits import LIVE_RING_BLOCK_BYTES
@@ -78,6 +79,7 @@ class PacketRing:
         self._interface = interface
         self._blocks = max(ring_bytes // LIVE_RING_BLOCK_BYTES, 2)
         self._next = 0
+        self._counting = threading.Lock()
         self._loopbacks = frozenset() if interface.index else frozenset(one.index for one in interfaces() if one.is_loopback)
         """Where each packet goes out and comes in: of all interfaces the kernel cannot leave out what goes out."""
         # Without a protocol no packet comes before the filter is there.
@@ -155,9 +157,10 @@ class PacketRing:
 
     def count(self) -> None:
         """See `Source`."""
-        received, dropped, _ = _statistics.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _statistics.size))
-        self.received += received
-        self.dropped += dropped
+        with self._counting:  # asking sets the kernel's counts to nothing
+            received, dropped, _ = _statistics.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _statistics.size))
+            self.received += received
+            self.dropped += dropped
 
     def fullness(self) -> float:
         """See `Source`."""

@@ -14,6 +14,23 @@ class Captured(NamedTuple):
     """Of the last one, nanoseconds since the epoch."""
 
 
+class Health(NamedTuple):
+    """How a capture fares."""
+
+    packets: int
+    """Taken."""
+    dropped: int
+    """By the kernel."""
+    skipped_packets: int
+    """Taken and not decoded."""
+    waiting_bytes: int
+    """Taken, and still to be decoded."""
+    ring: float
+    """How much of the kernel's room is taken, 0 to 1."""
+    lag: float
+    """Seconds that decoding is behind."""
+
+
 class Source(Protocol):
     """Packets of one interface, as they come."""
 
@@ -33,13 +50,13 @@ class Source(Protocol):
         """
 
     def count(self) -> None:
-        """Bring the counts up to date."""
+        """Bring the counts up to date; from any thread."""
 
     def fullness(self) -> float:
         """How much of the room for packets is taken, 0 to 1."""
 
     def close(self) -> None:
-        """Stop capturing."""
+        """Stop capturing. May be called again."""
 
 
 class Keep(Protocol):

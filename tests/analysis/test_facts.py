@@ -28,7 +28,7 @@ class Told:
         self.packets: list[int] = []
         self.facts = Facts({"rule": (KeyRule("rule", HOUR, judge, prompt=prompt), self.say)})
 
-    def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+    def say(self, _code: str, where: Where, _text: str, _evidence: dict[str, Any]) -> None:
         self.packets.append(where.packet)
 
     def add(self, *facts: Fact) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +158,43 @@ def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -
 
 
 @needs_capturing
+def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
+    pytest.importorskip("prometheus_client")
+    port, metrics_port = free_port(), free_port()
+    arguments = ("-i", "lo", "--port", str(port), "--metrics", f"127.0.0.1:{metrics_port}", "--format", "ndjson")
+    with sniffing(tmp_path, *arguments) as sniffer:
+        replay(said_in(captures / "errors.pcap"), port)
+        end, told = time.monotonic() + 30, ""
+        while 'code="producer-busy"' not in told and time.monotonic() < end:
+            time.sleep(0.2)
+            told = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics").read().decode()
+        assert 'pulsarscope_findings_total{code="producer-busy",severity="error"} 1.0' in told
+        assert "pulsarscope_dropped_packets_total 0.0" in told
+        assert sniffer.stop() == 0
+    assert {row["record"] for row in sniffer.records} == {"frame"}  # what only the metrics wanted is not put out
+
+
+def test_the_screen_shows_what_is_said_and_leaves_a_summary(captures: Path) -> None:
+    ours, terminal = pty.openpty()
+    with subprocess.Popen([*COMMAND, "-i", "-", "--top"], stdin=subprocess.PIPE, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        assert process.stdin is not None
+        process.stdin.write((captures / "errors.pcap").read_bytes())
+        process.stdin.flush()
+        shown = b""
+        with suppress(OSError):  # Linux ends a terminal so
+            while data := os.read(ours, 65_536):
+                shown += data
+                if b"Topics" in shown and not process.stdin.closed:
+                    process.stdin.close()
+        assert process.wait(30) == 0
+    os.close(ours)
+    assert b"Topics" in shown
+    _, after = shown.rsplit(b"\x1b[?1049l", 1)  # the screen from before is back
+    assert b"packets from standard input" in after
+
+
+@needs_capturing
 def test_nobody_reading_ends_it_quietly(captures: Path, tmp_path: Path) -> None:
     port = free_port()
     with sniffing(tmp_path, "-i", "lo", "--port", str(port)) as sniffer:
@@ -195,6 +235,9 @@ WRONG = {
     "a trigger without a file": (["--trigger", "producer-busy"], "-w"),
     "rotation without a file": (["--rotate", "10MB"], "-w"),
     "a size without a unit": (["-i", "lo", "-w", "never.pcapng", "--rotate", "10"], "--rotate 10: give a number with a unit"),
+    "a screen without a terminal": (["--top"], "--top needs a terminal"),
+    "a screen and lines": (["--top", "--format", "ndjson", "-V"], "leave out --format, -V"),
+    "metrics nowhere": (["--metrics", "9464"], "--metrics 9464: give an address and a port"),
     "a time that is none": (["--for", "soon"], "--for soon"),
 }
 
