@@ -60,6 +60,9 @@ STANDARD_INPUT = "-"
 NANOSECONDS = 1_000_000_000
 WATCHED_KINDS = frozenset({FrameRow.kind, ExchangeRow.kind, FindingRow.kind})
 """Rows that the screen and the metrics count."""
+SWITCH_SECONDS = 0.0005
+"""How long decoding may keep the thread that captures waiting, which waits twice for each block: with Python's 5 ms twice as many
+packets were dropped at 400 MB/s."""
 RAW_IP = 101
 """Link type by which a filter is compiled where packets come without a link header."""
 _SCALED = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)")
@@ -109,6 +112,7 @@ def sniff(request: Request, sniffing: Sniffing) -> int:
         if sniffing.until is not None or sniffing.trigger is not None or sniffing.metrics is not None:
             watched = WATCHED_KINDS if sniffing.metrics is not None else {FindingRow.kind}
             options = msgspec.structs.replace(shown, records=shown.records | watched, rules=True, payloads=True)
+        sys.setswitchinterval(SWITCH_SECONDS)
         with ExitStack() as stack:
             capture = Capture(sniffing, options, shown.records)
             stack.enter_context(closing(capture.feed))
