@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
+import socket
 import stat
 import sys
 import threading
@@ -45,7 +47,8 @@ from pulsarscope.live.metrics import Metrics, address, served
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.privileges import drop_privileges
 from pulsarscope.live.ring import ETHERNET, PacketRing
-from pulsarscope.live.source import Keep
+from pulsarscope.live.sniff import expression, open_sniffer
+from pulsarscope.live.source import Keep, Source
 from pulsarscope.outputs import Output, output
 from pulsarscope.pipeline import Batch, Options, finding_codes, make_dissectors, run_blocks
 from pulsarscope.records import ExchangeRow, FindingRow, FrameRow, RawFrame
@@ -63,6 +66,8 @@ WATCHED_KINDS = frozenset({FrameRow.kind, ExchangeRow.kind, FindingRow.kind})
 SWITCH_SECONDS = 0.0005
 """How long decoding may keep the thread that captures waiting, which waits twice for each block: with Python's 5 ms twice as many
 packets were dropped at 400 MB/s."""
+NO_RING = frozenset({errno.ENOPROTOOPT, errno.EAFNOSUPPORT, errno.EINVAL})
+"""How a kernel refuses a ring that it does not know."""
 RAW_IP = 101
 """Link type by which a filter is compiled where packets come without a link header."""
 _SCALED = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)")
@@ -250,7 +255,7 @@ class Capture:
 
         health = self.feed.health()
         told = [(f"{health.skipped_packets:,} not decoded", bool(health.skipped_packets))]
-        if self._source is not None:
+        if self._source is not None and self._source.tells_drops:
             told.insert(0, (f"{health.dropped:,} dropped by the kernel", bool(health.dropped)))
             told.append((f"{size_text(health.waiting_bytes)} waiting", health.waiting_bytes > LIVE_QUEUE_MAX_BYTES // 2))
             told.append((f"ring {health.ring:.0%} full", health.ring > 0.5))
@@ -264,7 +269,8 @@ class Capture:
         feed = self.feed
         words = [f"{count_text(feed.packets, 'packet')} from {feed.name}"]
         if self._source is not None:
-            words.append(f"{self._source.dropped:,} dropped by the kernel" if self._source.dropped else "none dropped by the kernel")
+            dropped = f"{self._source.dropped:,} dropped by the kernel" if self._source.dropped else "none dropped by the kernel"
+            words.append(dropped if self._source.tells_drops else "the system does not tell what it dropped")
         if skipped := feed.health().skipped_packets:
             words.append(f"{skipped:,} not decoded")
         if self._keeper is not None:
@@ -282,8 +288,12 @@ def is_pipe(name: str) -> bool:
     return False
 
 
-def open_source(sniffing: Sniffing, options: Options) -> PacketRing:
-    """The interface. Raises UsageError when it is not there or may not be captured on."""
+def open_source(sniffing: Sniffing, options: Options) -> Source:
+    """The interface: a ring of the kernel's, or scapy's socket where there is none.
+
+    Raises:
+        UsageError: it is not there, or may not be captured on.
+    """
     name = sniffing.interface
     try:
         found = interface(name)
@@ -291,13 +301,17 @@ def open_source(sniffing: Sniffing, options: Options) -> PacketRing:
         names = ", ".join(one.name for one in interfaces())
         message = f"there is no interface {name}: there are {names}, and {ANY}; - and paths of pipes are read, too"
         raise UsageError(message) from error
-    if sniffing.capture_filter is not None:
-        program = compiled(sniffing.capture_filter, ETHERNET if found.is_ethernet else RAW_IP)
-    else:
-        ports = {port for dissector in make_dissectors() for port in dissector.ports} | options.ports | set(options.decode_as)
-        program = tcp_program(() if sniffing.any_port else ports)
-    ring_bytes = LIVE_RING_BYTES if sniffing.buffer is None else int(scaled(sniffing.buffer, SIZES, "--buffer"))
+    ports = {port for dissector in make_dissectors() for port in dissector.ports} | options.ports | set(options.decode_as)
+    if sniffing.any_port:
+        ports.clear()
     try:
+        if not hasattr(socket, "AF_PACKET"):
+            return open_sniffer(name, sniffing.capture_filter or expression(ports))
+        if sniffing.capture_filter is not None:
+            program = compiled(sniffing.capture_filter, ETHERNET if found.is_ethernet else RAW_IP)
+        else:
+            program = tcp_program(ports)
+        ring_bytes = LIVE_RING_BYTES if sniffing.buffer is None else int(scaled(sniffing.buffer, SIZES, "--buffer"))
         return PacketRing(found, program, ring_bytes)
     except PermissionError as error:
         message = (
@@ -306,6 +320,8 @@ def open_source(sniffing: Sniffing, options: Options) -> PacketRing:
         )
         raise UsageError(message) from error
     except OSError as error:
+        if error.errno in NO_RING:
+            return open_sniffer(name, sniffing.capture_filter or expression(ports))
         message = f"cannot capture on {name}: {error.strerror or error}"
         raise UsageError(message) from error
 

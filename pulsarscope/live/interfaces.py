@@ -31,8 +31,8 @@ class NetworkInterface(msgspec.Struct, frozen=True):
 
 
 def interfaces() -> list[NetworkInterface]:
-    """All of them, in the order of their indexes; none where the system does not tell."""
-    return [_described(name, index) for index, name in sorted(socket.if_nameindex())] if _SYSTEM.is_dir() else []
+    """All of them, in the order of their indexes."""
+    return [_described(name, index) for index, name in sorted(socket.if_nameindex())]
 
 
 def interface(name: str) -> NetworkInterface:

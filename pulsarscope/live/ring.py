@@ -59,6 +59,8 @@ _TAILS = tuple(bytes(size) for size in range(4))
 class PacketRing:
     """The packets of one interface, or of all. Close it."""
 
+    tells_drops = True
+
     def __init__(self, interface: NetworkInterface, program: Program, ring_bytes: int) -> None:
         """Begins to capture.
 

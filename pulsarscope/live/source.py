@@ -37,6 +37,8 @@ class Source(Protocol):
     name: str
     """Of the interface."""
     link_type: int
+    tells_drops: bool
+    """Whether the system says how many packets it had no room for."""
     received: int
     """Packets that the kernel took for us, dropped ones included, as of the last `count`."""
     dropped: int

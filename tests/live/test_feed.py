@@ -20,6 +20,7 @@ class Scripted:
     """A source that gives what it is told, then waits or fails."""
 
     link_type = 1
+    tells_drops = True
 
     def __init__(self, script: Iterable[Captured], *, failure: OSError | None = None, dropped: int = 0) -> None:
         self.name = "test0"
