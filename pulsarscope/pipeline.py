@@ -104,6 +104,9 @@ class Blocks(Protocol):
     def __iter__(self) -> Iterator[Block]:
         """The blocks, in packet order."""
 
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """TLS key logs met since the last call, and how many packets were before each."""
+
 
 class Batch(msgspec.Struct):
     """What one block of a capture gave."""

@@ -87,6 +87,10 @@ class Feed:
     def __next__(self) -> Block:
         return next(self._blocks)
 
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """An interface brings none."""
+        return []
+
     def health(self) -> Health:
         """As of a moment ago; from any thread."""
         return Health(self.packets, self.source.dropped, self.skipped_packets, self.waiting_bytes, self._ring, self.lag)

@@ -36,7 +36,7 @@ class Metrics:
         what: dict[str, Any] = {"registry": self.registry, "namespace": "pulsarscope"}
         self._frames = Count("frames", "Frames decoded.", ("command", "direction"), **what)
         self._bytes = Count("frame_bytes", "Bytes of frames decoded.", ("command", "direction"), **what)
-        self._messages = Count("messages", "Messages in SEND (client) and MESSAGE (server) frames.", ("topic", "direction"), **what)
+        self._messages = Count("messages", "Messages that clients sent and that servers delivered.", ("topic", "direction"), **what)
         self._exchanges = Count("requests", "Requests by how they ended.", ("request", "status"), **what)
         self._findings = Count("findings", "Findings.", ("code", "severity"), **what)
         self._latencies = Histogram(

@@ -87,6 +87,10 @@ class PipeFeed:
             self.failure = error
             self.stop()
 
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """The TLS key logs in the capture, as its reader gives them."""
+        return self._reader.take_secrets()
+
     def health(self) -> Health:
         """As of now. What the other end of the pipe drops it says itself."""
         return Health(self.packets, 0, 0, 0, 0.0, self.lag)
