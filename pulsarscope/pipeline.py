@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from heapq import merge
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from pulsarscope.analysis import Closed, Doctor
-from pulsarscope.capture import Block, Inputs, Record, expand_inputs, key_log_lines, read_blocks
+from pulsarscope.capture import Blocks, Inputs, Record, expand_inputs, key_log_lines, read_blocks
 from pulsarscope.capture.names import printable
 from pulsarscope.capture.tally import plural
 from pulsarscope.errors import CaptureError, UsageError
@@ -92,20 +92,6 @@ class Options(msgspec.Struct, frozen=True):
     """To open what is encrypted end to end."""
     schemas: tuple[GivenSchema, ...] = ()
     """Schemas for payloads, the first that fits a topic counts."""
-
-
-class Blocks(Protocol):
-    """What a run reads: the blocks of one input."""
-
-    @property
-    def recognised(self) -> bool:
-        """Whether the input has turned out to be a capture."""
-
-    def __iter__(self) -> Iterator[Block]:
-        """The blocks, in packet order."""
-
-    def take_secrets(self) -> list[tuple[int, bytes]]:
-        """TLS key logs met since the last call, and how many packets were before each."""
 
 
 class Batch(msgspec.Struct):
@@ -577,21 +563,16 @@ def run(inputs: Sequence[str], options: Options) -> Run:
     Raises:
         CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out.
     """
-    _check(options)
+    unknown = options.records - ALL_RECORDS
+    if unknown:
+        message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
+        raise UsageError(message)
     return Run(expand_inputs(inputs), options)
 
 
 def run_blocks(name: str, blocks: Blocks, options: Options) -> Run:
     """Decode what comes from elsewhere than files, in blocks. Raises UsageError: the options cannot be carried out."""
-    _check(options)
     return Run(Inputs([name], None, []), options, lambda _path, _file: blocks)
-
-
-def _check(options: Options) -> None:
-    unknown = options.records - ALL_RECORDS
-    if unknown:
-        message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
-        raise UsageError(message)
 
 
 __all__ = [

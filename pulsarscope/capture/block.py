@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -66,3 +67,17 @@ class Block(msgspec.Struct):
     fragments: list[tuple[int, int]] = []
     """Packets that brought parts of a segment that another one completed, each with the number of that one; also copies that came later.
     The segment is that one's alone."""
+
+
+class Blocks(Protocol):
+    """The blocks of one input, whether it is a file or happens now."""
+
+    @property
+    def recognised(self) -> bool:
+        """Whether the input has turned out to be a capture."""
+
+    def __iter__(self) -> Iterator[Block]:
+        """The blocks, in packet order."""
+
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """TLS key logs met since the last call, and how many packets were before each."""
