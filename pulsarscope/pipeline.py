@@ -141,9 +141,9 @@ def _dissector_of(timeline: Timeline) -> str:
 class Run:
     """One decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
 
-    def __init__(self, inputs: Inputs, options: Options, read: Callable[[str, int], Blocks] = read_blocks) -> None:
+    def __init__(self, inputs: Inputs, options: Options, read: Callable[[str, int], Blocks] | None = None) -> None:
         self.inputs = inputs
-        self._read = read
+        self._read = read or read_blocks
         self.severities: Counter[str] = Counter()
         self.judged = options.rules
         """Whether findings are all there are: the rules judge what is said."""
