@@ -122,6 +122,21 @@ CAPTURE_CODES = table(
         "The capturing host says that it dropped packets.",
         "Capture with a larger buffer (tcpdump -B) or a narrower filter.",
     ),
+    Code(
+        "packets-skipped",
+        WARNING,
+        "capture",
+        "Live decoding was too slow and left packets out.",
+        "Narrow the filter (-f), ask for fewer records, or keep the packets (-w) and decode the file.",
+    ),
+    Code("decode-lag", NOTE, "capture", "Live decoding is behind the traffic.", "It catches up when the traffic eases, or skips packets."),
+    Code(
+        "interface-gone",
+        ERROR,
+        "capture",
+        "The interface of a live capture went down.",
+        "What came before was decoded and kept; start again when it is up.",
+    ),
     Code("packet-duplicate", NOTE, "capture", "The same packets were captured twice.", "Capture on one interface only."),
     Code(
         "capture-order",

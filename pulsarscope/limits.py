@@ -105,6 +105,9 @@ SEQUENCE_JUMP_MAX_BYTES = 1 << 30
 IDLE_CONNECTION_NANOSECONDS = 3_600 * 1_000_000_000
 """A packet more than one hour after the last one of its connection starts a new connection."""
 
+CLOSED_CONNECTION_NANOSECONDS = 60 * 1_000_000_000
+"""How long a live capture waits for stray packets of a closed connection (TIME-WAIT of Linux): its row is written then."""
+
 CLOSED_CONNECTIONS_MAX = 8_192
 """Connections closed in one file whose row waits for stray packets; beyond that the oldest row is written. Half as many wait with every
 file that follows: twice as many of all files together, and no file's depend on what other files hold."""
@@ -283,3 +286,18 @@ CHUNKS_MAX_BYTES = 64 << 20
 
 REGISTRY_MAX_BYTES = 256 << 20
 """A dump of ZooKeeper, which keeps all of it in memory, too, and holds a few megabytes for most clusters."""
+
+LIVE_RING_BLOCK_BYTES = 1 << 20
+"""A block of the ring that the kernel fills with packets: the largest packet must fit, and one block is decoded at a time."""
+
+LIVE_RING_BYTES = 64 << 20
+"""What the kernel may hold of an interface before it drops packets: half a second of a full 1 Gbit/s line."""
+
+LIVE_QUEUE_MAX_BYTES = 64 << 20
+"""Captured packets that wait to be decoded; beyond that decoding skips them, in the open: a capture never grows in memory."""
+
+METRICS_NAMES_MAX = 1_000
+"""Topics, or commands, with time series of their own; Prometheus and who pays for it count each of them."""
+
+LIVE_TRIGGER_MAX_BYTES = 256 << 20
+"""Packets that wait in memory for a trigger; when a line is faster than that, fewer seconds are saved, and said."""

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from heapq import merge
 from io import BytesIO
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from pulsarscope.analysis import Closed, Doctor
-from pulsarscope.capture import Record, expand_inputs, read_blocks
+from pulsarscope.capture import Blocks, Inputs, Record, expand_inputs, read_blocks
 from pulsarscope.capture.names import printable
 from pulsarscope.dissectors import finding_codes, make_dissectors
 from pulsarscope.errors import CaptureError, UsageError
@@ -32,10 +32,7 @@ from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
 from pulsarscope.tls.secrets import Secrets
 from pulsarscope.wire.contract import Dissector, Frame, GivenSchema
 
-if TYPE_CHECKING:
-    from pulsarscope.capture import Inputs
-
-DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated"})
+DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})
 """Findings that say that an input is damaged or no capture: exit code 4."""
 
 PAYLOADS_MAX_BYTES = 16 << 20
@@ -66,6 +63,8 @@ class Options(msgspec.Struct, frozen=True):
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False
     """Let the rules of the dissectors judge what is said: their findings come as the others do."""
+    live: bool = False
+    """Packets come as they happen: rules speak as soon as they can, and connections that are idle or closed are let go."""
     ports: frozenset[int] = frozenset()
     """Server ports on which the first dissector is taken for granted."""
     decode_as: Mapping[int, str] = {}
@@ -127,8 +126,9 @@ def _dissector_of(timeline: Timeline) -> str:
 class Run:
     """One decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
 
-    def __init__(self, inputs: Inputs, options: Options) -> None:
+    def __init__(self, inputs: Inputs, options: Options, read: Callable[[str, int], Blocks] | None = None) -> None:
         self.inputs = inputs
+        self._read = read or read_blocks
         self.severities: Counter[str] = Counter()
         self.judged = options.rules
         """Whether findings are all there are: the rules judge what is said."""
@@ -226,7 +226,7 @@ class Run:
                 yield self._ending(assembler.end_file(index))
             if index not in files:
                 continue
-            blocks = read_blocks(path, index)
+            blocks = self._read(path, index)
             for block in blocks:
                 if not (recognised or blocks.recognised) and index == len(paths) - 1:
                     # Only a pipe comes this far without being a capture: files were looked into before.
@@ -237,8 +237,18 @@ class Run:
                     block.findings += take_key_log(self._settings.secrets, BytesIO(log), printable(path), (index, packets_before))
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
+                if self._options.live:
+                    for rows in self._settled(assembler, block.last_time):
+                        yield Batch(rows, block.file, block.bytes_read, block.last_packet)
             recognised = recognised or blocks.recognised
         yield self._ending(assembler.finish())
+
+    def _settled(self, assembler: Assembler, time: int) -> Iterator[list[Row | RawFrame]]:
+        """What this time of the capture, rather than a packet, brings about."""
+        if events := assembler.let_go(time):
+            yield from self._rows(events, ())
+        if self._doctor is not None:
+            yield self._tallied([*self._doctor.settle(time)])
 
     def joined(self, endings: Iterable[Ending]) -> Iterator[list[Row | RawFrame]]:
         """The rows of several processes as one process gives them: in one list, unless they are too many or hold too much payload."""
@@ -447,6 +457,11 @@ def run(inputs: Sequence[str], options: Options) -> Run:
     return Run(expand_inputs(inputs), options)
 
 
+def run_blocks(name: str, blocks: Blocks, options: Options) -> Run:
+    """Decode what comes from elsewhere than files, in blocks. Raises UsageError: the options cannot be carried out."""
+    return Run(Inputs([name], None, []), options, lambda _path, _file: blocks)
+
+
 __all__ = [
     "ALL_RECORDS",
     "Batch",
@@ -457,4 +472,5 @@ __all__ = [
     "Run",
     "packets",
     "run",
+    "run_blocks",
 ]

@@ -148,6 +148,11 @@ class Doctor:
             self.facts.advance(latest.time or 0)
         return self._take()
 
+    def settle(self, time: int) -> list[FindingRow]:
+        """Someone watches, and it is this time, nanoseconds since the epoch: what can be told already of keys that are quiet."""
+        self.facts.settle(time)
+        return self._take()
+
     def finish(self) -> list[FindingRow]:
         """The capture has ended: the keys that still wait are judged."""
         self.facts.finish()

@@ -31,8 +31,11 @@ _Slow = tuple[int, int, Record]
 class Statistics:
     """Feed it frame, exchange, connection and finding rows of a run; connections are told with what was counted of them."""
 
-    def __init__(self, *, interval: int | None = None, filtered: bool = False) -> None:
-        """`interval` of the time series, nanoseconds. `filtered`: not all rows come, so only connections that had some are counted."""
+    def __init__(self, *, interval: int | None = None, filtered: bool = False, carriers: set[str] | None = None) -> None:
+        """`interval` of the time series, nanoseconds. `filtered`: not all rows come, so only connections that had some are counted.
+
+        `carriers`: those that the statistics of the rows before know of.
+        """
         self.total = Tally()
         self.start: int | None = None
         """Time of the first row counted."""
@@ -55,7 +58,7 @@ class Statistics:
         self._tcp_of_others = Counter[str]()
         self._zero_windows = Counter[str]()
         """By connection: they may be told before and after its row."""
-        self._carriers: set[str] = set()
+        self.carriers: set[str] = set() if carriers is None else carriers
         """Commands seen to carry messages."""
         self._slowest: dict[str, list[_Slow]] = {}
 
@@ -97,6 +100,17 @@ class Statistics:
         for row in ended:
             self._connection(row)
 
+    def merge(self, other: Statistics) -> None:
+        """The frames and exchanges that another counted, but not by connection, nor the slowest ones."""
+        self.total.merge(other.total)
+        self.topics.merge(other.topics)
+        self.producers.merge(other.producers)
+        self.subscriptions.merge(other.subscriptions)
+        self.commands.merge(other.commands)
+        self.families.merge(other.families)
+        self._pass(other.start)
+        self._pass(other.end)
+
     def _pass(self, time: int | None) -> None:
         if time is None:
             return
@@ -123,14 +137,14 @@ class Statistics:
                 tallies.append(self.subscriptions.of((topic, cut(subscription) or "")))
             for tally in tallies:
                 tally.add_frames(direction, frames, messages, size)
-            if messages and command is not None and len(self._carriers) < STATISTICS_NAMES_MAX:
-                self._carriers.add(command)
+            if messages and command is not None and len(self.carriers) < STATISTICS_NAMES_MAX:
+                self.carriers.add(command)
 
     def _exchange(self, row: ExchangeRow) -> None:
         """Latencies of a connection, topic or producer are those of messages: with those of rare, slow requests they would say nothing."""
         self._pass(row.time)
         request = cut(row.request) or ""
-        carries = request in self._carriers
+        carries = request in self.carriers
         self.total.add_exchange(row, timed=carries)
         self.families.of(request).add_exchange(row)
         topic = cut(row.topic)

@@ -124,6 +124,14 @@ class Tallies(Generic[Name]):
             tally = self.named[name] = Tally()
         return tally
 
+    def merge(self, other: Tallies[Name]) -> None:
+        """All that another counted."""
+        for name, tally in other.named.items():
+            self.of(name).merge(tally)
+        if other.others is not None:
+            self.others = self.others or Tally()
+            self.others.merge(other.others)
+
     def busiest(self) -> Iterator[tuple[Name | None, Tally]]:
         """All of them, those with the most messages, bytes and exchanges first; what the others share comes last, without a name."""
         yield from sorted(self.named.items(), key=lambda item: _business(item[1]), reverse=True)

@@ -1,8 +1,19 @@
 """Files and streams to blocks of TCP segments."""
 
-from pulsarscope.capture.block import Block, CaptureInterface, Record, Segment
+from pulsarscope.capture.block import Block, Blocks, CaptureInterface, Record, Segment
 from pulsarscope.capture.inputs import Inputs, expand_inputs
 from pulsarscope.capture.key_logs import key_log_lines
 from pulsarscope.capture.reader import BlockReader, read_blocks
 
-__all__ = ["Block", "BlockReader", "CaptureInterface", "Inputs", "Record", "Segment", "expand_inputs", "key_log_lines", "read_blocks"]
+__all__ = [
+    "Block",
+    "BlockReader",
+    "Blocks",
+    "CaptureInterface",
+    "Inputs",
+    "Record",
+    "Segment",
+    "expand_inputs",
+    "key_log_lines",
+    "read_blocks",
+]

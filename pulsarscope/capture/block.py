@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -56,7 +57,7 @@ class Block(msgspec.Struct):
     first_packet: int
     last_packet: int
     last_time: int
-    """Time of the last packet so far, nanoseconds since the epoch; 0 before the first."""
+    """Time of the last packet so far, nanoseconds since the epoch; 0 before the first. Of a live capture without new packets: now."""
     bytes_read: int
     """Bytes of the input read so far, as stored: of a compressed file, compressed bytes."""
     ordered: bool = False
@@ -66,3 +67,17 @@ class Block(msgspec.Struct):
     fragments: list[tuple[int, int]] = []
     """Packets that brought parts of a segment that another one completed, each with the number of that one; also copies that came later.
     The segment is that one's alone."""
+
+
+class Blocks(Protocol):
+    """The blocks of one input, whether it is a file or happens now."""
+
+    @property
+    def recognised(self) -> bool:
+        """Whether the input has turned out to be a capture."""
+
+    def __iter__(self) -> Iterator[Block]:
+        """The blocks, in packet order."""
+
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """TLS key logs met since the last call, and how many packets were before each."""

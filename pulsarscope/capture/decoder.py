@@ -90,6 +90,20 @@ class Decoder(ABC):
         self._pieces = [data[consumed:]]
         self._held = len(data) - consumed
 
+    def skip(self, packets: int) -> None:
+        """So many packets are left out here: those that follow keep the numbers that they have in the capture."""
+        self._packets += packets
+
+    @property
+    def packets(self) -> int:
+        """Number of the last packet so far."""
+        return self._packets
+
+    @property
+    def last_time(self) -> int:
+        """Its time; 0 before the first."""
+        return self._last_time
+
     def finish(self, bytes_read: int, damage: Finding | None = None) -> Block:
         """The last block: no packets, and the findings that sum up the file.
 

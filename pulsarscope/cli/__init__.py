@@ -471,6 +471,100 @@ def registry(
 
 
 @app.command()
+@reads_captures
+def live(
+    *,
+    interface: Annotated[
+        str, typer.Option("-i", "--interface", metavar="NAME", help="Where: an interface, any, - for standard input, or a pipe.")
+    ] = "any",
+    list_interfaces: Annotated[bool, typer.Option("--list", help="Name the interfaces and exit.")] = False,
+    capture_filter: Annotated[
+        str | None, typer.Option("-f", "--capture-filter", metavar="BPF", help="Which packets, as tcpdump takes it.")
+    ] = None,
+    any_port: Annotated[bool, typer.Option("--any-port", help="All TCP, not only the ports of Pulsar.")] = False,
+    buffer: Annotated[str | None, typer.Option("--buffer", metavar="SIZE", help="What the kernel may hold; 64MiB by default.")] = None,
+    write: Annotated[str | None, typer.Option("-w", "--write", metavar="FILE", help="Keep the packets, as pcapng.")] = None,
+    rotate: Annotated[
+        list[str] | None, typer.Option("--rotate", metavar="SIZE|TIME", help="Begin a new file after so much; may be given for each.")
+    ] = None,
+    keep: Annotated[int | None, typer.Option("--keep", min=1, metavar="N", help="Remove the oldest of more than N files.")] = None,
+    duration: Annotated[str | None, typer.Option("--for", metavar="TIME", help="Stop after a time, as in 30s.")] = None,
+    packets: Annotated[int | None, typer.Option("--packets", min=1, metavar="N", help="Stop after N packets.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="FINDING", help="Stop at the first finding of this code.")] = None,
+    trigger: Annotated[
+        str | None, typer.Option("--trigger", metavar="FINDING", help="Keep only what happened around each finding of this code.")
+    ] = None,
+    around: Annotated[str, typer.Option("--around", metavar="TIME", help="How much before and after it.")] = "10s",
+    top: Annotated[
+        bool, typer.Option("--top", help="A screen of topics, producers, subscriptions, rates, latencies and findings.")
+    ] = False,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve counts and latencies to Prometheus, as at 127.0.0.1:9464.")
+    ] = None,
+    detail: Annotated[bool, typer.Option("-V", help="Show every field of each frame, as a tree.")] = False,
+    hex_view: Annotated[bool, typer.Option("-x", help="Show the bytes of each frame and what they are.")] = False,
+    output_format: Annotated[Format | None, typer.Option("--format", help="Records for programs instead of text.")] = None,
+    out: OutOption = None,
+    records: RecordsOption = "frame",
+    columns: ColumnsOption = None,
+    time: TimeOption = TimeMode.relative,
+    payload: PayloadOption = None,
+    show_secrets: SecretsOption = False,
+    no_color: NoColorOption = False,
+    display_filter: FilterOption = None,
+    limit: LimitOption = None,
+    quiet: QuietOption = False,
+    fail_on: FailOnOption = FailOn.never,
+    reading: Reading,
+) -> None:
+    """Show what is said while it happens.
+
+    From an interface (Linux; needs CAP_NET_RAW) or a pipe, until Ctrl-C; nothing is sent and nothing waits for us.
+    """
+    from pulsarscope.cli.live import Sniffing, show_interfaces, sniff  # noqa: PLC0415 - as above
+    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+
+    if list_interfaces:
+        show_interfaces()
+        return
+    sniffing = Sniffing(
+        interface=interface,
+        capture_filter=capture_filter,
+        any_port=any_port,
+        buffer=buffer,
+        write=write,
+        rotate=tuple(rotate or ()),
+        keep=keep,
+        duration=duration,
+        packets=packets,
+        until=until,
+        trigger=trigger,
+        around=around,
+        top=top,
+        metrics=metrics,
+    )
+    request = Request(
+        files=(),
+        records=records,
+        format=output_format and output_format.value,
+        detail=detail,
+        hex=hex_view,
+        out=out,
+        columns=columns,
+        time=time.value,
+        payload=payload and payload.value,
+        show_secrets=show_secrets,
+        no_color=no_color,
+        filter=display_filter,
+        limit=limit,
+        quiet=quiet,
+        fail_on=fail_on.value,
+        reading=reading,
+    )
+    raise typer.Exit(sniff(request, sniffing))
+
+
+@app.command()
 def fields(
     prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only names that begin so.", show_default=False)] = None,
     *,

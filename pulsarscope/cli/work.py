@@ -28,7 +28,7 @@ from pulsarscope.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
     from pulsarscope.filter import Filter, Narrowed, Story
-    from pulsarscope.pipeline import Options, Run
+    from pulsarscope.pipeline import Batch, Options, Run
 
 EXIT_DONE = 0
 EXIT_FINDING = 1
@@ -98,11 +98,12 @@ def work(request: Request) -> int:
 
     def carry_out(delivery: Delivery) -> int:
         chosen = _choice(request, kinds)
-        encoding = _encoding(request, kinds, name)
-        run = _run(request, kinds, chosen, encoding)
+        encoding = encoding_of(request, kinds, name)
+        # Rows are chosen and counted before they are encoded.
+        run = _run(request, run_options(request, kinds, chosen), encoding if chosen is None and request.limit is None else None)
         sink = delivery.open(request.out, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
-        made = output(name)(sink, _output_options(request, kinds, run, chosen))
-        return _pour(request, kinds, run, chosen, made, encoding, sink, delivery.interrupts)
+        made = output(name)(sink, output_options(request, kinds, run, chosen))
+        return pour(request, kinds, run, chosen, made, encoding, sink, delivery.interrupts)
 
     return deliver(carry_out)
 
@@ -149,7 +150,7 @@ def deliver(carry_out: Callable[[Delivery], int]) -> int:
             raise
 
 
-def _pour(
+def pour(
     request: Request,
     kinds: tuple[str, ...],
     run: Run,
@@ -158,12 +159,16 @@ def _pour(
     encoding: Encoding | None,
     sink: Sink,
     interrupts: Interrupts,
+    watch: Callable[[Batch], None] | None = None,
 ) -> int:
-    """Write what the run gives until it ends, the limit is reached or someone interrupts."""
-    live = encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout)
-    progress = Progress(run.inputs.paths, run.inputs.sizes, wanted=not request.quiet and _shows_progress(request))
+    """Write what the run gives until it ends, the limit is reached or someone interrupts.
+
+    `watch` gets the batches of a run whose packets come as they happen, and leaves in them what is to be put out, which is done at once.
+    """
+    at_once = watch is not None or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
+    progress = Progress(run.inputs.paths, run.inputs.sizes, wanted=watch is None and not request.quiet and _shows_progress(request))
     try:
-        with progress, closing(limited(run, kinds, chosen, request.limit)) as batches:
+        with progress, closing(limited(run, kinds, chosen, request.limit, watch)) as batches:
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
@@ -173,7 +178,7 @@ def _pour(
                         for line in encoded.complaints:
                             complain(line)
                         cast("EncodedOutput", made).put(encoded.rows)
-                    if live:
+                    if at_once:
                         sink.flush()
                 progress.advance(batch.file, batch.bytes_read)
     except KeyboardInterrupt:
@@ -266,7 +271,7 @@ def filter_of(request: Request, kinds: tuple[str, ...]) -> Filter | None:
     return Filter(request.filter, kinds, catalogue(), payload=request.payload)
 
 
-def _encoding(request: Request, kinds: tuple[str, ...], name: str) -> Encoding | None:
+def encoding_of(request: Request, kinds: tuple[str, ...], name: str) -> Encoding | None:
     """How rows for programs are encoded; text has to see the rows themselves."""
     return None if request.format is None else Encoding(name, kinds, _columns(request), quiet=request.quiet)
 
@@ -279,15 +284,14 @@ def _columns(request: Request) -> tuple[str, ...] | None:
     return columns
 
 
-def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | Narrowed | None, encoding: Encoding | None) -> Run:
-    from pulsarscope import pipeline  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
-
+def run_options(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | Narrowed | None) -> Options:
+    """What the run is asked for. Raises UsageError when what the command line says about it makes no sense."""
     wanted = set(kinds)
     if request.format is None:
         wanted |= {"connection", "finding"}  # text introduces connections and shows findings where they occur
     elif not request.quiet:
         wanted.add("finding")
-    options = msgspec.structs.replace(
+    return msgspec.structs.replace(
         reading_options(request.reading),
         records=frozenset(wanted),
         show_secrets=request.show_secrets,
@@ -298,12 +302,16 @@ def _run(request: Request, kinds: tuple[str, ...], chosen: Filter | Story | Narr
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
     )
+
+
+def _run(request: Request, options: Options, encoding: Encoding | None) -> Run:
+    from pulsarscope import pipeline  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
+
     if request.jobs == 1:
         return pipeline.run(request.files, options)
     from pulsarscope import jobs  # noqa: PLC0415 - most runs are one process
 
-    # Rows are chosen and counted before they are encoded.
-    return jobs.run(request.files, options, request.jobs, encoding if chosen is None and request.limit is None else None)
+    return jobs.run(request.files, options, request.jobs, encoding)
 
 
 def _message_columns(request: Request) -> tuple[str, ...] | None:
@@ -355,7 +363,8 @@ def _port_and_dissector(text: str) -> tuple[int, str]:
     return int(port), dissector
 
 
-def _output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | Story | Narrowed | None) -> OutputOptions:
+def output_options(request: Request, kinds: tuple[str, ...], run: Run, chosen: Filter | Story | Narrowed | None) -> OutputOptions:
+    """What the output has to know."""
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
     return OutputOptions(
@@ -388,12 +397,18 @@ def _shows_progress(request: Request) -> bool:
 
 
 def limited(
-    run: Run, kinds: tuple[str, ...], chosen: Filter | Story | Narrowed | None, limit: int | None
+    run: Run,
+    kinds: tuple[str, ...],
+    chosen: Filter | Story | Narrowed | None,
+    limit: int | None,
+    watch: Callable[[Batch], None] | None = None,
 ) -> Generator[tuple[Any, list[Any]], None, None]:
     """The batches with the rows that the filter chose, until `limit` rows of the kinds asked for have passed."""
     left = limit
     with closing(iter(run)) as batches:
         for batch in batches:
+            if watch is not None:
+                watch(batch)
             rows: list[Any] = batch.rows if chosen is None else chosen.select(batch.rows, run.endpoints)
             if left is None:
                 yield batch, rows

@@ -7,7 +7,8 @@ from struct import Struct
 from pulsarscope.export.sink import Sink
 from pulsarscope.limits import PCAPNG_INTERFACES_MAX
 
-_SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
+_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
+_STATISTICS_RECEIVED, _STATISTICS_DROPPED = 4, 5
 _COMMENT, _APPLICATION, _IF_NAME, _IF_TIME_RESOLUTION, _IF_TIME_OFFSET = 1, 4, 2, 9, 14
 
 _TEXT_MAX_BYTES = 0xFFFF
@@ -21,7 +22,8 @@ _NANOSECONDS = 1_000_000_000
 _section = Struct("<IHHq").pack
 _interface = Struct("<HHI").pack
 _packet = Struct("<IIIII").pack
-_block = Struct("<II").pack
+_statistics = Struct("<III").pack
+_head = Struct("<II").pack
 _word = Struct("<I").pack
 _option_head = Struct("<HH").pack
 
@@ -32,7 +34,7 @@ class PcapngWriter:
     def __init__(self, sink: Sink, application: str) -> None:
         """`application`: what the section header says who writes."""
         self._sink = sink
-        self._application = _text(application)
+        self._section = section_block(application)
         self._interfaces: dict[tuple[int, int, str, bool], int] = {}
         self._begin()
 
@@ -59,31 +61,53 @@ class PcapngWriter:
         if number is None:
             number = self._add_interface(key)
         ticks = time - _BEFORE_1970_SECONDS * _NANOSECONDS if early else time
-        head = _packet(number, ticks >> 32, ticks & 0xFFFF_FFFF, len(data), wire_bytes)
-        options = _options((_COMMENT, _text(comment))) if comment else b""
-        self._write(_PACKET, head + _padded(data) + options)
+        self._sink.write(packet_block(number, ticks, wire_bytes, data, comment))
 
     def _begin(self) -> None:
         self._interfaces.clear()
-        self._write(_SECTION, _section(0x1A2B3C4D, 1, 0, -1) + _options((_APPLICATION, self._application)))
+        self._sink.write(self._section)
 
     def _add_interface(self, key: tuple[int, int, str, bool]) -> int:
-        """Describe an interface (§4.2); a reader need not bear more than so many in one section."""
+        """Describe an interface; a reader need not bear more than so many in one section."""
         if len(self._interfaces) >= PCAPNG_INTERFACES_MAX:
             self._begin()
         link_type, snaplen, name, early = key
-        options = [(_IF_TIME_RESOLUTION, b"\x09")]
-        if name:
-            options.insert(0, (_IF_NAME, _text(name)))
-        if early:
-            options.append((_IF_TIME_OFFSET, _BEFORE_1970_SECONDS.to_bytes(8, "little", signed=True)))
-        self._write(_INTERFACE, _interface(link_type, 0, snaplen) + _options(*options))
+        self._sink.write(interface_block(link_type, snaplen, name, before_1970=early))
         number = self._interfaces[key] = len(self._interfaces)
         return number
 
-    def _write(self, block_type: int, body: bytes) -> None:
-        length = len(body) + 12
-        self._sink.write(b"".join((_block(block_type, length), body, _word(length))))
+
+def section_block(application: str) -> bytes:
+    """What begins a file (§4.1); `application` is who writes it."""
+    return _block(_SECTION, _section(0x1A2B3C4D, 1, 0, -1) + _options((_APPLICATION, _text(application))))
+
+
+def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: bool = False) -> bytes:
+    """Describes the next interface of a section (§4.2), whose times are nanoseconds."""
+    options = [(_IF_TIME_RESOLUTION, b"\x09")]
+    if name:
+        options.insert(0, (_IF_NAME, _text(name)))
+    if before_1970:
+        options.append((_IF_TIME_OFFSET, _BEFORE_1970_SECONDS.to_bytes(8, "little", signed=True)))
+    return _block(_INTERFACE, _interface(link_type, 0, snaplen) + _options(*options))
+
+
+def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, comment: str = "") -> bytes:
+    """A packet (§4.3) at a time of its interface's clock, which was so long before the capture cut it."""
+    head = _packet(interface, time >> 32, time & 0xFFFF_FFFF, len(data), wire_bytes)
+    return _block(_PACKET, head + _padded(data) + (_options((_COMMENT, _text(comment))) if comment else b""))
+
+
+def statistics_block(interface: int, time: int, received: int, dropped: int) -> bytes:
+    """Packets that an interface received, and of them those that the capture lost (§4.6), counted until `time` (nanoseconds)."""
+    counts = ((_STATISTICS_RECEIVED, received), (_STATISTICS_DROPPED, dropped))
+    options = _options(*((code, count.to_bytes(8, "little")) for code, count in counts))
+    return _block(_STATISTICS, _statistics(interface, time >> 32, time & 0xFFFF_FFFF) + options)
+
+
+def _block(block_type: int, body: bytes) -> bytes:
+    length = len(body) + 12
+    return b"".join((_head(block_type, length), body, _word(length)))
 
 
 def _padded(data: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -176,7 +177,10 @@ class StandardOutput(Sink):
     """Standard output as bytes."""
 
     def __init__(self) -> None:
-        super().__init__(sys.stdout.buffer if sys.stdout else None, STANDARD_OUTPUT)
+        stream: BinaryIO | None = sys.stdout.buffer if sys.stdout else None
+        if isinstance(stream, io.FileIO):  # PYTHONUNBUFFERED: a signal may end its writes half-way
+            stream = io.BufferedWriter(io.FileIO(stream.fileno(), "wb", closefd=False))
+        super().__init__(stream, STANDARD_OUTPUT)
 
     def abandon(self) -> None:
         """Point the descriptor at nothing: the interpreter flushes once more when it ends, and must not complain again."""

@@ -38,6 +38,8 @@ class ReportOptions(msgspec.Struct, frozen=True):
     """Lines of a list."""
     quiet: bool = False
     """Leave out what is not the report itself: headings and advice."""
+    shows_more: str = "--limit shows more"
+    """What is said behind a list that was cut."""
     files: tuple[str, ...] = ()
     """Names of the captures; when there are several, frames are named with the position of theirs."""
 
@@ -117,7 +119,7 @@ class Report:
         for cells in zip(*(column.cells for column in shown), strict=True):
             self.lines.append(self._row(shown, widths, list(cells)))
         if more > 0:
-            self.lines.append(f"{look.dim}  and {count_text(more, noun)} more (--limit shows more){look.reset}")
+            self.lines.append(f"{look.dim}  and {count_text(more, noun)} more ({self.options.shows_more}){look.reset}")
 
     def _taken(self, widths: Sequence[int]) -> int:
         """Cells of a line; two stand before each column."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pulsarscope.flow import reverse_key
 from pulsarscope.limits import (
+    CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
     DUPLICATE_SEGMENTS_PERCENT,
     IDLE_CONNECTION_NANOSECONDS,
@@ -51,6 +52,8 @@ class Assembler:
         self._kept: deque[tuple[int, int, int, list[Stream]]] = deque()
         """Per block: generation, file, last packet, and the streams that kept something for comparison."""
         self._generation = 0
+        self._look_again = 0
+        """When `let_go` looks through the connections again, nanoseconds since the epoch."""
 
     def feed(self, block: Block) -> list[ConnectionEvents]:
         """What the block brought, one item for each connection touched."""
@@ -91,6 +94,19 @@ class Assembler:
         for connection in sorted(leaving, key=_position):
             self._finish(connection)
         return self._hand_on(file, 0)
+
+    def let_go(self, time: int) -> list[ConnectionEvents]:
+        """It is this time, of a capture without an end: connections that are idle or closed for long enough finish."""
+        if time < self._look_again:
+            return []
+        self._look_again = time + CLOSED_CONNECTION_NANOSECONDS
+        for connection in sorted(set(self._table.values()), key=_position):
+            if time - connection.end > (CLOSED_CONNECTION_NANOSECONDS if connection.ended else IDLE_CONNECTION_NANOSECONDS):
+                self._end(connection)
+                self._finish(connection)
+        for number, closed in enumerate(self._closed):
+            self._closed[number] = deque(connection for connection in closed if not connection.finished)
+        return self._hand_on(0, 0)
 
     def finish(self) -> list[ConnectionEvents]:
         """The capture has ended: all that waits is handed on, all connections finish."""

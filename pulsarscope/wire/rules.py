@@ -103,7 +103,10 @@ class KeyRule(NamedTuple):
     idle_ns: int
     """A key without a fact for so long of capture time is judged and forgotten; later facts begin anew."""
     judge: Callable[[str, Sequence[Fact], Say], None]
-    """Called once with the facts of a key, sorted."""
+    """Called with the facts of a key, sorted."""
+    prompt: bool = False
+    """What it says of some facts stays true whatever follows them: when someone watches, a key is judged as soon as it is quiet, and once
+    more in the end, for what else there is to say."""
 
 
 class Rules(NamedTuple):

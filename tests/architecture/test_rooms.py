@@ -40,7 +40,7 @@ ALLOWED = {
     "jobs": LEAVES | {"records", "capture", "tls", "plugins", "pipeline"},
     "api": LEAVES | {"records", "private_keys", "key_logs", "export", "pipeline", "jobs", "given"},
     "pulsarscope": LEAVES | {"api", "wire"},
-    "live": LEAVES | {"records", "capture", "pipeline"},
+    "live": LEAVES | {"records", "capture", "export", "pipeline"},
     "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
     "cli": LEAVES
     | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "zookeeper", "given"}

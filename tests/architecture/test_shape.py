@@ -20,13 +20,15 @@ LINES_MAX = 600
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 OF_THE_WHOLE = {
+    "tests/broker/test_live_messages.py",
+    "tests/live/test_days.py",
     "tests/test_captures.py",
     "tests/protocols/kafka07/test_clients.py",
     "tests/protocols/kafka07/test_recordings.py",
     "tests/protocols/pulsar/test_proto.py",
     "tests/protocols/pulsar/rules/test_questions.py",
 }
-"""Tests of no one module: of the real captures, of the generated one, and of all rules together, question by question.
+"""Tests of no one module: of the real captures, of the generated one, of live runs, and of all rules together, question by question.
 And those of this folder, and of docs/bad_inputs."""
 
 PLAIN_DECODE = """

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -97,3 +101,20 @@ def test_a_closed_standard_output_is_an_output_error(monkeypatch: pytest.MonkeyP
 def test_a_closed_pipe_stays_what_it_is() -> None:
     with pytest.raises(BrokenPipeError), write_errors("x"):
         raise BrokenPipeError
+
+
+def test_a_signal_in_the_middle_of_a_write_loses_nothing() -> None:
+    program = """if True:
+        import signal
+        from pulsarscope.export.sink import open_sink
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)  # while the pipe is full
+        sink = open_sink(None)
+        sink.write(bytes(300_000))
+        sink.finish()
+    """
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=unbuffered) as process:
+        time.sleep(1)
+        assert process.stdout is not None
+        assert len(process.stdout.read()) == 300_000

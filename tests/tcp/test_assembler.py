@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
-from pulsarscope.limits import IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.tcp import Assembler, ConnectionEvents
 from tests.tcp.oracle import Byte, reassemble
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, outcomes
@@ -269,6 +269,23 @@ def test_bytes_that_wait_across_files_keep_their_file_behind_a_gap() -> None:
 
 def test_a_block_without_packets_brings_nothing() -> None:
     assert outcomes([Block(0, {}, set(), [], 0, 0, 0, 0, 0)]) == []
+
+
+def test_a_capture_without_an_end_lets_go_of_connections_that_are_closed_or_idle() -> None:
+    tape = Tape()
+    tape.open()
+    tape.send(CLIENT, 0, b"idle")
+    tape.send(CLIENT, -1, flags=SYN, connection=1)
+    tape.send(CLIENT, 0, flags=RST, connection=1)
+    assembler = Assembler()
+    for block in tape.blocks():
+        assembler.feed(block)
+    assert assembler.let_go(tape.time + CLOSED_CONNECTION_NANOSECONDS) == []
+    (closed,) = assembler.let_go(tape.time + 3 * CLOSED_CONNECTION_NANOSECONDS)
+    assert (closed.connection.name, closed.finished) == ("0:5", True)
+    (idle,) = assembler.let_go(tape.time + 2 * IDLE_CONNECTION_NANOSECONDS)
+    assert (idle.connection.name, idle.ended, idle.finished) == ("0:1", True, True)
+    assert assembler.finish() == []
 
 
 def test_ipv6_directions_belong_together() -> None:

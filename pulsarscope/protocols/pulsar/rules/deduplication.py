@@ -128,4 +128,4 @@ def _at(fact: Fact) -> Where:
     return fact.where._replace(time=fact.values["began"])
 
 
-KEYS = (KeyRule(SESSIONS, FORGET_NS, _judge_sessions),)
+KEYS = (KeyRule(SESSIONS, FORGET_NS, _judge_sessions, prompt=True),)

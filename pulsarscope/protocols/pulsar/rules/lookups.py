@@ -211,4 +211,4 @@ def _judge_lookups(key: str, facts: Sequence[Fact], say: Say) -> None:
         say("lookup-loop", chain[0].where, text, evidence)
 
 
-KEYS = (KeyRule(LOOKUPS, LOOKUP_NS, _judge_lookups),)
+KEYS = (KeyRule(LOOKUPS, LOOKUP_NS, _judge_lookups, prompt=True),)

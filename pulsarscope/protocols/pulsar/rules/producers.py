@@ -184,4 +184,4 @@ def _judge_consumers(_key: str, facts: Sequence[Fact], say: Say) -> None:
         _say_refused("consumer-busy", refused, holders, "consumer", place, say)
 
 
-KEYS = (KeyRule(PRODUCERS, HOLDING_NS, _judge_producers), KeyRule(CONSUMERS, HOLDING_NS, _judge_consumers))
+KEYS = (KeyRule(PRODUCERS, HOLDING_NS, _judge_producers, prompt=True), KeyRule(CONSUMERS, HOLDING_NS, _judge_consumers, prompt=True))

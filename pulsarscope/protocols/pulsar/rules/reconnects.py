@@ -67,4 +67,4 @@ def _say_loop(client: str, server: str, run: Sequence[Fact], healthy: int, say: 
     say("reconnect-loop", first.where._replace(time=first.values["last"]), text, evidence)
 
 
-KEYS = (KeyRule(RECONNECTS, FORGET_NS, _judge_reconnects),)
+KEYS = (KeyRule(RECONNECTS, FORGET_NS, _judge_reconnects, prompt=True),)

@@ -209,4 +209,4 @@ def _say_refused(topic: str, group: Sequence[Fact], known: Fact | None, say: Say
     say("schema-incompatible", first.where, f"{text}.", evidence)
 
 
-KEYS = (KeyRule(SCHEMAS, KNOWN_NS, _judge_schemas),)
+KEYS = (KeyRule(SCHEMAS, KNOWN_NS, _judge_schemas, prompt=True),)

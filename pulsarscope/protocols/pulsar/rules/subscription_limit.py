@@ -45,4 +45,4 @@ def judge_held(_: str, facts: Sequence[Fact], say: Say) -> None:
 
 
 HELD = "unacked"
-KEYS = (KeyRule(HELD, SUBSCRIPTION_IDLE_NS, judge_held),)
+KEYS = (KeyRule(HELD, SUBSCRIPTION_IDLE_NS, judge_held, prompt=True),)

@@ -202,4 +202,4 @@ def _judge_broker(broker: str, facts: Sequence[Fact], say: Say) -> None:
         say("unload-burst", first, text, evidence)
 
 
-KEYS = (KeyRule(TOPICS, FORGET_NS, _judge_topic), KeyRule(BROKERS, FORGET_NS, _judge_broker))
+KEYS = (KeyRule(TOPICS, FORGET_NS, _judge_topic, prompt=True), KeyRule(BROKERS, FORGET_NS, _judge_broker, prompt=True))

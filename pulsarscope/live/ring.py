@@ -1,0 +1,179 @@
+"""Packets of an interface from the ring that the kernel shares with us: AF_PACKET with TPACKET_V3 (linux/if_packet.h, packet_mmap.rst).
+
+The kernel fills blocks of many packets and hands over one after the other; each becomes pcapng blocks in one piece of bytes, which a
+file takes as they are and the capture room decodes like any other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import select
+import socket
+import threading
+from struct import Struct
+
+from pulsarscope.limits import LIVE_RING_BLOCK_BYTES
+from pulsarscope.live.berkeley import Program, packed
+from pulsarscope.live.interfaces import NetworkInterface, interfaces
+from pulsarscope.live.source import Captured
+
+ETHERNET, COOKED = 1, 276
+"""Link types that a ring gives: Ethernet, and Linux cooked v2 for interfaces without such a header, or several of them."""
+
+_SOL_PACKET = 263
+_PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION, _PACKET_IGNORE_OUTGOING = 5, 6, 10, 23
+_TPACKET_V3 = 2
+_ALL_PROTOCOLS = 3
+_SO_ATTACH_FILTER = 26
+
+_FRAME_BYTES = 2_048
+"""Without meaning in version 3, but checked."""
+_RETIRE_MILLISECONDS = 100
+"""A block that is not full is handed over after this time: how late a quiet line shows."""
+
+_STATUS_KERNEL, _STATUS_USER = 0, 1
+_STATUS_AT, _PACKETS_AT, _FIRST_AT = 8, 12, 16
+_VLAN_VALID = 0x10
+_OUTGOING = 4
+_ADDRESS_AT = 48
+"""struct sockaddr_ll stands behind struct tpacket3_hdr, aligned."""
+
+_ring_request = Struct("=IIIIIII").pack
+_int = Struct("=i").pack
+_link_address = Struct("=HHiHBB8x").pack
+_statistics = Struct("=III")
+_word = Struct("=I")
+_block_status = Struct("=III").unpack_from
+_packet_head = Struct("=IIIIIIHHIII").unpack_from
+_socket_address = Struct("=H2siHBB8s").unpack_from
+_enhanced_packet = Struct("<IIIIIII").pack
+_length = Struct("<I").pack
+_cooked = Struct(">2sHIHBB8s").pack
+_tag = Struct(">HH").pack
+_COOKED_BYTES, _TAG_BYTES, _VLAN, _PACKET_BLOCK_BYTES = 20, 4, 0x8100, 32
+_TAILS = tuple(bytes(size) for size in range(4))
+
+
+class PacketRing:
+    """The packets of one interface, or of all. Close it."""
+
+    tells_drops = True
+
+    def __init__(self, interface: NetworkInterface, program: Program, ring_bytes: int) -> None:
+        """Begins to capture.
+
+        Args:
+            interface: where.
+            program: which packets.
+            ring_bytes: how much the kernel may hold before it drops packets.
+
+        Raises:
+            PermissionError: the process lacks CAP_NET_RAW. OSError: the interface is not there.
+        """
+        self.link_type = ETHERNET if interface.is_ethernet else COOKED
+        self.received = 0
+        """Packets that passed the filter, dropped ones included."""
+        self.dropped = 0
+        """Those of them that found no room in the ring."""
+        self.name = interface.name
+        self._interface = interface
+        self._blocks = max(ring_bytes // LIVE_RING_BLOCK_BYTES, 2)
+        self._next = 0
+        self._counting = threading.Lock()
+        self._loopbacks = frozenset() if interface.index else frozenset(one.index for one in interfaces() if one.is_loopback)
+        """Where each packet goes out and comes in: of all interfaces the kernel cannot leave out what goes out."""
+        # Without a protocol no packet comes before the filter is there.
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW if interface.is_ethernet else socket.SOCK_DGRAM, 0)
+        try:
+            self._open(program)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN | select.POLLERR)
+
+    def _open(self, program: Program) -> None:
+        self._attach(program)
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _int(_TPACKET_V3))
+        size = LIVE_RING_BLOCK_BYTES * self._blocks
+        request = _ring_request(LIVE_RING_BLOCK_BYTES, self._blocks, _FRAME_BYTES, size // _FRAME_BYTES, _RETIRE_MILLISECONDS, 0, 0)
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
+        if self._interface.is_loopback:
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, _int(1))  # each packet comes in, too
+        self._ring = mmap.mmap(self._socket.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        address = _link_address(socket.AF_PACKET, socket.htons(_ALL_PROTOCOLS), self._interface.index, 0, 0, 0)
+        if ctypes.CDLL(None, use_errno=True).bind(self._socket.fileno(), address, len(address)):  # socket.bind knows no "all interfaces"
+            self._raise(ctypes.get_errno())
+
+    def _attach(self, program: Program) -> None:
+        code = ctypes.create_string_buffer(packed(program))
+        attached = Struct("@HP").pack(len(program), ctypes.addressof(code))
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
+
+    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
+        """See `Source`: the packets of the next block."""
+        at = self._next * LIVE_RING_BLOCK_BYTES
+        if not _word.unpack_from(self._ring, at + _STATUS_AT)[0] & _STATUS_USER:
+            ready = self._poll.poll(seconds * 1_000)
+            if not _word.unpack_from(self._ring, at + _STATUS_AT)[0] & _STATUS_USER:
+                if any(event & select.POLLERR for _, event in ready):
+                    self._raise(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+                return None
+        captured = self._captured(at, packets_max)
+        _word.pack_into(self._ring, at + _STATUS_AT, _STATUS_KERNEL)
+        self._next = (self._next + 1) % self._blocks
+        return captured
+
+    def _captured(self, block: int, packets_max: int | None) -> Captured:
+        """The loop that each packet goes through: header, packet, padding and length are collected, and joined once."""
+        ring, cooked, loopbacks = self._ring, self.link_type == COOKED, self._loopbacks
+        _, count, first = _block_status(ring, block + _STATUS_AT)
+        position = block + first
+        pieces: list[bytes] = []
+        packets = time = 0
+        for _ in range(count):
+            if packets == packets_max:
+                break
+            following, seconds, fraction, captured, wire_bytes, status, start, _, _, tag, protocol = _packet_head(ring, position)
+            data = ring[position + start : position + start + captured]
+            if cooked:
+                _, ethertype, index, hardware, kind, length, address = _socket_address(ring, position + _ADDRESS_AT)
+                if index in loopbacks and kind == _OUTGOING:
+                    position += following
+                    continue
+                data = _cooked(ethertype, 0, index, hardware, kind, length, address) + data
+                captured, wire_bytes = captured + _COOKED_BYTES, wire_bytes + _COOKED_BYTES
+            elif status & _VLAN_VALID:  # the interface has taken the tag off
+                data = data[:12] + _tag((protocol & 0xFFFF) or _VLAN, tag) + data[12:]
+                captured, wire_bytes = captured + _TAG_BYTES, wire_bytes + _TAG_BYTES
+            time = seconds * 1_000_000_000 + fraction
+            padding = -captured & 3
+            size = captured + padding + _PACKET_BLOCK_BYTES
+            head = _enhanced_packet(6, size, 0, time >> 32, time & 0xFFFF_FFFF, captured, wire_bytes)
+            pieces += (head, data, _TAILS[padding], _length(size))
+            packets += 1
+            position += following
+        return Captured(b"".join(pieces), packets, time)
+
+    def count(self) -> None:
+        """See `Source`."""
+        with self._counting:  # asking sets the kernel's counts to nothing
+            received, dropped, _ = _statistics.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _statistics.size))
+            self.received += received
+            self.dropped += dropped
+
+    def fullness(self) -> float:
+        """See `Source`."""
+        statuses = (_word.unpack_from(self._ring, number * LIVE_RING_BLOCK_BYTES + _STATUS_AT)[0] for number in range(self._blocks))
+        return float(sum(status & _STATUS_USER for status in statuses) / self._blocks)
+
+    def close(self) -> None:
+        """Stops capturing."""
+        self._ring.close()
+        self._socket.close()
+
+    def _raise(self, error: int) -> None:
+        if error:
+            raise OSError(error, os.strerror(error))

@@ -1,0 +1,80 @@
+"""Facts across connections: judged once, or early when someone watches, and then not told again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pulsarscope.analysis.facts import QUIET_NANOSECONDS, Facts
+from pulsarscope.wire.rules import Fact, KeyRule, Say, Where
+
+HOUR = 3_600_000_000_000
+
+
+def fact(packet: int, time: int, what: str = "refused") -> Fact:
+    return Fact(Where(None, 0, packet, 1, time, "0:1"), what, {})
+
+
+def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
+    for one in facts:
+        if one.what == "refused":
+            say("refusal", one.where, key, {"facts": len(facts)})
+
+
+class Told:
+    """Facts of one rule, and what was said of them: packets."""
+
+    def __init__(self, *, prompt: bool) -> None:
+        self.packets: list[int] = []
+        self.facts = Facts({"rule": (KeyRule("rule", HOUR, judge, prompt=prompt), self.say)})
+
+    def say(self, _code: str, where: Where, _text: str, _evidence: dict[str, Any]) -> None:
+        self.packets.append(where.packet)
+
+    def add(self, *facts: Fact) -> None:
+        for one in facts:
+            self.facts.add("rule", "key", one)
+
+
+def test_a_key_is_judged_in_the_end() -> None:
+    told = Told(prompt=True)
+    told.add(fact(2, 5), fact(1, 4))
+    assert told.packets == []
+    told.facts.finish()
+    assert told.packets == [1, 2]
+
+
+def test_who_watches_hears_of_a_quiet_key_and_hears_nothing_twice() -> None:
+    told = Told(prompt=True)
+    told.add(fact(1, 0))
+    told.facts.settle(QUIET_NANOSECONDS - 1)
+    assert told.packets == []
+    told.facts.settle(QUIET_NANOSECONDS)
+    assert told.packets == [1]
+    told.facts.settle(2 * QUIET_NANOSECONDS)
+    assert told.packets == [1]
+    told.add(fact(2, 3 * QUIET_NANOSECONDS))
+    told.facts.settle(4 * QUIET_NANOSECONDS)
+    assert told.packets == [1, 2]
+    told.facts.finish()
+    assert told.packets == [1, 2]
+
+
+def test_a_rule_that_hears_absence_is_not_asked_early() -> None:
+    told = Told(prompt=False)
+    told.add(fact(1, 0))
+    told.facts.settle(HOUR)
+    assert told.packets == []
+    told.facts.finish()
+    assert told.packets == [1]
+
+
+def test_a_key_that_begins_anew_is_told_anew() -> None:
+    told = Told(prompt=True)
+    told.add(fact(1, 0))
+    told.facts.settle(QUIET_NANOSECONDS)
+    told.facts.advance(2 * HOUR)
+    told.facts.settle(2 * HOUR)
+    told.add(fact(1, 3 * HOUR))
+    told.facts.settle(4 * HOUR)
+    assert told.packets == [1, 1]

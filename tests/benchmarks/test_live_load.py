@@ -1,0 +1,32 @@
+"""A full line: every packet is kept or counted as dropped, and memory stays what it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.live_load import run
+from tests.live.loopback import needs_capturing
+
+SECONDS = 2
+MEMORY_MAX_MEBIBYTES = 320
+"""Ring and queue of 64 MiB each, Python, and rows of a block; far below what is sent."""
+
+
+@needs_capturing
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [["--format", "ndjson", "-o", "/dev/null"], ["--format", "ndjson", "-o", "/dev/null", "--buffer", "2MiB"]]
+)
+def test_what_is_not_kept_is_counted(options: list[str], tmp_path: Path) -> None:
+    told = run(SECONDS, None, "tiny", str(tmp_path), options)
+    assert told["sent_bytes"] > 100_000_000
+    assert told["kept_packets"] > 0
+    assert told["kept_packets"] + told["kernel_dropped"] == told["kernel_received"]
+    (packets,) = re.findall(r"([\d,]+) packets from lo", told["said"])
+    assert int(packets.replace(",", "")) == told["kept_packets"]
+    dropped = re.findall(r"([\d,]+) dropped by the kernel", told["said"])
+    assert [int(number.replace(",", "")) for number in dropped] == ([told["kernel_dropped"]] if told["kernel_dropped"] else [])
+    assert max(told["memory_MiB"]) < MEMORY_MAX_MEBIBYTES

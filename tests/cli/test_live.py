@@ -1,0 +1,257 @@
+"""The command `live`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pulsarscope.cli import app
+from pulsarscope.cli.live import scaled
+from pulsarscope.errors import PulsarscopeError, UsageError
+from pulsarscope.filter.values import DURATIONS, SIZES
+from tests.live.loopback import free_port, needs_capturing, replay, said_in
+
+COMMAND = (sys.executable, "-m", "pulsarscope", "live")
+
+SAME = ("command", "fields", "metadata", "broker_entry_metadata", "checksum", "payload_size", "offset", "size", "direction", "status")
+"""What a frame is, whoever sends it again when."""
+
+REPLAYED = ("quickstart.pcapng", "errors.pcap", "stuck-consumer.pcap", "compress-zlib.pcap", "acks-batchindex.pcap", "ipv6.pcap")
+
+
+class Sniffer:
+    """A running `live`."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.out = self.err = ""
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end; its exit code."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        self.out, self.err = self.process.communicate(timeout=60)
+        return self.process.returncode
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@contextmanager
+def sniffing(tmp_path: Path, *arguments: str, ready: bool = True) -> Iterator[Sniffer]:
+    """`live` with these arguments, capturing when the block begins: its file is there."""
+    kept = tmp_path / "ready.pcapng"
+    if "-w" not in arguments and ready:
+        arguments = (*arguments, "-w", str(kept))
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            end = time.monotonic() + 30
+            while ready and not kept.exists() and process.poll() is None and time.monotonic() < end:
+                time.sleep(0.02)
+            yield Sniffer(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def frames_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The frames of each connection, by direction and place."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row["connection"]].append({name: row.get(name) for name in SAME})
+    return [sorted(frames, key=lambda frame: (frame["direction"], frame["offset"])) for frames in found.values()]
+
+
+@needs_capturing
+@pytest.mark.parametrize("name", REPLAYED)
+def test_what_is_said_again_on_loopback_gives_the_frames_of_decode(name: str, captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    said = said_in(captures / name)
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), "--format", "ndjson") as sniffer:
+        replay(said, port)
+        assert sniffer.stop() == 0
+    assert "none dropped by the kernel" in sniffer.err
+    decoded = CliRunner().invoke(app, ["decode", str(captures / name), "--format", "ndjson"]).stdout.splitlines()
+    assert frames_of(sniffer.records) == frames_of([json.loads(line) for line in decoded])
+    kept = (
+        CliRunner().invoke(app, ["decode", str(tmp_path / "ready.pcapng"), "--port", str(port), "--format", "ndjson"]).stdout.splitlines()
+    )
+    assert [json.loads(line) for line in kept] == sniffer.records  # every column: times and names, too
+
+
+@needs_capturing
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_file_and_ends_with_code_0(number: signal.Signals, captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port)) as sniffer:
+        replay(said_in(captures / "quickstart.pcapng"), port)
+        assert sniffer.stop(number) == 0
+    assert "PRODUCER_SUCCESS" in sniffer.out
+    assert "94 frames" in sniffer.out
+    assert "packets from lo" in sniffer.err
+
+
+@needs_capturing
+def test_text_comes_while_it_happens(captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port)) as sniffer:
+        replay(said_in(captures / "quickstart.pcapng"), port)
+        assert sniffer.process.stdout is not None
+        assert "connection 1" in sniffer.process.stdout.readline()
+        assert "CONNECT" in sniffer.process.stdout.readline()
+        sniffer.stop()
+
+
+@needs_capturing
+def test_it_ends_after_a_time_or_so_many_packets(captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), "--packets", "10") as sniffer:
+        replay(said_in(captures / "quickstart.pcapng"), port)
+        assert sniffer.wait() == 0
+    assert "10 packets from lo" in sniffer.err
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), "--for", "100ms", ready=False) as sniffer:
+        assert sniffer.wait() == 0
+
+
+@needs_capturing
+def test_it_ends_at_a_finding(captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with sniffing(
+        tmp_path, "-i", "lo", "--port", str(port), "--until", "producer-busy", "--records", "finding", "--format", "ndjson"
+    ) as sniffer:
+        replay(said_in(captures / "errors.pcap"), port)
+        assert sniffer.wait() == 0
+    assert [row["code"] for row in sniffer.records].count("producer-busy") == 1
+
+
+@needs_capturing
+def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    arguments = ("-w", str(tmp_path / "around.pcapng"), "--trigger", "producer-busy", "--records", "finding", "--format", "ndjson")
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), *arguments, ready=False) as sniffer:
+        time.sleep(1.5)
+        replay(said_in(captures / "errors.pcap"), port)
+        assert sniffer.process.stdout is not None
+        while "producer-busy" not in sniffer.process.stdout.readline():
+            pass
+        assert sniffer.stop() == 0
+    (kept,) = tmp_path.glob("around_00001_*.pcapng")
+    found = CliRunner().invoke(app, ["decode", str(kept), "--port", str(port), "--records", "finding", "--format", "ndjson"]).stdout
+    assert "producer-busy" in found
+
+
+@needs_capturing
+def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
+    pytest.importorskip("prometheus_client")
+    port, metrics_port = free_port(), free_port()
+    arguments = ("-i", "lo", "--port", str(port), "--metrics", f"127.0.0.1:{metrics_port}", "--format", "ndjson")
+    with sniffing(tmp_path, *arguments) as sniffer:
+        replay(said_in(captures / "errors.pcap"), port)
+        end, told = time.monotonic() + 30, ""
+        while 'code="producer-busy"' not in told and time.monotonic() < end:
+            time.sleep(0.2)
+            told = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics").read().decode()
+        assert 'pulsarscope_findings_total{code="producer-busy",severity="error"} 1.0' in told
+        assert "pulsarscope_dropped_packets_total 0.0" in told
+        assert sniffer.stop() == 0
+    assert {row["record"] for row in sniffer.records} == {"frame"}  # what only the metrics wanted is not put out
+
+
+def test_the_screen_shows_what_is_said_and_leaves_a_summary(captures: Path) -> None:
+    ours, terminal = pty.openpty()
+    with subprocess.Popen([*COMMAND, "-i", "-", "--top"], stdin=subprocess.PIPE, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        assert process.stdin is not None
+        process.stdin.write((captures / "errors.pcap").read_bytes())
+        process.stdin.flush()
+        shown = b""
+        with suppress(OSError):  # Linux ends a terminal so
+            while data := os.read(ours, 65_536):
+                shown += data
+                if b"Topics" in shown and not process.stdin.closed:
+                    process.stdin.close()
+        assert process.wait(30) == 0
+    os.close(ours)
+    assert b"Topics" in shown
+    _, after = shown.rsplit(b"\x1b[?1049l", 1)  # the screen from before is back
+    assert b"packets from standard input" in after
+
+
+@needs_capturing
+def test_nobody_reading_ends_it_quietly(captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port)) as sniffer:
+        assert sniffer.process.stdout is not None
+        sniffer.process.stdout.close()
+        replay(said_in(captures / "quickstart.pcapng"), port)
+        assert sniffer.process.wait(30) == 0
+        assert sniffer.process.stderr is not None
+        assert "Traceback" not in sniffer.process.stderr.read()
+
+
+@needs_capturing
+def test_without_the_capability_it_says_what_to_do() -> None:
+    setup = "import ctypes; from pulsarscope.live.privileges import drop_privileges; drop_privileges()"
+    program = f"{setup}; from pulsarscope.cli import main; import sys; sys.argv = ['pulsarscope', 'live', '-i', 'lo']; main()"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert told.returncode == 2
+    assert "CAP_NET_RAW" in told.stderr
+    assert "setcap" in told.stderr
+    assert len(told.stderr.splitlines()) == 1
+
+
+def test_a_pipe_is_decoded_like_a_file(captures: Path) -> None:
+    data = (captures / "quickstart.pcapng").read_bytes()
+    told = subprocess.run([*COMMAND, "-i", "-", "--format", "ndjson", "-q"], input=data, capture_output=True, check=True)
+    assert told.stdout == CliRunner().invoke(app, ["decode", str(captures / "quickstart.pcapng"), "--format", "ndjson", "-q"]).stdout_bytes
+
+
+def test_the_interfaces_are_named() -> None:
+    told = CliRunner().invoke(app, ["live", "--list"])
+    assert told.exit_code == 0
+    assert "any" in told.stdout
+
+
+WRONG = {
+    "no such interface": (["-i", "nothing0"], "there is no interface nothing0: there are"),
+    "no such finding": (["--until", "producer-bsy"], "did you mean producer-busy?"),
+    "a trigger without a file": (["--trigger", "producer-busy"], "-w"),
+    "rotation without a file": (["--rotate", "10MB"], "-w"),
+    "a size without a unit": (["-i", "lo", "-w", "never.pcapng", "--rotate", "10"], "--rotate 10: give a number with a unit"),
+    "a screen without a terminal": (["--top"], "--top needs a terminal"),
+    "a screen and lines": (["--top", "--format", "ndjson", "-V"], "leave out --format, -V"),
+    "metrics nowhere": (["--metrics", "9464"], "--metrics 9464: give an address and a port"),
+    "a time that is none": (["--for", "soon"], "--for soon"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "text"), WRONG.values(), ids=WRONG)
+def test_what_makes_no_sense_is_one_line(arguments: list[str], text: str) -> None:
+    told = CliRunner().invoke(app, ["live", *arguments])
+    assert isinstance(told.exception, PulsarscopeError)
+    assert text in str(told.exception)
+
+
+def test_numbers_have_units() -> None:
+    assert scaled("1.5s", DURATIONS, "--for") == 1_500_000_000
+    assert scaled("10MB", SIZES, "--rotate") == 10_000_000
+    assert scaled("2 GiB", SIZES, "--rotate") == 2 << 30
+    with pytest.raises(UsageError, match="--for 0s"):
+        scaled("0s", DURATIONS, "--for")

@@ -1,0 +1,1 @@
+"""What an interface or a pipe brings."""

@@ -1,0 +1,72 @@
+"""A live run of days: what connections leave behind is let go, so that memory stays what it is."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.analysis import facts
+from pulsarscope.capture import Block, Record, read_blocks
+from pulsarscope.capture.pcapng import PcapngDecoder
+from pulsarscope.export.pcapng import interface_block, packet_block, section_block
+from pulsarscope.pipeline import ALL_RECORDS, Options, run_blocks
+
+MINUTE = 60 * 1_000_000_000
+TCP_AT, FLAGS_AT = 34, 47
+CLOSING = 0x05
+"""FIN and RST."""
+
+
+class Days:
+    """The packets of a capture once a minute, each time from other client ports; every second time nobody closes the connections."""
+
+    recognised = True
+
+    def __init__(self, capture: Path, minutes: int) -> None:
+        self._records = [record for block in read_blocks(str(capture), records=True) for record in block.records]
+        self._minutes = minutes
+
+    def __iter__(self) -> Iterator[Block]:
+        decoder = PcapngDecoder(0)
+        yield decoder.feed(section_block("test") + interface_block(1, 0, "eth0"), 0)
+        for minute in range(self._minutes):
+            packets = [self._packet(record, minute) for record in self._records if minute % 2 or not record.data[FLAGS_AT] & CLOSING]
+            yield decoder.feed(b"".join(packets), 0)
+
+    def _packet(self, record: Record, minute: int) -> bytes:
+        data = bytearray(record.data)
+        for at in (TCP_AT, TCP_AT + 2):
+            port = int.from_bytes(data[at : at + 2], "big")
+            if port != 6650:
+                data[at : at + 2] = (1_024 + (port + 17 * minute) % 64_000).to_bytes(2, "big")
+        return packet_block(0, record.time + minute * MINUTE, record.wire_bytes, bytes(data))
+
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        return []
+
+
+def memory_after(capture: Path, connections: tuple[int, ...]) -> list[int]:
+    """Bytes that are held when so many connections were met; each minute has two."""
+    run = run_blocks("test", Days(capture, connections[-1] // 2), Options(records=ALL_RECORDS, rules=True, live=True))
+    held: list[int] = []
+    tracemalloc.start()
+    try:
+        for _ in run:
+            if len(held) < len(connections) and run.connections >= connections[len(held)]:
+                gc.collect()
+                held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert run.complete
+    return held
+
+
+@pytest.mark.slow
+def test_memory_is_flat(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "FACTS_PER_KEY_MAX", 10)  # all is about the same topics here: their stories are full sooner
+    after_hours, after_more = memory_after(captures / "errors.pcap", (240, 720))
+    assert after_more < after_hours + 200_000

@@ -1,0 +1,158 @@
+"""From a source to blocks, without a network: what is lost is said, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+import pytest
+
+from pulsarscope.capture import Block
+from pulsarscope.errors import OutputError
+from pulsarscope.live import feed as module
+from pulsarscope.live.feed import Feed
+from pulsarscope.live.source import Captured
+from tests.live.test_keep import captured
+
+
+class Scripted:
+    """A source that gives what it is told, then waits or fails."""
+
+    link_type = 1
+    tells_drops = True
+
+    def __init__(self, script: Iterable[Captured], *, failure: OSError | None = None, dropped: int = 0) -> None:
+        self.name = "test0"
+        self.received = self.dropped = 0
+        self.closed = False
+        self.exhausted = threading.Event()
+        self._script = deque(script)
+        self._failure = failure
+        self._dropped = dropped
+
+    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
+        if self._script:
+            found = self._script.popleft()
+            if packets_max is not None and found.packets > packets_max:
+                pytest.fail("the script has no such pieces")
+            return found
+        if self._failure is not None:
+            raise self._failure
+        self.exhausted.set()
+        threading.Event().wait(min(seconds, 0.01))
+        return None
+
+    def count(self) -> None:
+        self.dropped = self._dropped
+
+    def fullness(self) -> float:
+        return len(self._script) / 100
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def numbers(blocks: Iterable[Block]) -> list[tuple[int, int]]:
+    """Packet number, and what the packet says."""
+    return sorted(
+        (segment[0], int.from_bytes(segment[6], "big")) for block in blocks for segments in block.flows.values() for segment in segments
+    )
+
+
+def codes(blocks: Iterable[Block]) -> list[str]:
+    return [finding.code for block in blocks for finding in block.findings]
+
+
+def run(feed: Feed, source: Scripted) -> list[Block]:
+    """All blocks until the script is at its end."""
+
+    def stop() -> None:
+        source.exhausted.wait(5)
+        feed.stop()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    blocks = list(feed)
+    stopper.join()
+    return blocks
+
+
+def test_all_packets_arrive_in_order() -> None:
+    source = Scripted(captured(number) for number in range(1000))
+    feed = Feed(source)
+    assert numbers(run(feed, source)) == [(number + 1, number) for number in range(1000)]
+    assert (feed.packets, feed.skipped_packets, feed.waiting_bytes) == (1000, 0, 0)
+    assert source.closed
+
+
+def test_it_stops_after_so_many_packets() -> None:
+    source = Scripted(captured(number) for number in range(10))
+    assert len(numbers(Feed(source, packets_max=4))) == 4
+
+
+def test_what_waited_when_it_was_stopped_is_still_taken() -> None:
+    source = Scripted(captured(number) for number in range(50))
+    feed = Feed(source)
+    feed.stop()
+    assert len(numbers(feed)) == 50
+
+
+def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(captured(0).data)
+    monkeypatch.setattr(module, "LIVE_QUEUE_MAX_BYTES", 5 * size)
+    kept: list[Captured] = []
+
+    class Kept:
+        def describe(self, interface: bytes) -> None: ...
+
+        def __call__(self, captured: Captured) -> None:
+            kept.append(captured)
+
+        def end(self) -> None: ...
+
+    source = Scripted(captured(number) for number in range(100))
+    feed = Feed(source, keep=Kept())
+    first = next(feed)  # while this block is looked at, all others come
+    source.exhausted.wait(5)
+    blocks = [first, *run(feed, source)]
+    decoded = numbers(blocks)
+    assert len(decoded) < 100
+    assert feed.packets == 100 == len(kept) == len(decoded) + feed.skipped_packets
+    assert feed.skipped_bytes == feed.skipped_packets * size
+    assert all(packet == said + 1 for packet, said in decoded)  # names stay those of the file
+    (finding,) = [one for block in blocks for one in block.findings if one.code == "packets-skipped"]
+    assert finding.evidence["packets"] == feed.skipped_packets
+
+
+def test_what_the_kernel_dropped_is_told_once() -> None:
+    source = Scripted((captured(number) for number in range(10)), dropped=7)
+    blocks = run(Feed(source), source)
+    (finding,) = [one for block in blocks for one in block.findings if one.code != "decode-lag"]
+    assert (finding.code, finding.evidence) == ("packets-dropped", {"packets": 7, "packets_so_far": 7, "interface": "test0"})
+
+
+def test_decoding_that_is_late_is_told() -> None:
+    source = Scripted([captured(0)])  # of the year 2023
+    assert "decode-lag" in codes(run(Feed(source), source))
+
+
+def test_an_interface_that_goes_away_ends_it_with_what_came_before() -> None:
+    feed = Feed(Scripted([captured(0)], failure=OSError(100, "Network is down")))
+    blocks = list(feed)
+    assert len(numbers(blocks)) == 1
+    assert "interface-gone" in codes(blocks)
+
+
+def test_a_full_disk_ends_it_with_what_came_before() -> None:
+    class Full:
+        def describe(self, interface: bytes) -> None: ...
+
+        def __call__(self, captured: Captured) -> None:
+            raise OutputError(str(captured.packets))
+
+        def end(self) -> None: ...
+
+    feed = Feed(Scripted(captured(number) for number in range(10)), keep=Full())
+    assert numbers(feed) == []
+    assert str(feed.failure) == "1"

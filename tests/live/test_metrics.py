@@ -1,0 +1,97 @@
+"""What Prometheus is told, and how it is served."""
+
+from __future__ import annotations
+
+import sys
+import urllib.request
+
+import pytest
+
+from pulsarscope.errors import UsageError
+from pulsarscope.live import metrics as module
+from pulsarscope.live.metrics import OTHER, Metrics, address, served
+from pulsarscope.live.source import Health
+from pulsarscope.records import ExchangeRow, FindingRow, FrameRow
+from tests.live.loopback import free_port
+
+HEALTH = Health(packets=10, dropped=2, skipped_packets=3, waiting_bytes=4, ring=0.5, lag=1.5)
+ROWS = [
+    FrameRow(direction="client", command="SEND", topic="t", num_messages=5, size=1000),
+    FrameRow(direction="client", command="SEND", topic="t", num_messages=1, size=10),
+    FrameRow(direction="client", command="PING", size=9),
+    ExchangeRow(request="SEND", latency_ns=2_000_000, status="ok"),
+    ExchangeRow(request="SEND", status="unanswered"),
+    FindingRow(code="producer-busy", severity="error"),
+]
+
+
+def text(metrics: Metrics) -> list[str]:
+    prometheus = pytest.importorskip("prometheus_client")
+    return [line for line in prometheus.generate_latest(metrics.registry).decode().splitlines() if not line.startswith("#")]
+
+
+def counted() -> Metrics:
+    pytest.importorskip("prometheus_client")
+    metrics = Metrics(lambda: HEALTH)
+    metrics.count(ROWS)
+    return metrics
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'pulsarscope_frames_total{command="SEND",direction="client"} 2.0',
+        'pulsarscope_frame_bytes_total{command="SEND",direction="client"} 1010.0',
+        'pulsarscope_messages_total{direction="client",topic="t"} 6.0',
+        'pulsarscope_requests_total{request="SEND",status="unanswered"} 1.0',
+        'pulsarscope_request_seconds_bucket{le="0.001",request="SEND"} 0.0',
+        'pulsarscope_request_seconds_bucket{le="0.0025",request="SEND"} 1.0',
+        'pulsarscope_request_seconds_count{request="SEND"} 1.0',
+        'pulsarscope_findings_total{code="producer-busy",severity="error"} 1.0',
+        "pulsarscope_packets_total 10.0",
+        "pulsarscope_dropped_packets_total 2.0",
+        "pulsarscope_skipped_packets_total 3.0",
+        "pulsarscope_queue_bytes 4.0",
+        "pulsarscope_ring_fullness 0.5",
+        "pulsarscope_decode_lag_seconds 1.5",
+    ],
+)
+def test_counts_are_told(line: str) -> None:
+    assert line in text(counted())
+
+
+def test_there_are_never_too_many_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(module, "METRICS_NAMES_MAX", 2)
+    metrics = Metrics(lambda: HEALTH)
+    metrics.count([FrameRow(direction="client", command="SEND", topic=f"t{number}", num_messages=1) for number in range(10)])
+    topics = [line for line in text(metrics) if line.startswith("pulsarscope_messages_total")]
+    assert len(topics) == 3
+    assert f'pulsarscope_messages_total{{direction="client",topic="{OTHER}"}} 8.0' in topics
+
+
+def test_they_are_served_until_the_end() -> None:
+    metrics, port = counted(), free_port()
+    with served(metrics, "127.0.0.1", port):
+        assert b"pulsarscope_packets_total 10.0" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
+        with pytest.raises(UsageError, match=f"--metrics 127.0.0.1:{port}: "), served(metrics, "127.0.0.1", port):
+            pass
+    with served(metrics, "127.0.0.1", port):
+        pass  # the port is free again
+
+
+@pytest.mark.parametrize(("given", "host", "port"), [("127.0.0.1:9464", "127.0.0.1", 9464), ("[::1]:1", "::1", 1), ("host:0", "host", 0)])
+def test_an_address_has_a_host_and_a_port(given: str, host: str, port: int) -> None:
+    assert address(given) == (host, port)
+
+
+@pytest.mark.parametrize("given", ["9464", ":9464", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:x"])
+def test_what_is_no_address_is_one_line(given: str) -> None:
+    with pytest.raises(UsageError, match="give an address and a port"):
+        address(given)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(UsageError, match=r"pip install 'pulsarscope\[live\]'"):
+        Metrics(lambda: HEALTH)

@@ -1,0 +1,94 @@
+"""Captures through a pipe."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.capture import Block, Segment, read_blocks
+from pulsarscope.export.pcapng import section_block
+from pulsarscope.live.keep import Keeper, Rotation
+from pulsarscope.live.pipe import PipeFeed
+
+
+def piped(tmp_path: Path, data: bytes, piece: int, *, close: bool = True) -> tuple[str, Callable[[], None]]:
+    """The path of a pipe into which these bytes go, and what waits until they have."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    done = threading.Event()
+
+    def write() -> None:
+        with path.open("wb", buffering=0) as pipe:
+            try:
+                for start in range(0, len(data), piece):
+                    pipe.write(data[start : start + piece])
+            except BrokenPipeError:
+                pass
+            if not close:
+                done.wait(5)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+
+    def end() -> None:
+        done.set()
+        thread.join()
+
+    return str(path), end
+
+
+def segments(blocks: list[Block]) -> list[tuple[bytes, Segment]]:
+    return sorted((key, segment) for block in blocks for key, some in block.flows.items() for segment in some)
+
+
+@pytest.mark.parametrize("name", ["quickstart.pcapng", "any-sll2.pcap", "go-nack-dlq-gz.pcap.gz"])
+@pytest.mark.parametrize("piece", [997, 1 << 20])
+def test_it_gives_what_the_file_gives_and_keeps_it(name: str, piece: int, captures: Path, tmp_path: Path) -> None:
+    original = captures / name
+    path, end = piped(tmp_path, original.read_bytes(), piece)
+    keeper = Keeper(str(tmp_path / "kept.pcapng"), section_block("test"), Rotation(), bytes)
+    feed = PipeFeed(path, keep=keeper)
+    blocks = list(feed)
+    end()
+    feed.close()
+    expected = segments(list(read_blocks(str(original))))
+    assert segments(blocks) == expected
+    assert segments(list(read_blocks(str(tmp_path / "kept.pcapng")))) == expected
+    assert feed.recognised
+    assert feed.packets == blocks[-1].last_packet
+
+
+def test_it_stops_after_so_many_packets(captures: Path, tmp_path: Path) -> None:
+    path, end = piped(tmp_path, (captures / "quickstart.pcapng").read_bytes(), 1 << 20)
+    feed = PipeFeed(path, packets_max=20)
+    blocks = list(feed)
+    feed.close()
+    end()
+    assert feed.packets == 20
+    assert max(segment[0] for block in blocks for some in block.flows.values() for segment in some) == 20
+
+
+def test_a_pipe_that_says_nothing_more_is_left_when_asked(captures: Path, tmp_path: Path) -> None:
+    path, end = piped(tmp_path, (captures / "quickstart.pcapng").read_bytes(), 1 << 20, close=False)
+    feed = PipeFeed(path)
+    first = next(feed)
+    feed.stop()
+    rest = list(feed)
+    end()
+    feed.close()
+    assert first.packets > 0
+    assert not [finding for block in rest for finding in block.findings]
+
+
+def test_what_is_no_capture_is_a_finding(tmp_path: Path) -> None:
+    path, end = piped(tmp_path, b"GET / HTTP/1.1\r\n\r\n", 1 << 20)
+    feed = PipeFeed(path)
+    (block,) = list(feed)
+    end()
+    feed.close()
+    assert not feed.recognised
+    assert [finding.code for finding in block.findings] == ["not-a-capture"]
