@@ -51,7 +51,7 @@ from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
 from pulsarscope.live.source import Keep, Source
 from pulsarscope.outputs import Output, output
-from pulsarscope.pipeline import Options, run_blocks
+from pulsarscope.pipeline import Batch, Options, run_blocks
 from pulsarscope.records import ExchangeRow, FindingRow, FrameRow, RawFrame
 from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal, wants_color
