@@ -173,6 +173,9 @@ class Run:
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
         self._message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
+        types = {**ROWS, FrameRow.kind: Frame, MessageRow.kind: self._message_type}
+        self._only_judged = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
+        """Types of rows that are there for the rules alone."""
         self._gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
         self._by_connection = "frame" in options.records and "message" not in options.records
         """Rows are few for each frame, and tell where those of the next one begin."""
@@ -415,10 +418,10 @@ class Run:
 
     def _judged(self, rows: list[Any], doctor: Doctor) -> list[Row | RawFrame]:
         """The rows, and the findings of the rules about them; without what only the rules wanted."""
-        found = doctor.feed(rows)
-        wanted = self._options.records | {FindingRow.kind}
-        rows = [row for row in rows if isinstance(row, RawFrame) or (not isinstance(row, Closed) and row.kind in wanted)]
-        return [*rows, *found]
+        # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.
+        messages = MessageRow.kind in doctor.kinds
+        found = doctor.feed(rows if messages else [row for row in rows if type(row) is not self._message_type])
+        return [*(row for row in rows if type(row) not in self._only_judged), *found]
 
 
 class PacketBatch(NamedTuple):

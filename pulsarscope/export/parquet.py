@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.errors import UsageError
@@ -38,8 +39,9 @@ class BatchesByKind:
     def encode(self, rows: list[Any]) -> dict[str, pa.RecordBatch]:
         """As `Encoder.encode`."""
         by_kind: dict[str, list[Any]] = {}
-        for row in rows:
-            by_kind.setdefault(row.kind, []).append(row)
+        made: Any
+        for made, some in groupby(rows, type):  # messages of a batch stand together
+            by_kind.setdefault(made.kind, []).extend(some)
         return {kind: self.by_kind[kind].batch(some) for kind, some in by_kind.items()}
 
 
