@@ -79,6 +79,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     tls_keylog: str | Sequence[str] = (),
     private_key: str | Sequence[str] = (),
     schemas: Mapping[str, str] | None = None,
+    source_by: str = "none",
     jobs: int = 1,
 ) -> Capture:
     """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload.
@@ -87,6 +88,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     `tls_keylog` are files with the secrets of TLS connections (NSS key log format), read at once.
     `private_key` is a file (PEM or DER), or several, with an RSA key that opens what is encrypted end to end; if not, UsageError is raised.
     `schemas` are files by the topics, or patterns of topics, whose payloads they describe: MessageRow.value is read by them.
+    `source_by` (none, dir, or a regular expression for paths) tells the hosts apart that captured them: no connection spans two.
 
     Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
     the same. If a process dies, OutputError is raised.
@@ -110,5 +112,6 @@ def open(  # noqa: A001 - ps.open reads as it should
         key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
         private_keys=read_key_files([private_key] if isinstance(private_key, str) else private_key),
         schemas=given_schemas((schemas or {}).items()),
+        source_by=source_by,
     )
     return Capture([str(path) for path in paths], options, jobs)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from pulsarscope.analysis import Closed, Doctor
+from pulsarscope.analysis import Closed, Doctor, Tell
 from pulsarscope.capture import Blocks, Inputs, Record, expand_inputs, read_blocks
 from pulsarscope.capture.names import printable
 from pulsarscope.dissectors import finding_codes, make_dissectors
@@ -25,7 +25,7 @@ from pulsarscope.findings import Finding
 from pulsarscope.key_logs import KeyLogs, take_key_log
 from pulsarscope.payload_decoders import payload_decoders
 from pulsarscope.private_keys import KeyFile, rsa_keys
-from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row, row_type
+from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row, refuse_unknown, row_type
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.steps import FILE_SHIFT, Step, in_order, orders_of, spread
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
@@ -77,6 +77,8 @@ class Options(msgspec.Struct, frozen=True):
     """To open what is encrypted end to end."""
     schemas: tuple[GivenSchema, ...] = ()
     """Schemas for payloads, the first that fits a topic counts."""
+    source_by: str = "none"
+    """How vantage points are told apart: none, dir, or a regular expression for paths (`capture.expand_inputs`)."""
 
 
 class Batch(msgspec.Struct):
@@ -126,7 +128,17 @@ def _dissector_of(timeline: Timeline) -> str:
 class Run:
     """One decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
 
-    def __init__(self, inputs: Inputs, options: Options, read: Callable[[str, int], Blocks] | None = None) -> None:
+    def __init__(
+        self, inputs: Inputs, options: Options, read: Callable[[str, int], Blocks] | None = None, tell: Tell | None = None
+    ) -> None:
+        """Nothing is read.
+
+        Args:
+            inputs: what is read.
+            options: what is asked for.
+            read: gives the blocks of an input, when that is no file.
+            tell: takes what the rules that look across connections need, when they are carried out elsewhere.
+        """
         self.inputs = inputs
         self._read = read or read_blocks
         self.severities: Counter[str] = Counter()
@@ -149,12 +161,13 @@ class Run:
         """Name of the dissector of each of them."""
         made = make_dissectors(show_secrets=options.show_secrets)
         codes = finding_codes(made, rules=False)
-        self._doctor = Doctor({one.name: one.rules for one in made}, self.endpoints, self.dissector_of) if options.rules else None
+        self._doctor = Doctor({one.name: one.rules for one in made}, self.endpoints, self.dissector_of, tell) if options.rules else None
         kinds = options.records if self._doctor is None else options.records | self._doctor.kinds
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
         payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
-        self._settings = Settings(
+        self._secrets = Secrets(options.key_logs.secrets)
+        settings = Settings(
             made,
             codes,
             kinds,
@@ -164,12 +177,14 @@ class Run:
             options.payload,
             options.raw,
             options.message_columns,
-            Secrets(options.key_logs.secrets),
+            self._secrets,
             options.places,
             rsa_keys(options.private_keys),
             options.schemas,
             payload_decoders() if payloads or "message" in kinds else (),
         )
+        sources = dict.fromkeys(inputs.sources or [None])
+        self._settings = {source: msgspec.structs.replace(settings, source=source) for source in sources}
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
         self._message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
@@ -209,7 +224,7 @@ class Run:
     def first_rows(self) -> Iterator[list[Row | RawFrame]]:
         """What is known before any file is read."""
         if found := [*self.inputs.findings, *self._options.key_logs.findings]:
-            yield self._counted([finding_row(finding, None) for finding in found])
+            yield self._counted(self._finding_rows(found))
 
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Where the bytes of a frame of the latest batch lie in its stream: start and end; see `Timeline.place`."""
@@ -225,8 +240,11 @@ class Run:
         paths = self.inputs.paths
         recognised = len(files) < len(paths)  # someone else reads the others
         for index, path in enumerate(paths):
-            if index:
+            if self.inputs.continues(index):
                 yield self._ending(assembler.end_file(index))
+            elif index:
+                yield self._ending(assembler.finish())
+                assembler = Assembler()
             if index not in files:
                 continue
             blocks = self._read(path, index)
@@ -237,7 +255,7 @@ class Run:
                 self.packets += block.packets
                 self.fragmented = self.fragmented or bool(block.fragments)
                 for packets_before, log in blocks.take_secrets():
-                    block.findings += take_key_log(self._settings.secrets, BytesIO(log), printable(path), (index, packets_before))
+                    block.findings += take_key_log(self._secrets, BytesIO(log), printable(path), (index, packets_before))
                 for rows in self._rows(assembler.feed(block), block.findings):
                     yield Batch(rows, block.file, block.bytes_read, block.last_packet)
                 if self._options.live:
@@ -292,7 +310,7 @@ class Run:
                     if rows:
                         yield (order, *first_of[name]), rows, self._payload_bytes(rows) if self._gives_payloads else 0
 
-        findings = [(first_of[name], self._counted([finding_row(finding, None) for finding in some])) for name, some in found]
+        findings = [(first_of[name], self._counted(self._finding_rows(some))) for name, some in found]
         return Ending(carried_out(), findings)
 
     def _steps(self, events: Iterable[ConnectionEvents]) -> tuple[list[Step], list[tuple[str, Sequence[Finding]]]]:
@@ -306,7 +324,7 @@ class Run:
             timeline = self._timelines.get(name)
             if timeline is None:
                 self.connections += 1
-                timeline = self._timelines[name] = Timeline(connection, self._settings)
+                timeline = self._timelines[name] = Timeline(connection, self._settings[self.inputs.source(connection.file)])
             last = connection.last_file << FILE_SHIFT | connection.last_packet
             if isinstance(timeline, EndedTimeline):
                 if event.finished:
@@ -353,7 +371,7 @@ class Run:
                         yield self._counted(rows[: self._rows_max])
                         del rows[: self._rows_max]
                         payload_bytes = 0
-        rows.extend(finding_row(finding, None) for finding in located)
+        rows += self._finding_rows(located)
         yield self._counted(rows[:])
 
     def _carry_out_by_connection(self, steps: Iterable[Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
@@ -380,7 +398,7 @@ class Run:
         while len(rows) > self._rows_max:
             yield self._counted(rows[: self._rows_max])
             del rows[: self._rows_max]
-        rows.extend(finding_row(finding, None) for finding in located)
+        rows += self._finding_rows(located)
         yield self._counted(rows)
 
     def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
@@ -393,6 +411,9 @@ class Run:
     def _parts(self, frames: Sequence[Frame]) -> Iterable[Sequence[Frame]]:
         """The frames one by one where each may give very many rows."""
         return zip(frames) if self._rows_max < sys.maxsize and "message" in self._options.records else (frames,)
+
+    def _finding_rows(self, findings: Iterable[Finding]) -> list[Row | RawFrame]:
+        return [finding_row(finding, self.inputs.source(finding.file)) for finding in findings]
 
     def _payload_bytes(self, rows: list[Any]) -> int:
         return sum(len(row.payload or "") for row in rows if type(row) is self._message_type)
@@ -439,8 +460,10 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
     """The packets of a run's inputs, read once more for who copies them."""
     assembler, placement = Assembler(), Placement()
     for index, path in enumerate(inputs.paths):
-        if index:
+        if inputs.continues(index):
             placement.forget(assembler.end_file(index))
+        elif index:
+            assembler, placement = Assembler(), Placement()
         for block in read_blocks(path, index, records=True):
             places = placement.feed(block, assembler.feed(block))
             located = [(record, places.get(record.number)) for record in block.records]
@@ -453,11 +476,8 @@ def run(inputs: Sequence[str], options: Options) -> Run:
     Raises:
         CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out.
     """
-    unknown = options.records - ALL_RECORDS
-    if unknown:
-        message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
-        raise UsageError(message)
-    return Run(expand_inputs(inputs), options)
+    refuse_unknown(options.records)
+    return Run(expand_inputs(inputs, options.source_by), options)
 
 
 def run_blocks(name: str, blocks: Blocks, options: Options) -> Run:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_ty
 
 import msgspec
 
+from pulsarscope.errors import UsageError
 from pulsarscope.findings import LAYERS, SEVERITIES, Finding
 
 
@@ -201,6 +202,14 @@ class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="fin
 
 ROWS: dict[str, type[Row]] = {row.kind: row for row in (FrameRow, MessageRow, ExchangeRow, ConnectionRow, FindingRow)}
 """The five kinds by name, in the order in which outputs list them."""
+
+
+def refuse_unknown(kinds: frozenset[str]) -> None:
+    """Raise UsageError when these are not all kinds of records."""
+    unknown = kinds - ROWS.keys()
+    if unknown:
+        message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
+        raise UsageError(message)
 
 
 class Column(msgspec.Struct, frozen=True):

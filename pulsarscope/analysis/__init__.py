@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.analysis.doctor import Closed, Doctor
+from pulsarscope.analysis.doctor import LOSS_CODES, Closed, Doctor, Tell
+from pulsarscope.analysis.facts import keep
 
-__all__ = ["Closed", "Doctor"]
+__all__ = ["LOSS_CODES", "Closed", "Doctor", "Tell", "keep"]

@@ -18,6 +18,10 @@ HEARD_MAX = 25
 """Findings of one code that a connection's rules can look up: as many as a stream says one by one."""
 
 
+Tell = Callable[[str, str, Fact], None]
+"""(name of the rule, key, fact)."""
+
+
 class Closed(NamedTuple):
     """Among rows: this connection says no more. Its row comes later, when late packets are counted; there may be thousands that wait."""
 
@@ -62,7 +66,7 @@ class Patient:
 
     def tell(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """See `Voice`."""
-        self._doctor.facts.add(rule, key, Fact(where, what, values))
+        self._doctor.tell(rule, key, Fact(where, what, values))
 
     def frame_handlers(self, command: str) -> list[Callable[[Any], None]]:
         """Who wants frames of this command."""
@@ -86,8 +90,17 @@ def _handlers(tables: Iterable[Mapping[str, Callable[[Any], None]]], name: str) 
 class Doctor:
     """Feed it all rows of a run in their order (frames, exchanges, messages, connections and findings), then finish it."""
 
-    def __init__(self, rules: Mapping[str, Rules], endpoints: Mapping[str, tuple[str, str]], dissector_of: Mapping[str, str]) -> None:
-        """`rules` by dissector name; client and server, and the name of its dissector, of each connection that is recognised."""
+    def __init__(
+        self,
+        rules: Mapping[str, Rules],
+        endpoints: Mapping[str, tuple[str, str]],
+        dissector_of: Mapping[str, str],
+        tell: Tell | None = None,
+    ) -> None:
+        """`rules` by dissector name; client and server, and the name of its dissector, of each connection that is recognised.
+
+        `tell`: takes the facts of rules that look across connections, when others than this doctor judge them.
+        """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
         self._rules = rules
@@ -96,7 +109,8 @@ class Doctor:
         self._patients: dict[str, Patient] = {}
         self._said: list[FindingRow] = []
         keys = {rule.name: (rule, partial(self._say_of, found.codes)) for found in rules.values() for rule in found.keys}
-        self.facts = Facts(keys)
+        self._facts = Facts(keys)
+        self.tell = self._facts.add if tell is None else tell
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -115,7 +129,6 @@ class Doctor:
 
     def feed(self, rows: Sequence[Any]) -> list[FindingRow]:
         """The findings that these rows bring about."""
-        latest = None
         for row in rows:  # those of the layers below come behind the rows, maybe behind the end, of the connection that they are about
             if type(row) is FindingRow:
                 patient = self._patient(row.connection)
@@ -134,7 +147,6 @@ class Doctor:
             if patient is None:
                 continue
             if isinstance(row, FrameRow):
-                latest = row
                 patient.last = where_of(row)
                 for handler in patient.frame_handlers(row.command or ""):
                     handler(row)
@@ -144,18 +156,21 @@ class Doctor:
             elif kind is MessageRow:
                 for handler in patient.messages:
                     handler(row)
-        if latest is not None:
-            self.facts.advance(latest.time or 0)
+        return self._take()
+
+    def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> list[FindingRow]:
+        """The findings that the facts of one key bring about, sorted by place."""
+        self._facts.judge(rule, key, facts)
         return self._take()
 
     def settle(self, time: int) -> list[FindingRow]:
         """Someone watches, and it is this time, nanoseconds since the epoch: what can be told already of keys that are quiet."""
-        self.facts.settle(time)
+        self._facts.settle(time)
         return self._take()
 
     def finish(self) -> list[FindingRow]:
         """The capture has ended: the keys that still wait are judged."""
-        self.facts.finish()
+        self._facts.finish()
         return self._take()
 
     def _patient(self, name: str | None) -> Patient | None:

@@ -1,9 +1,10 @@
-"""Facts by rule and key, kept until their key falls silent, then judged in order."""
+"""Facts by rule and key, kept until their key is judged."""
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import OrderedDict  # whose oldest key goes at once; a dict looks through all that went before
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulsarscope.limits import FACT_KEYS_MAX, FACTS_PER_KEY_MAX
@@ -14,7 +15,10 @@ QUIET_NANOSECONDS = 1_000_000_000
 
 
 class Facts:
-    """Bounded: the keys silent longest are judged early when there are too many, and a key keeps its first and its last facts."""
+    """Bounded: the keys silent longest are judged early when there are too many, and a key keeps its first and its last facts.
+
+    What is judged together depends on the facts of a key alone, in the order of their places, so that every way of running agrees.
+    """
 
     def __init__(self, rules: Mapping[str, tuple[KeyRule, Say]]) -> None:
         """Each rule by its name, with what makes its findings."""
@@ -30,55 +34,47 @@ class Facts:
         """One more fact."""
         kept = self._kept[rule]
         facts = kept.pop(key, None)
-        if facts is not None and fact.where.time - facts[-1].where.time > self._rules[rule][0].idle_ns:
-            self._judge(rule, key, facts)
-            facts = None
         if facts is None:
             facts = []
             if len(kept) >= FACT_KEYS_MAX:
-                self._judge(rule, *kept.popitem(last=False))
+                self._conclude(rule, *kept.popitem(last=False))
         kept[key] = facts
-        if len(facts) >= FACTS_PER_KEY_MAX:
-            del facts[FACTS_PER_KEY_MAX // 2]
-        facts.append(fact)
+        keep(facts, fact)
         if (unsettled := self._unsettled.get(rule)) is not None:
             unsettled[key] = None
 
     def settle(self, time: int) -> None:
-        """It is this time, and someone watches: keys that are quiet are judged by the rules that can tell, and kept for what follows."""
+        """It is this time, and someone watches: keys silent for too long are judged.
+
+        Those that are quiet are judged by the rules that can tell, and kept for what follows.
+        """
+        for name, kept in self._kept.items():
+            since = time - self._rules[name][0].idle_ns
+            while kept and kept[next(iter(kept))][-1].where.time < since:
+                self._conclude(name, *kept.popitem(last=False))
         for name, unsettled in self._unsettled.items():
             kept = self._kept[name]
             for key in [key for key in unsettled if time - kept[key][-1].where.time >= QUIET_NANOSECONDS]:
                 del unsettled[key]
-                told = self._told.get((name, key), set())
-                if said := self._say_of(name, key, kept[key], told):
-                    self._told[name, key] = told | said
-
-    def advance(self, time: int) -> None:
-        """The capture has come to this time: keys silent for too long are judged."""
-        for name, kept in self._kept.items():
-            since = time - self._rules[name][0].idle_ns
-            while kept:
-                key = next(iter(kept))
-                if kept[key][-1].where.time >= since:
-                    break
-                self._judge(name, key, kept.pop(key))
+                if said := self.judge(name, key, kept[key]):
+                    self._told[name, key] = self._told.get((name, key), set()) | said
 
     def finish(self) -> None:
         """All that are left are judged."""
         for name, kept in self._kept.items():
-            for key, facts in kept.items():
-                self._judge(name, key, facts)
-            kept.clear()
+            while kept:
+                self._conclude(name, *kept.popitem(last=False))
 
-    def _judge(self, rule: str, key: str, facts: list[Fact]) -> None:
-        """For the last time."""
+    def _conclude(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
+        """Judge a key for the last time."""
+        self.judge(rule, key, facts)
         self._unsettled.get(rule, {}).pop(key, None)
-        self._say_of(rule, key, facts, self._told.pop((rule, key), set()))
+        self._told.pop((rule, key), None)
 
-    def _say_of(self, rule: str, key: str, facts: list[Fact], told: Collection[tuple[str, Where]]) -> set[tuple[str, Where]]:
-        """Judge a key, and say what was not told of it before."""
-        judge, voice = self._rules[rule]
+    def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> set[tuple[str, Where]]:
+        """Judge the facts of one key, sorted, those behind a long silence on their own; what was said that was not told before."""
+        known, voice = self._rules[rule]
+        told = self._told.get((rule, key), ())
         said = set()
 
         def say(code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
@@ -86,10 +82,26 @@ class Facts:
                 said.add((code, where))
                 voice(code, where, text, evidence)
 
-        judge.judge(key, sorted(facts, key=_place), say)
+        start = 0
+        for index in range(1, len(facts)):
+            if facts[index].where.time - facts[index - 1].where.time > known.idle_ns:
+                known.judge(key, facts[start:index], say)
+                start = index
+        known.judge(key, facts[start:], say)
         return said
 
 
-def _place(fact: Fact) -> tuple[str, int, int, int]:
+def keep(facts: list[Fact], fact: Fact) -> None:
+    """Put a fact among those of its key, in the order of their places. Of too many the first and the last are kept, however they come."""
+    if facts and place_of(fact) < place_of(facts[-1]):
+        insort(facts, fact, key=place_of)
+    else:
+        facts.append(fact)
+    if len(facts) > FACTS_PER_KEY_MAX:
+        del facts[FACTS_PER_KEY_MAX // 2]
+
+
+def place_of(fact: Fact) -> tuple[str, int, int, int, str]:
+    """By what facts are sorted; those of one place in the order in which their connection told them."""
     where = fact.where
-    return where.source or "", where.file, where.packet, where.sub
+    return where.source or "", where.file, where.packet, where.sub, where.connection

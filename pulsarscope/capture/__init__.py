@@ -1,11 +1,12 @@
 """Files and streams to blocks of TCP segments."""
 
-from pulsarscope.capture.block import Block, Blocks, CaptureInterface, Record, Segment
+from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, Record, Segment
 from pulsarscope.capture.inputs import Inputs, expand_inputs
 from pulsarscope.capture.key_logs import key_log_lines
 from pulsarscope.capture.reader import BlockReader, read_blocks
 
 __all__ = [
+    "CONTROL_FLAGS",
     "Block",
     "BlockReader",
     "Blocks",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,10 @@ from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader
 from pulsarscope.capture.tally import capture_finding, plural
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import Finding
+
+ONE_SOURCE = "none"
+SOURCE_BY_FOLDER = "dir"
+"""Words for how vantage points are told apart, beside regular expressions."""
 
 _PROBE_READ_BYTES = 1 << 16
 _PROBE_MAX_BYTES = 8 << 20
@@ -30,6 +35,16 @@ class Inputs(msgspec.Struct, frozen=True):
     """Bytes of all of them as stored; None when one is a pipe."""
     findings: list[Finding]
     """What was named and is not in `paths`, and why."""
+    sources: list[str | None] = []
+    """The vantage point of each path; empty: all are one."""
+
+    def source(self, file: int | None) -> str | None:
+        """The vantage point of the file at this position."""
+        return self.sources[file] if self.sources and file is not None else None
+
+    def continues(self, file: int) -> bool:
+        """Whether connections of the file before may go on in the one at this position."""
+        return file > 0 and self.source(file) == self.source(file - 1)
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -125,31 +140,62 @@ def _probe(path: str) -> tuple[int | None, Finding | None, str]:
     return reader.first_time, refusal, reader.looks_like
 
 
-def expand_inputs(arguments: Sequence[str]) -> Inputs:
+def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE) -> Inputs:
     """The captures that the arguments name: files, globs, folders (the captures directly in them, whatever their names) and "-".
 
-    Several are ordered by the time of their first packet, then by name; pipes and captures without packets come last.
+    Several are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
+    `source_by` tells vantage points apart, as `source_namer` says.
 
     Raises:
-        UsageError: no argument.
+        UsageError: no argument; `source_by` is no regular expression.
         CaptureError: no argument leads to a capture.
     """
     if not arguments:
         message = "no capture given: name a pcap or pcapng file, a folder, or - for standard input"
         raise UsageError(message)
+    source_of = source_namer(source_by)
     expansion = _Expansion()
     for argument in arguments:
         expansion.argument(argument)
     if not expansion.candidates:
         raise CaptureError(_nothing_left(expansion.findings))
-    candidates = sorted(expansion.candidates, key=lambda found: (found.first_time is None, found.first_time or 0, found.path))
+    candidates = sorted(
+        expansion.candidates,
+        key=lambda found: (source_of(found.path) or "", found.first_time is None, found.first_time or 0, found.path),
+    )
     sizes = [candidate.size for candidate in candidates]
     known = [size for size in sizes if size is not None]
     return Inputs(
         [candidate.path for candidate in candidates],
         sum(known) if len(known) == len(sizes) else None,
         expansion.findings,
+        [] if source_by == ONE_SOURCE else [source_of(candidate.path) for candidate in candidates],
     )
+
+
+def source_namer(source_by: str) -> Callable[[str], str | None]:
+    """Gives the vantage point of a path: with `none` all have the same, with `dir` the path's folder, else what a regular expression finds.
+
+    That is its first group, or all that it matches; a path that it does not match has no name for its source.
+
+    Raises:
+        UsageError: it is no regular expression.
+    """
+    if source_by == ONE_SOURCE:
+        return lambda _: None
+    if source_by == SOURCE_BY_FOLDER:
+        return os.path.dirname
+    try:
+        pattern = re.compile(source_by)
+    except re.error as error:
+        message = f"--source-by {source_by}: give none, dir, or a regular expression for paths ({error})"
+        raise UsageError(message) from None
+
+    def found(path: str) -> str | None:
+        match = pattern.search(path)
+        return None if match is None else match.group(1 if pattern.groups else 0)
+
+    return found
 
 
 def _nothing_left(findings: list[Finding]) -> str:

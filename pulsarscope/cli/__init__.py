@@ -22,8 +22,10 @@ from pulsarscope.cli.options import (
     LimitOption,
     LinesOption,
     ListFormat,
+    MasterOption,
     MessageFilterOption,
     NoColorOption,
+    OptionalFiles,
     OutOption,
     PayloadOption,
     PayloadsOption,
@@ -33,6 +35,9 @@ from pulsarscope.cli.options import (
     ReportFormatOption,
     SecretsOption,
     StatisticsFormat,
+    TableFormat,
+    TableFormatOption,
+    TablesOption,
     TimeMode,
     TimeOption,
 )
@@ -503,6 +508,46 @@ def live(
         reading=reading,
     )
     raise typer.Exit(sniff(request, sniffing))
+
+
+@app.command()
+@reads_captures
+def pipeline(
+    files: OptionalFiles = None,
+    *,
+    out: TablesOption = None,
+    master: MasterOption = None,
+    records: RecordsOption = "all",
+    table_format: TableFormatOption = TableFormat.parquet,
+    partitions: Annotated[int | None, typer.Option("--partitions", min=1, metavar="N", help="Tasks that decode.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only say what is there for it, and what is missing.")] = False,
+    payload: PayloadOption = None,
+    show_secrets: SecretsOption = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no summary.")] = False,
+    fail_on: FailOnOption = FailOn.never,
+    reading: Reading,
+) -> None:
+    """Decode very many captures into tables with Spark.
+
+    On a cluster or on this machine; the rows are those of decode.
+    """
+    from pulsarscope.cli.pipeline import Cluster, check_cluster, write_tables  # noqa: PLC0415 - as above
+    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+
+    cluster = Cluster(master, tuple(settings or ()), partitions)
+    request = Request(
+        files=tuple(files or ()),
+        records=records,
+        format=table_format.value,
+        out=out,
+        payload=payload and payload.value,
+        show_secrets=show_secrets,
+        quiet=quiet,
+        fail_on=fail_on.value,
+        reading=reading,
+    )
+    raise typer.Exit(check_cluster(cluster) if check else write_tables(request, cluster))
 
 
 @app.command()

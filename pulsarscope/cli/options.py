@@ -17,6 +17,15 @@ class Format(str, Enum):
     parquet = "parquet"
 
 
+class TableFormat(str, Enum):
+    """What --format of `pipeline` takes."""
+
+    parquet = "parquet"
+    json = "json"
+    delta = "delta"
+    iceberg = "iceberg"
+
+
 class ListFormat(str, Enum):
     """What --format of `fields` and `stats` takes."""
 
@@ -67,6 +76,7 @@ def _filter_option(example: str) -> Any:
 FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input."
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES_HELP, show_default=False)]
+OptionalFiles = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=FILES_HELP, show_default=False)]
 FormatOption = Annotated[Format | None, typer.Option("--format", "-f", help="Records for programs instead of text.")]
 OutOption = Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Write here instead of standard output.")]
 ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns, in this order.")]
@@ -91,3 +101,6 @@ StatisticsFormat = Annotated[ListFormat | None, typer.Option("--format", "-f", h
 ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="The report for programs.")]
 LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N of each list; 10 by default.")]
 QuietReportOption = Annotated[bool, typer.Option("-q", "--quiet", help="Less: no headings, progress or warnings.")]
+TablesOption = Annotated[str | None, typer.Option("-o", "--out", metavar="DIR", help="A new folder, or a URI, for a table of each kind.")]
+MasterOption = Annotated[str | None, typer.Option("--master", metavar="URL", help="The cluster; all cores of this machine by default.")]
+TableFormatOption = Annotated[TableFormat, typer.Option("--format", "-f", help="Of the tables; the last two where Spark has them.")]

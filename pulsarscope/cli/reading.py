@@ -34,6 +34,14 @@ class Reading(NamedTuple):
         list[str] | None,
         typer.Option("--schema", metavar="TOPIC=FILE", help="Read the payloads of a topic by this schema (docs/schemas.md); repeatable."),
     ] = None
+    source_by: Annotated[
+        str,
+        typer.Option(
+            "--source-by",
+            metavar="none|dir|REGEX",
+            help="Captures of several hosts: tell them apart by folder, or by what a regular expression finds in their paths.",
+        ),
+    ] = "none"
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:

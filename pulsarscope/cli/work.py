@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -193,11 +193,13 @@ def pour(
 
 def exit_code(fail_on: str, run: Run) -> int:
     """The exit code of a run that was put out in full: damage before findings."""
-    if run.damaged:
-        return EXIT_DAMAGED
-    if fail_on != NEVER and any(run.severities[severity] for severity in SEVERITIES[: SEVERITIES.index(fail_on) + 1]):
-        return EXIT_FINDING
-    return EXIT_DONE
+    return EXIT_DAMAGED if run.damaged else failing_code(fail_on, run.severities)
+
+
+def failing_code(fail_on: str, severities: Mapping[str, int]) -> int:
+    """The exit code of a run without damage: whether a finding is as bad as --fail-on says, or worse."""
+    bad = fail_on != NEVER and any(severities.get(severity) for severity in SEVERITIES[: SEVERITIES.index(fail_on) + 1])
+    return EXIT_FINDING if bad else EXIT_DONE
 
 
 def output_name(request: Request, kinds: tuple[str, ...]) -> str:
@@ -342,6 +344,7 @@ def reading_options(reading: Reading) -> Options:
         key_logs=read_key_logs(reading.tls_keylog or ()),
         private_keys=read_key_files(reading.private_key or ()),
         schemas=given_schemas(map(_topics_and_file, reading.schema or ())),
+        source_by=reading.source_by,
     )
 
 

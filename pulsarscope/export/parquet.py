@@ -45,7 +45,7 @@ class BatchesByKind:
         return {kind: self.by_kind[kind].batch(some) for kind, some in by_kind.items()}
 
 
-class _File:
+class ParquetFile:
     """One Parquet file; row groups are put together from the batches of the run."""
 
     def __init__(self, kind: str, schema: pa.Schema, sink: Sink) -> None:
@@ -113,7 +113,7 @@ class Parquet:
             text = f"a Parquet file holds one kind of record, not {several}: give a folder with -o, or one kind with --records"
             raise UsageError(text)
         self._files = {
-            kind: _File(kind, batches.schema, sink if single else sink.child(f"{kind}.parquet"))
+            kind: ParquetFile(kind, batches.schema, sink if single else sink.child(f"{kind}.parquet"))
             for kind, batches in self._batches.by_kind.items()
         }
 

@@ -311,8 +311,8 @@ class Timeline:
         row.start = connection.start
         row.client_bytes, row.client_frames, row.client_missing, row.client_skipped, row.client_tail = self._account(client)
         row.server_bytes, row.server_frames, row.server_missing, row.server_skipped, row.server_tail = self._account(1 - client)
-        row.opened = connection.opened
-        _count_packets(connection, row)
+        row.end = connection.ending
+        row.opened, row.closed = connection.opened, connection.closed
         if connection.closed_by is not None:
             row.closed_by = CLIENT if connection.closed_by == client else SERVER
         row.dissector = self.dissector
@@ -360,9 +360,7 @@ class EndedTimeline:
         return [finding for finding in found if finding.layer != "tcp" or self._recognised]
 
     def so_far(self) -> ConnectionRow | None:
-        """The row of the connection, which late packets may still change."""
-        if self._row is not None:
-            _count_packets(self._connection, self._row)
+        """The row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
         return self._row
 
     def finish(self, out: list[Row | RawFrame]) -> None:
@@ -383,4 +381,3 @@ def _count_packets(connection: Connection, row: ConnectionRow) -> None:
     row.end, row.packets = connection.end, connection.packets
     row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
     row.out_of_order = sum(stream.out_of_order for stream in connection.streams)
-    row.closed = connection.closed

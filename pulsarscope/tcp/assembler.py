@@ -211,6 +211,7 @@ class Assembler:
             if run:
                 items.append(Run(file, 0, run))
         self._close(connection, "fin")
+        connection.ending = whole.time
 
     def _reset(self, connection: Connection, index: int, segment: Segment, file: int) -> None:
         stream = connection.streams[index]
@@ -255,6 +256,7 @@ class Assembler:
             for stream in (first, second):
                 stream.retransmitted -= stream.copies
         connection.ended = connection.delicate = True
+        connection.ending = connection.end
 
     def _finish(self, connection: Connection) -> None:
         """Its row can be written; its 4-tuple is free."""

@@ -40,6 +40,8 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     last_packet: int
     last_time: int
     """Where its last packet stands, and its time."""
+    ending: int = 0
+    """What `end` was when it ended: late packets do not change it."""
     packets: int = 0
     """Packets of both directions, those without data and those after its end included."""
     closed: Literal["open", "fin", "rst"] = "open"

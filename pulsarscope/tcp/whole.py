@@ -29,6 +29,8 @@ class WholeConnection(msgspec.Struct, gc=False):
 
     packet: int
     """The one that closes it."""
+    time: int
+    """The latest of its packets up to that one."""
     connection: Connection
     pieces: tuple[list[Piece], list[Piece]]
     """Of its two streams."""
@@ -58,7 +60,9 @@ def whole_connection(key: bytes, client: Sequence[Segment], server: Sequence[Seg
     connection.last_packet, connection.last_time, *_ = last
     connection.end = latest
     connection.delicate = True
-    return WholeConnection(max(client_end, server_end), connection, pieces)
+    closing = max(client_end, server_end)
+    ending = latest if closing == last[0] else max([segment[1] for segment in (*client, *server) if segment[0] <= closing])
+    return WholeConnection(closing, ending, connection, pieces)
 
 
 def _take(stream: Stream, segments: Sequence[Segment], pieces: list[Piece]) -> int:

@@ -73,8 +73,31 @@ def test_a_key_that_begins_anew_is_told_anew() -> None:
     told = Told(prompt=True)
     told.add(fact(1, 0))
     told.facts.settle(QUIET_NANOSECONDS)
-    told.facts.advance(2 * HOUR)
     told.facts.settle(2 * HOUR)
     told.add(fact(1, 3 * HOUR))
     told.facts.settle(4 * HOUR)
     assert told.packets == [1, 1]
+
+
+def test_a_key_that_is_silent_for_too_long_is_judged_when_someone_watches() -> None:
+    told = Told(prompt=False)
+    told.add(fact(1, 0))
+    told.facts.settle(HOUR)
+    assert told.packets == []
+    told.facts.settle(HOUR + 1)
+    assert told.packets == [1]
+    told.facts.finish()
+    assert told.packets == [1]
+
+
+def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_order_it_comes() -> None:
+    counts = []
+
+    def count(_key: str, facts: Sequence[Fact], _say: Say) -> None:
+        counts.append(len(facts))
+
+    facts = Facts({"rule": (KeyRule("rule", HOUR, count), lambda *_: None)})
+    for packet, time in ((4, 3 * HOUR), (1, 0), (3, 3 * HOUR), (2, HOUR), (5, 3 * HOUR)):
+        facts.add("rule", "key", fact(packet, time))
+    facts.finish()
+    assert counts == [2, 3]

@@ -34,6 +34,7 @@ ALLOWED = {
     "pipeline": LEAVES
     | {"records", "private_keys", "key_logs", "payload_decoders", "dissectors", "steps"}
     | {"capture", "tcp", "tls", "wire", "session", "analysis"},
+    "distributed": LEAVES | {"records", "capture", "tcp", "tls", "wire", "key_logs", "dissectors", "analysis", "pipeline"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
     "render": LEAVES | {"records", "outputs", "export", "analysis"},
@@ -41,10 +42,10 @@ ALLOWED = {
     "api": LEAVES | {"records", "private_keys", "key_logs", "export", "pipeline", "jobs", "given"},
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "export", "pipeline"},
-    "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline"},
+    "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline", "distributed"},
     "cli": LEAVES
     | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "zookeeper", "given"}
-    | {"key_logs", "dissectors", "pipeline", "jobs", "live", "spark"},
+    | {"key_logs", "dissectors", "pipeline", "distributed", "jobs", "live", "spark"},
     "__main__": {"cli"},
 } | dict.fromkeys(LEAVES, LEAVES)
 """Room → the other rooms that it may import."""
@@ -74,7 +75,11 @@ CLOCKS = {"now", "utcnow", "today"}
 
 HEAVY = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
 """Imported where they are used, never by importing a module of ours; the exceptions are modules imported on use themselves."""
-HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet", "pulsarscope.tls.certificate", "pulsarscope.tls.keys"}
+HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet", "pulsarscope.tls.certificate", "pulsarscope.tls.keys"} | {
+    name_of(path)
+    for path in SOURCES
+    if path.parent.name == "spark" and path.name not in {"__init__.py", "check.py", "java.py", "session.py"}
+}
 
 COMMANDS = {command for dissector in make_dissectors() for command in dissector.vocabulary.commands} - {"ERROR"}
 """Of all protocols. A name that ends with ERROR is a refusal in any of them, to the eye."""

@@ -25,7 +25,7 @@ EC_KEY = generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFo
 READ_CAPTURES = ("decode", "messages", "stats", "diagnose", "compare", "extract", "follow")
 
 
-@pytest.mark.parametrize("command", READ_CAPTURES)
+@pytest.mark.parametrize("command", [*READ_CAPTURES, "pipeline"])
 def test_each_command_that_reads_captures_offers_all_of_them(command: str) -> None:
     told = CliRunner().invoke(app, [command, "--help"]).output
     assert {"--" + name.replace("_", "-") for name in Reading._fields} <= set(re.findall(r"--[a-z-]+", told))
@@ -68,7 +68,7 @@ def test_the_environment_opens_nothing(captures: Path, monkeypatch: pytest.Monke
     assert list(ps.open(str(captures / "go-tls13.pcap")).frames()) == []
 
 
-@pytest.mark.parametrize("command", READ_CAPTURES)
+@pytest.mark.parametrize("command", [*READ_CAPTURES, "pipeline"])
 def test_a_key_log_that_cannot_be_read_is_one_line(command: str, captures: Path) -> None:
     files = [str(captures / "quickstart.pcapng")] * (2 if command == "compare" else 1)
     more = ["--topic", "t"] if command == "follow" else ["-o", "never.pcapng"] if command == "extract" else []
@@ -84,7 +84,7 @@ def run(command: str, capture: Path, *options: str) -> Any:
     return CliRunner().invoke(app, [command, *files, *options])
 
 
-@pytest.mark.parametrize("command", READ_CAPTURES)
+@pytest.mark.parametrize("command", [*READ_CAPTURES, "pipeline"])
 def test_a_private_key_of_another_kind_is_one_line_and_two_from_every_command(command: str, captures: Path, tmp_path: Path) -> None:
     path = tmp_path / "ec.pem"
     path.write_bytes(EC_KEY)

@@ -1,0 +1,65 @@
+"""Captures on Spark: `register` the data source, read packets with it, `decode` them into a data frame for each kind of record.
+
+pulsarscope.spark.register(spark)
+packets = spark.read.format("pulsarscope").load("/captures/monday")
+records = pulsarscope.spark.decode(packets)
+records["frame"].groupBy("command").count().show()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pulsarscope.spark.tables import Records
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("pulsarscope")` known to a session, and set what decoding needs of it."""
+    from pulsarscope.spark.session import SETTINGS  # noqa: PLC0415 - pyspark is an extra
+    from pulsarscope.spark.source import PacketSource  # noqa: PLC0415 - as above
+
+    spark.dataSource.register(PacketSource)
+    for name, value in SETTINGS.items():
+        if name.startswith("spark.sql."):
+            spark.conf.set(name, value)
+
+
+def decode(
+    packets: DataFrame,
+    *kinds: str,
+    partitions: int | None = None,
+    show_secrets: bool = False,
+    payload: str | None = None,
+    ports: Collection[int] = (),
+    decode_as: Mapping[int, str] | None = None,
+) -> Records:
+    """Packets -> a data frame for each kind of record, all kinds when none is named.
+
+    One pass gives all kinds; its result is kept on disk until `unpersist` of what is returned. Before it, the packets are read once for
+    what the files say of themselves. `partitions` is the number of tasks that decode; the other options are those of `pulsarscope.open`.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
+    from pulsarscope.pipeline import ALL_RECORDS, Options  # noqa: PLC0415 - as above
+    from pulsarscope.records import refuse_unknown  # noqa: PLC0415 - as above
+    from pulsarscope.spark.tables import decoded  # noqa: PLC0415 - as above
+
+    wanted = frozenset(kinds) or ALL_RECORDS
+    refuse_unknown(wanted)
+    options = Options(
+        records=wanted,
+        show_secrets=show_secrets,
+        payload=payload,
+        ports=frozenset(ports),
+        decode_as=decode_as or {},
+        rules="finding" in wanted,
+    )
+    return decoded(packets, options, partitions)
+
+
+__all__ = ["decode", "register"]

@@ -1,0 +1,145 @@
+"""Packets as Arrow, a row each: what `spark.read.format("pulsarscope")` gives."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from pulsarscope.capture import Block, Segment
+from pulsarscope.findings import Finding
+from pulsarscope.flow import reverse_key
+from pulsarscope.spark.runs import Runs
+
+BATCH_PACKETS = 10_000
+"""Packets of a record batch: what Spark itself takes for one."""
+
+BATCH_BYTES = 4 << 20
+"""Payload of a record batch: several of them are in a worker at the same time."""
+
+_FIELDS: Any = [
+    pa.field("source", pa.string(), metadata={"description": "Vantage point; null when all files are one."}),
+    pa.field("file", pa.int64(), nullable=False, metadata={"description": "Position of the file in the list, from 0."}),
+    pa.field("packet", pa.int64(), nullable=False, metadata={"description": "Number of the packet in its file, from 1."}),
+    pa.field("time", pa.int64(), nullable=False, metadata={"description": "Capture time, nanoseconds since the epoch."}),
+    pa.field(
+        "flow",
+        pa.binary(),
+        nullable=False,
+        metadata={"description": "Both addresses, then both ports, the lower end first: one for both directions. Empty in findings."},
+    ),
+    pa.field("backwards", pa.bool_(), nullable=False, metadata={"description": "Sent by the second end."}),
+    pa.field("sequence", pa.int64(), nullable=False, metadata={"description": "TCP sequence number."}),
+    pa.field("acknowledgment", pa.int64(), nullable=False, metadata={"description": "TCP acknowledgment number."}),
+    pa.field("flags", pa.int64(), nullable=False, metadata={"description": "The low eight TCP flags."}),
+    pa.field("window", pa.int64(), nullable=False, metadata={"description": "TCP window, not scaled."}),
+    pa.field("payload", pa.binary(), nullable=False, metadata={"description": "TCP payload, as far as captured."}),
+    pa.field("missing", pa.int64(), nullable=False, metadata={"description": "Bytes of payload that were not captured."}),
+    pa.field("finding", pa.string(), metadata={"description": "In the place of a packet: something odd about the file, as JSON."}),
+]
+
+SCHEMA = pa.schema(_FIELDS)
+"""One row per TCP packet, and one per finding about a file."""
+
+
+def batches(blocks: Iterable[Block], source: str | None, file: int) -> Iterator[pa.RecordBatch]:
+    """The packets and findings of one file."""
+    waiting = _Columns()
+    for block in blocks:
+        for key, segments in block.flows.items():
+            other = reverse_key(key)
+            waiting.add(min(key, other), key > other, segments)
+        for finding in block.findings:
+            waiting.add_finding(finding)
+        if waiting.packets >= BATCH_PACKETS or waiting.bytes >= BATCH_BYTES:
+            yield waiting.batch(source, file)
+            waiting = _Columns()
+    if waiting.packets:
+        yield waiting.batch(source, file)
+
+
+class _Columns:
+    """Packets of one file that are to become a batch."""
+
+    def __init__(self) -> None:
+        self.packets = 0
+        self.bytes = 0
+        self._flows: list[bytes] = []
+        self._backwards: list[bool] = []
+        self._segments: list[Segment] = []
+        self._findings: list[str | None] = []
+
+    def add(self, flow: bytes, backwards: bool, segments: list[Segment]) -> None:
+        count = len(segments)
+        self.packets += count
+        self.bytes += sum([len(segment[6]) for segment in segments])
+        self._flows += [flow] * count
+        self._backwards += [backwards] * count
+        self._segments += segments
+        self._findings += [None] * count
+
+    def add_finding(self, finding: Finding) -> None:
+        self.packets += 1
+        self._flows.append(b"")
+        self._backwards.append(False)
+        self._segments.append((finding.packet or 0, finding.time or 0, 0, 0, 0, 0, b"", 0))
+        self._findings.append(msgspec.json.encode(finding).decode())
+
+    def batch(self, source: str | None, file: int) -> pa.RecordBatch:
+        numbers, times, sequences, acknowledgments, flags, windows, payloads, missing = zip(*self._segments, strict=True)
+        count = self.packets
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([source] * count, pa.string()),
+                _integers([file] * count),
+                _integers(numbers),
+                _integers(times),
+                _bytes(self._flows),
+                pa.array(self._backwards, pa.bool_()),
+                _integers(sequences),
+                _integers(acknowledgments),
+                _integers(flags),
+                _integers(windows),
+                _bytes(payloads),
+                _integers(missing),
+                pa.array(self._findings, pa.string()),
+            ],
+            schema=SCHEMA,
+        )
+
+
+def _integers(values: Iterable[int]) -> Any:
+    made = array("q", values)
+    return pa.Array.from_buffers(pa.int64(), len(made), [None, pa.py_buffer(made)])
+
+
+def _bytes(values: Any) -> Any:
+    ends = array("i", accumulate(map(len, values), initial=0))
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
+
+
+def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Packets sorted by source, flow, file and number -> runs in the same order."""
+    for batch in batches:
+        places = zip(*(batch.column(name).to_pylist() for name in ("source", "flow", "file")), strict=True)
+        backwards = batch.column("backwards").to_pylist()
+        segments = _segments(batch)
+        for (source, flow, file), some in groupby(enumerate(places), itemgetter(1)):
+            rows = [index for index, _ in some]
+            made = Runs()
+            if flow:
+                for side, key in ((False, flow), (True, reverse_key(flow))):
+                    made.add(key, [segments[row] for row in rows if backwards[row] is side])
+            else:
+                made.add_findings([msgspec.json.decode(batch.column("finding")[row].as_py(), type=Finding) for row in rows])
+            yield from made.take(source, file)
+
+
+def _segments(batch: pa.RecordBatch) -> list[Segment]:
+    numbers = (batch.column(name).to_numpy().tolist() for name in ("packet", "time", "sequence", "acknowledgment", "flags", "window"))
+    return list(zip(*numbers, batch.column("payload").to_pylist(), batch.column("missing").to_numpy().tolist(), strict=True))

@@ -1,0 +1,192 @@
+"""What runs in the tasks: files to runs, sorted runs to records, sorted facts to findings. Nothing here asks Spark for anything."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from pulsarscope.capture import Block, Inputs, read_blocks
+from pulsarscope.distributed import Fact, FlowRun, judge
+from pulsarscope.findings import Finding
+from pulsarscope.limits import ROWS_MAX
+from pulsarscope.pipeline import Options
+from pulsarscope.records import ConnectionRow
+from pulsarscope.spark import packets, runs
+from pulsarscope.spark.cells import FACT, PART, REPORT, Cells, Encoder, Report, fact_batch, facts_in, stream_bytes
+from pulsarscope.spark.parts import Parts
+
+Batches = Iterator[pa.RecordBatch]
+
+COLLECT_EVERY_OBJECTS = 100_000
+"""As on the command line: rows are trees, which reference counts free."""
+
+WAITING_BYTES = 4 << 20
+"""Payload of packets whose rows wait as objects before they are packed."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What all tasks of a run share."""
+
+    inputs: Inputs
+    options: Options
+    lossy: int | None = None
+    """The first file that says that it lacks packets."""
+    out: str | None = None
+    """The folder where tasks write their records; None: cells bring them."""
+    table_format: str = "parquet"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of records."""
+        return tuple(sorted(self.options.records))
+
+
+class ReadFiles(msgspec.Struct, frozen=True):
+    """Positions of files, the rows of the only column -> runs, or packets."""
+
+    inputs: Inputs
+    packets: bool = False
+    strangers: Mapping[int, frozenset[bytes]] = {}
+    """Lower flow keys of what is left out, by file; only of runs."""
+    findings: tuple[Finding, ...] = ()
+    """About key logs; those of the inputs come with them."""
+
+    def __call__(self, positions: Iterable[Any]) -> Batches:
+        """All of the files."""
+        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        for batch in positions:
+            for file in batch.column(0).to_pylist():
+                yield from self.of_file(file)
+
+    def of_file(self, file: int) -> Batches:
+        """All of one file."""
+        blocks = iter(read_blocks(self.inputs.paths[file], file))
+        if file == 0:  # what is not about the packets of a file is said once
+            blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)
+        source = self.inputs.source(file)
+        if self.packets:
+            return packets.batches(blocks, source, file)
+        return runs.runs_of_file(blocks, source, file, self.strangers.get(file, frozenset()))
+
+
+class Decode(msgspec.Struct, frozen=True):
+    """Runs sorted by `runs.ORDER`, or packets, which are sorted by columns of the same names -> cells."""
+
+    job: Job
+    packets: bool = False
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
+        """All runs of a flow must be among them."""
+        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        return _records(self.job, lambda collected: _decoded(self.job, packets.runs(batches) if self.packets else batches, collected))
+
+
+class Judge(msgspec.Struct, frozen=True):
+    """Facts sorted by `cells.FACT_ORDER` -> cells of findings."""
+
+    job: Job
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
+        """All facts of a key must be among them."""
+        gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
+        return _records(self.job, lambda collected: _judged(self.job, batches, collected))
+
+
+class _Collected(msgspec.Struct):
+    """What a task collects beside rows."""
+
+    facts: list[tuple[int, str, str, Any]] = []
+    told: int = 0
+    waiting_bytes: int = 0
+    report: Report = msgspec.field(default_factory=Report)
+
+    def tell(self, rule: str, key: str, fact: Fact) -> None:
+        """Take a fact."""
+        self.told += 1
+        self.facts.append((self.told, rule, key, fact))
+
+
+def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]]) -> Batches:
+    """The cells of the rows that the work gives, or of the files that they are in."""
+    began = time.monotonic()
+    collected = _Collected()
+    cells = Cells()
+    encoder = Encoder()
+    parts = None if job.out is None else Parts(job.out, job.table_format, job.kinds)
+    waiting: dict[str, list[Any]] = {}
+    count = 0
+
+    def pack() -> None:
+        for kind, some in waiting.items():
+            if parts is not None:
+                parts.put(kind, some)
+            else:
+                cells.add(kind, len(some), encoder.encode(kind, some))
+        if collected.facts:
+            cells.add(FACT, len(collected.facts), stream_bytes(fact_batch(collected.facts)))
+        waiting.clear()
+        collected.facts.clear()
+        collected.waiting_bytes = 0
+
+    try:
+        for rows in work(collected):
+            for row in rows:
+                waiting.setdefault(row.kind, []).append(row)
+            count += len(rows)
+            if count >= ROWS_MAX or collected.waiting_bytes >= WAITING_BYTES or job.options.payload is not None:
+                pack()
+                count = 0
+                if cells.full:
+                    yield from cells.take()
+        pack()
+        for part in [] if parts is None else parts.finish():
+            cells.add(PART, part.rows, msgspec.json.encode(part))
+    except BaseException:  # also when nobody takes the rest
+        if parts is not None:
+            parts.abandon()
+        raise
+    collected.report.seconds = time.monotonic() - began
+    cells.add(REPORT, 1, msgspec.json.encode(collected.report))
+    yield from cells.take()
+
+
+def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
+    report = collected.report
+    run = FlowRun(job.inputs, msgspec.structs.replace(job.options, rows_max=ROWS_MAX), collected.tell, job.lossy)
+
+    def noted(blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            size = sum([len(segment[6]) for segments in block.flows.values() for segment in segments])
+            report.packets += block.packets
+            report.bytes += size
+            collected.waiting_bytes += size
+            yield block
+
+    for part in runs.Sorted(batches):
+        if isinstance(part, Iterator):
+            before = report.bytes
+            yield from run.flow(noted(part))
+            report.flows += 1
+            report.largest = max(report.largest, report.bytes - before)
+        elif isinstance(part, Finding):
+            yield run.whole([part])
+        else:
+            report.strange += sum(row.packets or 0 for row in part if isinstance(row, ConnectionRow))
+            yield run.known(part)
+    report.connections = run.connections
+    report.severities = dict(run.severities)
+    report.damaged = run.damaged
+
+
+def _judged(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
+    severities = collected.report.severities
+    for row in judge(facts_in(batches), job.options):
+        severities[row.severity or ""] = severities.get(row.severity or "", 0) + 1
+        if row.kind in job.options.records:
+            yield [row]

@@ -1,0 +1,126 @@
+"""The files of a table, written where the rows are made. They take their names when the whole run is done."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, BinaryIO, cast
+from uuid import uuid4
+
+import msgspec
+from pyarrow.fs import FileSelector, FileSystem, LocalFileSystem
+
+from pulsarscope.export.arrow import RecordBatches
+from pulsarscope.export.ndjson import JsonLines
+from pulsarscope.export.parquet import ParquetFile
+from pulsarscope.export.sink import Sink, write_errors
+
+UNFINISHED = "_"
+"""What the names of files begin with that no reader of a table looks at."""
+
+SUFFIXES = {"parquet": "parquet", "json": "ndjson"}
+"""Formats that are written so, and how their files are called."""
+
+
+class Part(msgspec.Struct):
+    """One file of a table."""
+
+    kind: str
+    name: str
+    """As long as it is not finished."""
+    rows: int
+
+
+def place(out: str) -> tuple[FileSystem, str]:
+    """The file system and the path of a folder on this machine, or at a URI (hdfs://, s3://, gs://)."""
+    return FileSystem.from_uri(out) if "://" in out else (LocalFileSystem(), out)
+
+
+class Parts:
+    """The files that one task writes: one for each kind of which it has rows."""
+
+    def __init__(self, out: str, table_format: str, kinds: tuple[str, ...]) -> None:
+        self._system, self._path = place(out)
+        self._format = table_format
+        self._lines = JsonLines(kinds, None)
+        self._writers: dict[str, _Writer] = {}
+        self._name = uuid4().hex
+
+    def put(self, kind: str, rows: list[Any]) -> None:
+        """Some rows of one kind; they are handed over."""
+        writer = self._writers.get(kind)
+        if writer is None:
+            folder = f"{self._path}/{kind}"
+            self._system.create_dir(folder)
+            name = f"{UNFINISHED}{self._name}.{SUFFIXES[self._format]}"
+            with write_errors(folder):
+                stream = cast("BinaryIO", self._system.open_output_stream(f"{folder}/{name}"))
+            sink = Sink(stream, folder)
+            made = _Parquet(kind, sink) if self._format == "parquet" else _Lines(self._lines, sink)
+            writer = self._writers[kind] = _Writer(made, sink, Part(kind, name, 0))
+        writer.part.rows += len(rows)
+        writer.made.put(rows)
+
+    def finish(self) -> list[Part]:
+        """The files are whole."""
+        for writer in self._writers.values():
+            writer.made.close()
+            with write_errors(writer.sink.name):
+                writer.sink.file.close()
+        return [writer.part for writer in self._writers.values()]
+
+    def abandon(self) -> None:
+        """Leave nothing behind, as far as that is possible."""
+        for writer in self._writers.values():
+            with suppress(OSError):
+                writer.sink.file.close()
+            with suppress(OSError):
+                self._system.delete_file(f"{self._path}/{writer.part.kind}/{writer.part.name}")
+
+
+class _Writer(msgspec.Struct):
+    made: Any
+    sink: Sink
+    part: Part
+
+
+class _Parquet:
+    def __init__(self, kind: str, sink: Sink) -> None:
+        self._batches = RecordBatches(kind)
+        self._file = ParquetFile(kind, self._batches.schema, sink)
+
+    def put(self, rows: list[Any]) -> None:
+        self._file.put(self._batches.batch(rows))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Lines:
+    def __init__(self, lines: JsonLines, sink: Sink) -> None:
+        self._lines = lines
+        self._sink = sink
+
+    def put(self, rows: list[Any]) -> None:
+        self._sink.write(self._lines.encode(rows))
+
+    def close(self) -> None:
+        """All is written."""
+
+
+def finish_tables(out: str, parts: list[Part], kinds: tuple[str, ...]) -> None:
+    """Give the files of a run their names, and remove what attempts that failed have left."""
+    system, path = place(out)
+    by_kind: dict[str, list[Part]] = {kind: [] for kind in kinds}
+    for part in parts:
+        by_kind[part.kind].append(part)
+    with write_errors(out):
+        for kind, some in by_kind.items():
+            folder = f"{path}/{kind}"
+            system.create_dir(folder)
+            for number, part in enumerate(some):
+                system.move(f"{folder}/{part.name}", f"{folder}/part-{number:05}.{part.name.rpartition('.')[2]}")
+            for left in system.get_file_info(FileSelector(folder)):
+                if left.base_name.startswith(UNFINISHED):
+                    system.delete_file(left.path)
+        with system.open_output_stream(f"{path}/_SUCCESS"):
+            pass

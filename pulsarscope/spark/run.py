@@ -1,0 +1,136 @@
+"""The command `pipeline`: captures to tables in a folder, on a cluster or on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope.capture import Inputs, expand_inputs
+from pulsarscope.errors import OutputError, UsageError
+from pulsarscope.pipeline import Options
+from pulsarscope.spark.cells import Report
+from pulsarscope.spark.partition import Job
+from pulsarscope.spark.parts import SUFFIXES, finish_tables
+from pulsarscope.spark.tables import Records, Survey, tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMATS = ("parquet", "json", "delta", "iceberg")
+"""Formats of tables; the last two where the cluster has them."""
+
+
+class Summary(msgspec.Struct):
+    """What came of a run."""
+
+    inputs: Inputs
+    packets: int
+    """In the files, of any kind."""
+    segments: int
+    """Of them those of TCP."""
+    bytes: int
+    """Of the files, as stored."""
+    rows: dict[str, int]
+    """By kind of record."""
+    reports: list[Report]
+    severities: Counter[str]
+    damaged: bool
+    seconds: float
+
+    @property
+    def total(self) -> Report:
+        """Of all partitions."""
+        total = Report()
+        for report in self.reports:
+            total.add(report)
+        return total
+
+    @property
+    def median(self) -> float:
+        """Seconds of a task that decoded."""
+        return median(self._times)
+
+    @property
+    def longest(self) -> float:
+        """The same, of the one that took longest: it had a large connection, or a slow machine."""
+        return max(self._times)
+
+    @property
+    def _times(self) -> list[float]:
+        return [report.seconds for report in self.reports if report.packets] or [0.0]
+
+
+Progress = Callable[[str], None]
+"""Told what is being done."""
+
+
+def run(
+    spark: SparkSession,
+    inputs: Sequence[str],
+    out: str,
+    options: Options,
+    table_format: str = "parquet",
+    partitions: int | None = None,
+    progress: Progress = lambda _: None,
+) -> Summary:
+    """Decode captures into one table for each kind of record, in folders of `out`.
+
+    Raises:
+        CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out.
+        OutputError: there is something at `out` already.
+    """
+    began = time.monotonic()
+    refuse_full(out)
+    progress("looking for captures")
+    found = expand_inputs(inputs, options.source_by)
+    if found.sizes is None:
+        message = "pipeline reads files, which tasks can read again: not standard input, pipes or devices"
+        raise UsageError(message)
+    progress("looking into the captures")
+    survey = Survey(spark, found, options)
+    seen = survey.files
+    here = table_format in SUFFIXES
+    job = Job(found, survey.options, survey.lossy, out if here else None, table_format)
+    records = Records(survey.runs(), job, partitions or tasks(spark, found.sizes or 0))
+    progress("decoding")
+    reports, parts = records.outcome()
+    rows = Counter({part.kind: 0 for part in parts})
+    for part in parts:
+        rows[part.kind] += part.rows
+    if here:
+        finish_tables(out, parts, job.kinds)
+    else:
+        for kind in records:
+            progress(f"writing {kind}")
+            records[kind].write.format(table_format).save(f"{out}/{kind}")
+            rows[kind] = records.count(kind)
+    records.unpersist()
+    survey.close()
+    severities: Counter[str] = Counter()
+    for report in reports:
+        severities.update(report.severities)
+    return Summary(
+        found,
+        sum(file.packets for file in seen),
+        sum(file.segments for file in seen),
+        sum(file.size for file in seen),
+        {kind: rows[kind] for kind in job.kinds},
+        reports,
+        severities,
+        any(report.damaged for report in reports),
+        time.monotonic() - began,
+    )
+
+
+def refuse_full(out: str) -> None:
+    """Raise OutputError when something is at this place of this machine already."""
+    place = Path(out)
+    if "://" not in out and place.exists() and (not place.is_dir() or any(place.iterdir())):
+        message = f"cannot write {out}: it is there already and not an empty folder"
+        raise OutputError(message)

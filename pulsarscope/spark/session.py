@@ -1,0 +1,160 @@
+"""A Spark session: that of spark-submit or of the caller, a cluster's, or one of our own on this machine. And what is missing for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pulsarscope.errors import OutputError, UsageError
+from pulsarscope.spark.java import INSTALL, choose
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+
+SETTINGS = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),  # 60 KB packets: a third of the memory of a worker
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+"""Ours, unless the caller or the cluster says otherwise."""
+
+SETTINGS_HERE = {
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "64",
+}
+"""For a session on this machine."""
+
+WHEELS = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2"}
+"""What must be installed, and since when it fits."""
+
+
+def missing() -> list[str]:
+    """What must be installed first."""
+    return [name for name in WHEELS if installed(name) is None]
+
+
+def installed(name: str) -> str | None:
+    """Version of a distribution; None: it is not there."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+@contextmanager
+def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session, which ends when it is left.
+
+    Args:
+        master: as for Spark; None: that of spark-submit, else all cores of this machine.
+        settings: more of Spark's settings.
+
+    Raises:
+        UsageError: something is missing, or there is no such master.
+        OutputError: Spark does not start.
+    """
+    lacking = missing()
+    if lacking:
+        message = f"pipeline needs {', '.join(lacking)}: {INSTALL}"
+        raise UsageError(message)
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - as said
+
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    here = not submitted and (master or LOCAL).startswith("local")
+    with tempfile.TemporaryDirectory(prefix="pulsarscope-") as scratch, closing(Log()) as log:
+        if not submitted:
+            found = choose(os.environ, installed("pyspark") or "")
+            os.environ["JAVA_HOME"] = os.fspath(found.home_for_spark(Path(scratch) / "java"))
+        if "spark.pyspark.python" in settings:  # which only spark-submit heeds
+            os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+        if here:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the name of a machine without a network may lead nowhere
+            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        builder = SparkSession.builder.appName("pulsarscope")
+        if not submitted:
+            builder = builder.master(master or LOCAL)
+        for name, value in {**SETTINGS, **(SETTINGS_HERE if here else {}), **settings}.items():
+            builder = builder.config(name, value)
+        try:
+            with log.redirected():
+                spark = builder.getOrCreate()
+        except Exception as error:
+            message = f"Spark does not start ({in_a_line(error)}); more is in {log.keep(error)}"
+            raise OutputError(message) from error
+        try:
+            if not here and not submitted:
+                spark.addArtifacts(package(Path(scratch)), pyfile=True)
+            yield spark
+        except Exception as error:
+            if not is_of_spark(error):
+                raise
+            message = f"the Spark job failed ({in_a_line(error)}); more is in {log.keep(error)}"
+            raise OutputError(message) from error
+        finally:
+            with suppress(Exception):
+                spark.stop()
+
+
+def package(folder: Path) -> str:
+    """This package as a zip file in a folder: the workers need the very same. What it needs itself must be installed there."""
+    root = Path(__file__).resolve().parents[2]
+    made = folder / "pulsarscope.zip"
+    with zipfile.ZipFile(made, "w") as archive:
+        for path in sorted((root / "pulsarscope").rglob("*.py")):
+            archive.write(path, path.relative_to(root))
+    return str(made)
+
+
+def is_of_spark(error: BaseException) -> bool:
+    """Whether Spark or the bridge to it raises this."""
+    return type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}
+
+
+def in_a_line(error: BaseException) -> str:
+    """What an exception says: of one that a task raised, what that said."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return lines[-1] if "Traceback (most recent call last):" in lines else lines[0]
+
+
+class Log:
+    """A file for what Java and the workers say; it stays behind only when it is needed."""
+
+    def __init__(self) -> None:
+        descriptor, self.path = tempfile.mkstemp(prefix="pulsarscope-spark-", suffix=".log")
+        self._descriptor = descriptor
+        self._kept = False
+
+    @contextmanager
+    def redirected(self) -> Iterator[None]:
+        """Processes that are started meanwhile have the file as standard error."""
+        sys.stderr.flush()
+        before = os.dup(2)
+        os.dup2(self._descriptor, 2)
+        try:
+            yield
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+
+    def keep(self, error: BaseException) -> str:
+        """The file stays, and has all of the error, too; where it is, for a message."""
+        self._kept = True
+        os.write(self._descriptor, f"{error}\n".encode(errors="backslashreplace"))
+        return self.path
+
+    def close(self) -> None:
+        """Remove the file, unless it is to stay."""
+        os.close(self._descriptor)
+        if not self._kept:
+            Path(self.path).unlink(missing_ok=True)

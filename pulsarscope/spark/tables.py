@@ -1,0 +1,174 @@
+"""Packets in a data frame -> a data frame for each kind of record.
+
+Runs of packets are shuffled by flow, and decoded in one pass into cells: records of each kind, and facts, which are shuffled by key and
+judged, into more cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark import StorageLevel
+from pyspark.sql import functions
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pulsarscope.capture import Inputs
+from pulsarscope.distributed import LOSS_CODES, with_secrets
+from pulsarscope.export.arrow import arrow_schema
+from pulsarscope.pipeline import Options
+from pulsarscope.spark import cells, runs, survey
+from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
+from pulsarscope.spark.parts import Part
+from pulsarscope.spark.survey import Look
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+TASK_BYTES = 64 << 20
+"""Bytes of captures for one task, about: small enough that the last tasks do not wait for one."""
+
+STRANGERS_MAX = 1 << 18
+"""Pairs of endpoints, those with the most bytes, whose packets are not shuffled: the tasks get a list of them, 4 MiB."""
+
+TASKS_PER_CORE = 3
+"""At least: files and connections are not of one size."""
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """The Spark schema with the fields of an Arrow schema."""
+    return from_arrow_schema(schema)
+
+
+class Survey:
+    """A first look into all files; `close` it when everything is decoded."""
+
+    def __init__(self, spark: SparkSession, inputs: Inputs, options: Options) -> None:
+        """Looks."""
+        self._spark = spark
+        self._inputs = inputs
+        self._found = map_files(spark, inputs, Look(inputs, options), survey.SCHEMA).persist(StorageLevel.DISK_ONLY)
+        of_files = self._found.where(functions.length("flow") == 0).select("data").collect()
+        self.files = [msgspec.json.decode(row.data, type=survey.SeenFile) for row in of_files]
+        """What they hold."""
+        self.options = with_secrets(inputs, options, sorted(found for file in self.files for found in file.secrets))
+        """With the secrets in them, and what is wrong with those."""
+
+    @property
+    def lossy(self) -> int | None:
+        """The first file that says that it lacks packets."""
+        return min((file.file for file in self.files if file.lossy), default=None)
+
+    def runs(self) -> DataFrame:
+        """The runs of all files, with the rows of strangers instead of their packets."""
+        pairs = self._found.where(functions.length("flow") > 0).groupBy("source", "flow")
+        alone = pairs.agg(
+            functions.count("*").alias("files"),
+            *(functions.first(name).alias(name) for name in ("stranger", "bytes", "file", "packet", "data")),
+        )
+        chosen = alone.where("files = 1 and stranger").orderBy(functions.desc("bytes"), "source", "flow").limit(STRANGERS_MAX)
+        strangers: dict[int, set[bytes]] = {}
+        for row in chosen.select("file", "flow").collect():
+            strangers.setdefault(row.file, set()).add(bytes(row.flow))
+        left_out = {file: frozenset(flows) for file, flows in strangers.items()}
+        task = ReadFiles(self._inputs, strangers=left_out, findings=self.options.key_logs.findings)
+        read = map_files(self._spark, self._inputs, task, runs.SCHEMA)
+        if not strangers:
+            return read
+        return read.unionByName(chosen.select("source", functions.lit(b"").alias("flow"), "file", "packet", "data"))
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+        self._found.unpersist()
+
+
+def map_files(spark: SparkSession, inputs: Inputs, task: Any, schema: pa.Schema) -> DataFrame:
+    """What a task gives for the positions of files; small files share one."""
+    count = len(inputs.paths)
+    return _map(spark.range(0, count, 1, min(count, tasks(spark, inputs.sizes or 0))), task, schema)
+
+
+def tasks(spark: SparkSession, size: int) -> int:
+    """How many tasks captures of so many bytes are worth."""
+    cores: int = spark.sparkContext.defaultParallelism
+    return max(size // TASK_BYTES, TASKS_PER_CORE * cores)
+
+
+def decoded(found: DataFrame, options: Options, partitions: int | None) -> Records:
+    """The records of packets, a row each, which are read once more before for what the files say of themselves."""
+    code = functions.get_json_object("finding", "$.code")
+    lossy = functions.coalesce(functions.max(code.isin(*LOSS_CODES)), functions.lit(col=False)).alias("lossy")
+    files = found.groupBy("file").agg(functions.max("source").alias("source"), lossy).collect()
+    count = max((row.file for row in files), default=-1) + 1
+    sources: list[str | None] = [None] * count
+    for row in files:
+        sources[row.file] = row.source
+    inputs = Inputs([""] * count, None, [], sources if any(source is not None for source in sources) else [])
+    job = Job(inputs, options, min((row.file for row in files if row.lossy), default=None))
+    return Records(found, job, partitions, by_packet=True)
+
+
+class Records(Mapping[str, "DataFrame"]):
+    """A data frame for each kind of record. They come of one pass over the packets, whose result is kept until `unpersist`."""
+
+    def __init__(self, found: DataFrame, job: Job, partitions: int | None = None, *, by_packet: bool = False) -> None:
+        """`found`: runs, or packets."""
+        self._job = job
+        self._decoded = _map(_sorted(found, runs.ORDER, 2, partitions), Decode(job, by_packet), cells.SCHEMA)
+        self._kept = [self._decoded.persist(StorageLevel.DISK_ONLY)]
+        self._cells = self._decoded
+        if job.options.rules:
+            judged = self._judged(partitions).persist(StorageLevel.DISK_ONLY)
+            self._kept.append(judged)
+            self._cells = self._decoded.unionByName(judged)
+
+    def _judged(self, partitions: int | None) -> DataFrame:
+        """Cells of what the rules that look across connections say."""
+        facts = _map(self._of(self._decoded, cells.FACT), cells.unpack, cells.FACTS)
+        return _map(_sorted(facts, cells.FACT_ORDER, 2, partitions), Judge(self._job), cells.SCHEMA)
+
+    @staticmethod
+    def _of(found: DataFrame, kind: str) -> DataFrame:
+        return found.where(found.kind == kind)
+
+    def __getitem__(self, kind: str) -> DataFrame:
+        if kind not in self._job.options.records:
+            raise KeyError(kind)
+        return _map(self._of(self._cells, kind), cells.unpack, arrow_schema(kind))
+
+    def count(self, kind: str) -> int:
+        """Rows of a kind."""
+        return self._of(self._cells, kind).groupBy().sum("rows").collect()[0][0] or 0
+
+    def outcome(self) -> tuple[list[cells.Report], list[Part]]:
+        """What each partition reports, and the files that it wrote."""
+        wanted = self._cells.where(self._cells.kind.isin(cells.REPORT, cells.PART)).select("kind", "data").collect()
+        reports = [msgspec.json.decode(row.data, type=cells.Report) for row in wanted if row.kind == cells.REPORT]
+        return reports, [msgspec.json.decode(row.data, type=Part) for row in wanted if row.kind == cells.PART]
+
+    def unpersist(self) -> None:
+        """Let go of what was kept."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._job.options.records))
+
+    def __len__(self) -> int:
+        return len(self._job.options.records)
+
+
+def _sorted(frame: DataFrame, order: Sequence[str], key: int, partitions: int | None) -> DataFrame:
+    """Rows with the same first `key` columns of the order in one partition, in this order."""
+    by = order[:key]
+    shuffled = frame.repartition(*by) if partitions is None else frame.repartition(partitions, *by)
+    return shuffled.sortWithinPartitions(*order)
+
+
+def _map(frame: DataFrame, task: Any, schema: pa.Schema) -> DataFrame:
+    function = task if isinstance(task, FunctionType) else task.__call__  # Spark looks at the signature
+    return frame.mapInArrow(function, spark_schema(schema))

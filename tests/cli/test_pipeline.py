@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pulsarscope.capture import Inputs
+from pulsarscope.cli import app
+from pulsarscope.cli.pipeline import Cluster, _lines, _settings, write_tables
+from pulsarscope.cli.work import Request
+from pulsarscope.errors import UsageError
+
+WITHOUT_SPARK = """
+import sys
+sys.modules["pyspark"] = None
+import importlib.metadata as metadata
+real = metadata.version
+def version(name):
+    if name in ("pyspark", "pandas"):
+        raise metadata.PackageNotFoundError(name)
+    return real(name)
+metadata.version = version
+import pulsarscope.cli
+sys.argv = ["pulsarscope", *sys.argv[1:]]
+pulsarscope.cli.main()
+"""
+
+
+def without_spark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_SPARK, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_missing_extra_is_one_line(captures: Path, tmp_path: Path) -> None:
+    result = without_spark("pipeline", str(captures), "-o", str(tmp_path / "out"))
+    assert (result.returncode, result.stderr) == (
+        2,
+        'pulsarscope: pipeline needs pyspark, pandas: pip install "pulsarscope[spark]"\n',
+    )
+
+
+def test_check_says_what_is_missing() -> None:
+    result = without_spark("pipeline", "--check")
+    assert result.returncode == 2
+    assert 'missing  pyspark 4.1 or newer: pip install "pulsarscope[spark]"' in result.stdout
+    assert result.stdout.startswith("ok       Python ")
+
+
+@pytest.mark.parametrize(("files", "out", "why"), [((), "out", "no capture given"), (("x",), None, r"name it with -o")])
+def test_what_is_not_said_is_asked_for(files: tuple[str, ...], out: str | None, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        write_tables(Request(files, out=out), Cluster())
+
+
+def test_settings_are_names_and_values() -> None:
+    assert _settings(Cluster(settings=("spark.a=b", "c=d=e", "f="))) == {"spark.a": "b", "c": "d=e", "f": ""}
+    with pytest.raises(UsageError, match=r"--conf spark\.x: give"):
+        _settings(Cluster(settings=("spark.x",)))
+
+
+def test_formats_that_are_none_are_refused_before_anything_starts() -> None:
+    assert CliRunner().invoke(app, ["pipeline", "x", "-o", "y", "--format", "orc"]).exit_code == 2
+
+
+def test_the_summary_says_what_there_is_and_whether_it_was_uneven() -> None:
+    run = pytest.importorskip("pulsarscope.spark.run")
+    cells = pytest.importorskip("pulsarscope.spark.cells")
+    reports = [cells.Report(packets=60, bytes=100, flows=1, largest=75, connections=2, seconds=4.0), cells.Report(packets=40, seconds=1.0)]
+    summary = run.Summary(
+        Inputs(["a", "b"], 3_000_000, []), 120, 100, 3_000_000, {"frame": 1200, "finding": 3}, reports, {"error": 1, "note": 2}, False, 2.0
+    )
+    assert list(_lines(summary, "out\x1b")) == [
+        "2 captures, 3.0 MB, 120 packets in 2.0 s (1.5 MB/s)",
+        "  frame           1,200",
+        "  finding             3  1 error, 2 notes",
+        "2 connections; the largest pair of endpoints has 75% of the bytes, the longest task took 1.6 times the median",
+        "written to out\\x1b",
+    ]

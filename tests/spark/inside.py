@@ -1,0 +1,118 @@
+"""The work of a cluster in this process: what the tasks do, on rows that are dealt out, sorted and pickled as Spark does it."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+
+from pulsarscope import pipeline
+from pulsarscope.capture import Inputs
+from pulsarscope.distributed import with_secrets
+from pulsarscope.export.arrow import table
+from pulsarscope.pipeline import ALL_RECORDS, Options
+from pulsarscope.records import ROWS, Row
+from pulsarscope.spark import cells, packets, runs
+from pulsarscope.spark.batch import batch_of
+from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
+from pulsarscope.spark.survey import Look, SeenFile
+
+EVERYTHING = Options(ALL_RECORDS, rules=True)
+Tables = dict[str, list[str]]
+
+
+def local(inputs: Inputs, options: Options = EVERYTHING) -> Tables:
+    """The sorted rows of the local decoder, by kind."""
+    found: dict[str, list[Any]] = {kind: [] for kind in ROWS if kind in options.records}
+    for batch in pipeline.Run(inputs, options):
+        for row in batch.rows:
+            assert isinstance(row, Row)
+            found[row.kind].append(row)
+    return {kind: texts([table(kind, rows)]) for kind, rows in found.items()}
+
+
+def texts(tables: Iterable[Any]) -> list[str]:
+    """All rows, sorted."""
+    return sorted(repr([*row.values()]) for one in tables for row in one.to_pylist())
+
+
+class Cluster:
+    """Decodes captures in so many partitions."""
+
+    def __init__(self, inputs: Inputs, options: Options = EVERYTHING, *, partitions: int = 3, by_packet: bool = False) -> None:
+        positions = [pa.RecordBatch.from_arrays([pa.array([file])], names=["id"]) for file in range(len(inputs.paths))]
+        seen = [row for batch in shipped(Look(inputs, options))(positions) for row in batch.to_pylist()]
+        self.files = [msgspec.json.decode(row["data"], type=SeenFile) for row in seen if not row["flow"]]
+        options = with_secrets(inputs, options, sorted(found for file in self.files for found in file.secrets))
+        self.job = Job(inputs, options, min((file.file for file in self.files if file.lossy), default=None))
+        places = Counter((row["source"], row["flow"]) for row in seen)
+        self.strangers = [row for row in seen if row["stranger"] and places[row["source"], row["flow"]] == 1 and not by_packet]
+        left_out = {file: frozenset(row["flow"] for row in self.strangers if row["file"] == file) for file in range(len(inputs.paths))}
+        rows = [
+            batch
+            for position in positions
+            for batch in shipped(ReadFiles(inputs, by_packet, left_out, options.key_logs.findings))([position])
+        ]
+        if self.strangers:
+            rows.append(batch_of([(row["source"], b"", row["file"], 0, row["data"]) for row in self.strangers], runs.SCHEMA))
+        schema = packets.SCHEMA if by_packet else runs.SCHEMA
+        dealt = deal(rows, schema, runs.ORDER, partitions)
+        decoded = [batch for part in dealt for batch in shipped(Decode(self.job, by_packet))(part)]
+        facts = list(cells.unpack(of(cells.FACT, decoded)))
+        judged = [batch for part in deal(facts, cells.FACTS, cells.FACT_ORDER, partitions) for batch in shipped(Judge(self.job))(part)]
+        self.cells = decoded + judged
+
+    def tables(self) -> Tables:
+        """The sorted rows, by kind."""
+        return {kind: texts(cells.unpack(of(kind, self.cells))) for kind in ROWS if kind in self.job.options.records}
+
+    def reports(self) -> list[cells.Report]:
+        """Of the partitions."""
+        return [
+            msgspec.json.decode(data.as_py(), type=cells.Report) for batch in of(cells.REPORT, self.cells) for data in batch.column("data")
+        ]
+
+
+def shipped(task: Any) -> Any:
+    """A task as it comes to a worker."""
+    return pickle.loads(pickle.dumps(task))  # noqa: S301 - our own
+
+
+def of(kind: str, batches: Iterable[Any]) -> list[Any]:
+    """The cells of one kind."""
+    return [batch.filter(pa.array([name == kind for name in batch.column("kind").to_pylist()])) for batch in batches]
+
+
+def deal(batches: Iterable[Any], schema: Any, order: Sequence[str], partitions: int) -> list[list[Any]]:
+    """Rows with the same first two columns of the order in one partition, sorted, in batches of a few rows."""
+    names = schema.names
+    places = [names.index(name) for name in order]
+    dealt: list[list[Any]] = [[] for _ in range(partitions)]
+    for batch in batches:
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            dealt[crc32(repr([row[place] for place in places[:2]]).encode()) % partitions].append(row)
+    parts = []
+    for rows in dealt:
+        rows.sort(key=lambda row: [(row[place] is not None, row[place]) for place in places])
+        parts.append([batch_of(rows[start : start + 50], schema) for start in range(0, len(rows), 50)])
+    return parts
+
+
+def ring(path: Path, folder: Path, files: int) -> list[Path]:
+    """A pcap file cut into a ring of so many, as tcpdump -C does."""
+    data = path.read_bytes()
+    borders = [24]
+    while borders[-1] < len(data):
+        borders.append(borders[-1] + 16 + int.from_bytes(data[borders[-1] + 8 : borders[-1] + 12], "little"))
+    made = []
+    for number in range(files):
+        start, end = (borders[(len(borders) - 1) * index // files] for index in (number, number + 1))
+        made.append(folder / f"ring.pcap{number:02}")
+        made[-1].write_bytes(data[:24] + data[start:end])
+    return made

@@ -1,0 +1,107 @@
+"""However the work is dealt out, what comes of it is what the local decoder gives."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from benchmarks.traffic import short_connections, steady
+from pulsarscope.capture import expand_inputs
+from pulsarscope.pipeline import Options
+from tests.spark.inside import EVERYTHING, Cluster, local, ring
+
+EACH_ITS_OWN = r"([^/]*)$"
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 7, 64])
+def test_all_captures_each_on_its_own(captures: Path, partitions: int) -> None:
+    inputs = expand_inputs([str(captures)], EACH_ITS_OWN)
+    assert Cluster(inputs, partitions=partitions).tables() == local(inputs)
+
+
+@pytest.mark.parametrize("by_packet", [False, True])
+def test_all_captures_as_one_ring(captures: Path, *, by_packet: bool) -> None:
+    inputs = expand_inputs([str(captures)])
+    assert Cluster(inputs, by_packet=by_packet).tables() == local(inputs)
+
+
+def gz(path: Path) -> Path:
+    packed = path.with_name(path.name + ".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    return packed
+
+
+def zst(path: Path) -> Path:
+    packed = path.with_name(path.name + ".zst")
+    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    path.unlink()
+    return packed
+
+
+@pytest.fixture
+def bulk(tmp_path: Path) -> Path:
+    path = tmp_path / "bulk.cap"
+    short_connections(path, 150, 1)
+    steady(tmp_path / "tiny.cap", "tiny", 0.5, 1)
+    path.write_bytes(path.read_bytes() + (tmp_path / "tiny.cap").read_bytes()[24:])
+    return path
+
+
+@pytest.mark.parametrize("packed", [lambda path: path, gz, zst], ids=["plain", "gz", "zst"])
+def test_a_ring_of_twelve_files_listed_in_any_order(bulk: Path, tmp_path: Path, packed: Callable[[Path], Path]) -> None:
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    files = [packed(path) for path in ring(bulk, folder, 12)]
+    want = local(expand_inputs([str(path) for path in files]))
+    assert len(want["connection"]) > 100
+    for partitions in (1, 7):
+        shuffled = expand_inputs([str(path) for path in sorted(files, key=lambda path: hash(path.name))])
+        assert Cluster(shuffled, partitions=partitions).tables() == want
+
+
+def test_only_what_is_asked_for_is_given(captures: Path) -> None:
+    inputs = expand_inputs([str(captures / "quickstart.pcapng")])
+    options = Options(frozenset({"message"}), payload="text")
+    cluster = Cluster(inputs, options)
+    assert cluster.tables() == local(inputs, options)
+    assert set(cluster.tables()) == {"message"}
+
+
+def test_what_is_named_and_no_capture_is_said_once(captures: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no capture")
+    inputs = expand_inputs([str(captures / "quickstart.pcapng"), str(tmp_path / "notes.txt"), str(tmp_path / "nowhere")])
+    cluster = Cluster(inputs)
+    assert cluster.tables() == local(inputs)
+    assert sum(report.damaged for report in cluster.reports()) == 1
+
+
+@pytest.mark.parametrize("source_by", ["none", EACH_ITS_OWN])
+def test_every_packet_is_decoded_or_counted_in_a_connection_of_no_known_protocol(captures: Path, source_by: str) -> None:
+    inputs = expand_inputs([str(captures)], source_by)
+    cluster = Cluster(inputs, partitions=7)
+    reports = cluster.reports()
+    decoded, strange = sum(report.packets for report in reports), sum(report.strange for report in reports)
+    assert decoded + strange == sum(file.segments for file in cluster.files)
+    assert strange > 0
+    assert sum(report.connections for report in reports) == len(cluster.tables()["connection"])
+
+
+def test_what_may_be_known_in_another_file_is_decoded(captures: Path, tmp_path: Path) -> None:
+    """The head of a connection in one file shows its protocol, its last packets in the other do not."""
+    first, *_, last = ring(captures / "seek-reader.pcap", tmp_path, 100)
+    alone = Cluster(expand_inputs([str(last)]))
+    assert alone.strangers
+    both = expand_inputs([str(first), str(last)])
+    assert not Cluster(both).strangers
+    assert Cluster(both).tables() == local(both)
+
+
+def test_what_a_file_says_of_lost_packets_is_known_to_all_that_end_after_it(captures: Path) -> None:
+    # The file that says so comes first, the request without an answer stands in the next.
+    inputs = expand_inputs([str(captures / "stuck-consumer.pcap"), str(captures / "quickstart.pcapng")])
+    assert Cluster(inputs, EVERYTHING).tables() == local(inputs)

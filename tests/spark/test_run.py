@@ -1,0 +1,100 @@
+"""The whole pipeline on a real Spark."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+import zstandard
+
+from benchmarks.traffic import short_connections
+from pulsarscope.capture import expand_inputs
+from pulsarscope.cli.pipeline import Cluster, carry_out, options_of
+from pulsarscope.cli.reading import Reading
+from pulsarscope.cli.work import Request, work
+from pulsarscope.errors import OutputError
+from pulsarscope.export.arrow import arrow_schema
+from pulsarscope.records import ROWS
+from pulsarscope.spark.run import run
+from tests.spark.inside import EVERYTHING, Tables, local, ring, texts
+
+EACH_ITS_OWN = r"([^/]*)$"
+
+
+def written(out: Path) -> Tables:
+    """The rows in a folder of tables."""
+    return {kind: texts(pyarrow.parquet.read_table(path) for path in sorted((out / kind).glob("part-*"))) for kind in ROWS}
+
+
+def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: Path, tmp_path: Path) -> None:
+    request = Request((str(captures),), records="all", out=str(tmp_path / "out"), reading=Reading(source_by=EACH_ITS_OWN))
+    assert carry_out(spark, request, options_of(request), Cluster(partitions=3), lambda _: None) == 0
+    out = tmp_path / "out"
+    assert written(out) == local(expand_inputs([str(captures)], EACH_ITS_OWN))
+    assert {path.name for path in out.iterdir()} == {*ROWS, "_SUCCESS"}
+    for kind in ROWS:
+        parts = sorted((out / kind).iterdir())
+        assert all(path.name.startswith("part-") for path in parts)
+        assert pyarrow.parquet.read_schema(parts[0]).equals(arrow_schema(kind))
+        assert spark.read.parquet(str(out / kind)).count() == len(written(out)[kind])
+
+
+def test_four_of_twenty_files_are_corrupt_and_the_rest_is_exact(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    bulk = tmp_path / "bulk.cap"
+    short_connections(bulk, 60, 1)
+    corrupt(ring(bulk, folder, 20))
+    out = tmp_path / "out"
+    request = Request((str(folder),), records="all", out=str(out))
+    assert carry_out(spark, request, options_of(request), Cluster(partitions=4), lambda _: None) == 4
+    inputs = expand_inputs([str(folder)])
+    assert written(out) == local(inputs)
+    codes = pyarrow.parquet.read_table(out / "finding").column("code").to_pylist()
+    assert {"capture-truncated": 2, "capture-malformed": 1, "not-a-capture": 1}.items() <= Counter(codes).items()
+
+
+def corrupt(files: list[Path]) -> None:
+    """One is cut, one is a cut zst, one has random bytes in its middle, one is no capture."""
+    cut, packed, noisy, other = files[3], files[8], files[13], files[17]
+    cut.write_bytes(cut.read_bytes()[:-11])
+    data, packer = packed.read_bytes(), zstandard.ZstdCompressor().compressobj()
+    half = packer.compress(data[: len(data) // 2]) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    packed.write_bytes((half + packer.compress(data[len(data) // 2 :]) + packer.flush())[:-9])
+    noise = bytearray(noisy.read_bytes())
+    noise[len(noise) // 2 : len(noise) // 2 + 2000] = random.Random(1).randbytes(2000)  # more than a packet
+    noisy.write_bytes(noise)
+    other.write_bytes(b"\xd4\xc3\xb2\xa1 but no capture")
+
+
+def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: Path) -> None:
+    capture = str(captures / "quickstart.pcapng")
+    run(spark, [capture], str(tmp_path / "out"), EVERYTHING, "json")
+    lines = [line for path in (tmp_path / "out").glob("*/part-*") for line in path.read_text().splitlines()]
+    work(Request((capture,), records="all", format="ndjson", out=str(tmp_path / "local")))
+    assert sorted(lines) == sorted((tmp_path / "local").read_text().splitlines())
+    assert {json.loads(line)["record"] for line in lines} == set(ROWS) - {"finding"}
+
+
+def test_the_questions_of_the_docs_are_answered(spark: Any, captures: Path, tmp_path: Path) -> None:
+    names = ("errors.pcap", "stuck-consumer.pcap", "shared-nack-dlq.pcap", "rw-portreuse.pcap")
+    run(spark, [str(captures / name) for name in names], str(tmp_path / "out"), EVERYTHING)
+    for kind in ROWS:
+        spark.read.parquet(str(tmp_path / "out" / kind)).createOrReplaceTempView(kind)
+    questions = re.findall(r"```sql\n(.*?)```", (Path(__file__).parents[2] / "docs" / "spark.md").read_text(), re.DOTALL)
+    assert len(questions) == 10
+    answered = [bool(spark.sql(question).collect()) for question in questions]
+    assert answered.count(False) <= 1  # of one no capture here has anything
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(spark: Any, captures: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(OutputError, match="not an empty folder"):
+        run(spark, [str(captures / "quickstart.pcapng")], str(tmp_path), EVERYTHING)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
