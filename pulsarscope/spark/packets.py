@@ -141,5 +141,10 @@ def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _segments(batch: pa.RecordBatch) -> list[Segment]:
-    numbers = (batch.column(name).to_numpy().tolist() for name in ("packet", "time", "sequence", "acknowledgment", "flags", "window"))
-    return list(zip(*numbers, batch.column("payload").to_pylist(), batch.column("missing").to_numpy().tolist(), strict=True))
+    numbers = (_whole_numbers(batch.column(name)) for name in ("packet", "time", "sequence", "acknowledgment", "flags", "window"))
+    return list(zip(*numbers, batch.column("payload").to_pylist(), _whole_numbers(batch.column("missing")), strict=True))
+
+
+def _whole_numbers(column: Any) -> list[int]:
+    """The values of a column of int64 without nulls."""
+    return memoryview(column.buffers()[1]).cast("q")[column.offset : column.offset + len(column)].tolist()

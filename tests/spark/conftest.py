@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pulsarscope.spark.session import session
-
-collect_ignore_glob = [] if find_spec("pyspark") else ["test_*.py"]
-"""All else can be tested without it."""
+from pulsarscope.errors import UsageError
+from pulsarscope.spark.java import choose
+from pulsarscope.spark.session import installed, missing, session
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def can_run() -> None:
+    """Skips what needs Spark where there is none, or no Java for it."""
+    if lacking := missing():
+        pytest.skip(f"no {', '.join(lacking)}: pip install -e '.[spark]'")
+    try:
+        choose(os.environ, installed("pyspark") or "")
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(can_run: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:  # noqa: ARG001 - it skips
     """On two cores of this machine."""
     folder: Path = tmp_path_factory.mktemp("spark")
-    settings = {"spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.driver.memory": "1g"}
+    settings = {
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+    }
     with session("local[2]", settings) as started:
         yield started

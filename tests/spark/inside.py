@@ -11,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet
 
 from pulsarscope import pipeline
 from pulsarscope.capture import Inputs
@@ -40,6 +41,11 @@ def local(inputs: Inputs, options: Options = EVERYTHING) -> Tables:
 def texts(tables: Iterable[Any]) -> list[str]:
     """All rows, sorted."""
     return sorted(repr([*row.values()]) for one in tables for row in one.to_pylist())
+
+
+def written(out: Path) -> Tables:
+    """The rows in a folder of tables."""
+    return {kind: texts(pyarrow.parquet.read_table(path) for path in sorted((out / kind).glob("part-*"))) for kind in ROWS}
 
 
 class Cluster:

@@ -21,15 +21,11 @@ from pulsarscope.cli.work import Request, work
 from pulsarscope.errors import OutputError
 from pulsarscope.export.arrow import arrow_schema
 from pulsarscope.records import ROWS
-from pulsarscope.spark.run import run
-from tests.spark.inside import EVERYTHING, Tables, local, ring, texts
+from tests.spark.inside import EVERYTHING, local, ring, written
+
+run = pytest.importorskip("pulsarscope.spark.run", reason="no pyspark: pip install -e '.[spark]'").run
 
 EACH_ITS_OWN = r"([^/]*)$"
-
-
-def written(out: Path) -> Tables:
-    """The rows in a folder of tables."""
-    return {kind: texts(pyarrow.parquet.read_table(path) for path in sorted((out / kind).glob("part-*"))) for kind in ROWS}
 
 
 def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: Path, tmp_path: Path) -> None:

@@ -5,26 +5,25 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
+from threading import Event, Thread
+from typing import Any
 
-import pyspark
 import pytest
 
 from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import expand_inputs
 from pulsarscope.errors import OutputError, UsageError
 from pulsarscope.spark import session as module
-from pulsarscope.spark.session import Log, in_a_line, package, session
+from pulsarscope.spark.java import choose
+from pulsarscope.spark.session import Log, in_a_line, installed, package, session
 from tests.architecture.modules import PACKAGE
-from tests.spark.inside import local, ring
-from tests.spark.test_run import written
-
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+from tests.spark.inside import EVERYTHING, local, ring, written
 
 
 def test_what_is_not_installed_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,21 +60,25 @@ class Machines:
     """A master and two workers."""
 
     def __init__(self, folder: Path) -> None:
+        (spark,) = getattr(find_spec("pyspark"), "submodule_search_locations", None) or [""]
+        java = choose(os.environ, installed("pyspark") or "").home_for_spark(folder / "java")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.master = f"spark://127.0.0.1:{port}"
         self._log = (folder / "machines.log").open("wb")
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+            "JAVA_HOME": str(java),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_WORKER_DIR": str(folder / "work"),
             "SPARK_LOCAL_DIRS": str(folder / "local"),
         }
         deploy = "org.apache.spark.deploy"
         commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-        commands += [[f"{deploy}.worker.Worker", "-c", "1", "-m", "1200m", "--webui-port", "0", self.master]] * 2
+        commands += [[f"{deploy}.worker.Worker", "-c", "1", "-m", "700m", "--webui-port", "0", self.master]] * 2
         self.processes = [
-            subprocess.Popen([SPARK_CLASS, *command], env=environment, stdout=self._log, stderr=self._log) for command in commands
+            subprocess.Popen([Path(spark) / "bin" / "spark-class", *command], env=environment, stdout=self._log, stderr=self._log)
+            for command in commands
         ]
 
     def executors(self) -> list[int]:
@@ -98,7 +101,7 @@ class Machines:
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> Iterator[Machines]:
+def machines(can_run: None, tmp_path: Path) -> Iterator[Machines]:  # noqa: ARG001 - it skips
     started = Machines(tmp_path)
     try:
         yield started
@@ -106,52 +109,74 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
         started.stop()
 
 
+class Killer(Thread):
+    """Kills an executor as soon as so many tasks more have ended."""
+
+    def __init__(self, machines: Machines, tracker: Any, tasks: int) -> None:
+        super().__init__(daemon=True)
+        self._machines = machines
+        self._tracker = tracker
+        self._tasks = tasks_done(tracker) + tasks
+        self._ended = Event()
+        self.killed: list[int] = []
+
+    def run(self) -> None:
+        while not self._ended.wait(0.02):
+            if tasks_done(self._tracker) >= self._tasks:
+                self.killed = self._machines.executors()[:1]
+                for number in self.killed:
+                    os.kill(number, signal.SIGKILL)
+                return
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+def tasks_done(tracker: Any) -> int:
+    """Of all jobs."""
+    stages = {stage for job in tracker.getJobIdsForGroup() if (info := tracker.getJobInfo(job)) for stage in info.stageIds}
+    return sum(info.numCompletedTasks for stage in stages if (info := tracker.getStageInfo(stage)))
+
+
 @pytest.mark.cluster
 def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path: Path) -> None:
-    """Each time at another moment, found by chance."""
-    short_connections(tmp_path / "a.cap", 400, 1)
-    steady(tmp_path / "b.cap", "batch", 8, 2)
+    """Each time at another moment, found by chance: when the captures are looked into or read, when they are decoded, near the end."""
+    from pulsarscope.spark.run import run  # noqa: PLC0415 - there may be no Spark
+
+    short_connections(tmp_path / "a.cap", 120, 1)
+    steady(tmp_path / "b.cap", "batch", 1, 2)
     folder = tmp_path / "in"
     folder.mkdir()
     for name in ("a.cap", "b.cap"):
-        for path in ring(tmp_path / name, folder, 6):
+        for path in ring(tmp_path / name, folder, 4):
             path.rename(path.with_name(name + path.name))
     want = local(expand_inputs([str(folder)]))
-    wheel = wheel_as_zip(tmp_path)
-    settings = {"spark.pyspark.python": sys.executable, "spark.submit.pyFiles": str(wheel), "spark.executor.memory": "1g"}
-    command = [sys.executable, "-m", "pulsarscope", "pipeline", str(folder), "--master", machines.master]
-    command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     chance = Random()
-    seconds, kills = 0.0, 0
-    for attempt in range(10):
-        out = tmp_path / f"out{attempt}"
-        with subprocess.Popen([*command, "-o", str(out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
-            while not machines.executors() and run.poll() is None:
-                time.sleep(0.05)
-            began = time.monotonic()
-            moment = chance.uniform(0.05, 0.95) * seconds
-            if attempt:  # the first shows how long it takes
-                time.sleep(moment)
-                for number in machines.executors()[:1]:
-                    os.kill(number, signal.SIGKILL)
-                    kills += run.poll() is None
-            said, _ = run.communicate(timeout=500)
-        seconds = seconds or time.monotonic() - began
-        assert run.returncode == 0, said.decode()
-        assert written(out) == want, f"killed {moment} s after the start"
-        if kills == 3:
-            break
-    assert kills == 3
+    settings = {
+        "spark.pyspark.python": sys.executable,
+        "spark.executor.memory": "600m",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+    }
+    with session(machines.master, settings) as spark:
+        tracker = spark.sparkContext.statusTracker()
+        run(spark, [str(folder)], str(tmp_path / "undisturbed"), EVERYTHING, partitions=8)
+        assert written(tmp_path / "undisturbed") == want
+        tasks = tasks_done(tracker)
+        for third in range(3):
+            moment = int(tasks * chance.uniform(third, third + 0.8) / 3)
+            out = tmp_path / f"out{third}"
+            killer = Killer(machines, tracker, moment)
+            killer.start()
+            run(spark, [str(folder)], str(out), EVERYTHING, partitions=8)
+            killer.end()
+            assert killer.killed, f"not after {moment} of {tasks} tasks"
+            assert written(out) == want, f"killed after {moment} of {tasks} tasks"
 
 
-def wheel_as_zip(folder: Path) -> Path:
-    """The package as pip builds it; Spark knows zip files by their name."""
-    root = PACKAGE.parent
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder / "wheel"), str(root)], check=True)
-    (made,) = (folder / "wheel").glob("*.whl")
-    return made.rename(made.with_suffix(".zip"))
-
-
+@pytest.mark.usefixtures("can_run")
 def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pulsarscope", "pipeline", str(PACKAGE.parent / "captures" / "ipv6.pcap"), "-o", str(tmp_path / "out")]
     result = subprocess.run([*command, "--master", "nonsense"], capture_output=True, text=True, timeout=300, check=False)

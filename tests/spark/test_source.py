@@ -11,8 +11,9 @@ import pulsarscope.spark
 from pulsarscope.capture import expand_inputs
 from pulsarscope.errors import UsageError
 from pulsarscope.spark import packets
-from pulsarscope.spark.source import inputs_of
 from tests.spark.inside import local, texts
+
+inputs_of = pytest.importorskip("pulsarscope.spark.source", reason="no pyspark: pip install -e '.[spark]'").inputs_of
 
 NAMES = ("errors.pcap", "ipv6.pcap", "snaplen200.pcap", "raw-not-pulsar.pcap")
 
