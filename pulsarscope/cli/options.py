@@ -101,8 +101,6 @@ StatisticsFormat = Annotated[ListFormat | None, typer.Option("--format", "-f", h
 ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="The report for programs.")]
 LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N of each list; 10 by default.")]
 QuietReportOption = Annotated[bool, typer.Option("-q", "--quiet", help="Less: no headings, progress or warnings.")]
-TablesOption = Annotated[
-    str | None, typer.Option("-o", "--output", metavar="DIR", help="A new folder, or a URI, for a table of each kind.")
-]
+TablesOption = Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="A new folder, or URI, for a table of each kind.")]
 MasterOption = Annotated[str | None, typer.Option("--master", metavar="URL", help="The cluster; all cores of this machine by default.")]
 TableFormatOption = Annotated[TableFormat, typer.Option("--format", "-f", help="Of the tables; the last two where Spark has them.")]
