@@ -15,6 +15,7 @@ import pyarrow.parquet
 
 from pulsarscope import pipeline
 from pulsarscope.capture import Inputs
+from pulsarscope.cli.reading import Reading
 from pulsarscope.distributed import with_secrets
 from pulsarscope.export.arrow import table
 from pulsarscope.pipeline import ALL_RECORDS, Options
@@ -25,6 +26,9 @@ from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
 from pulsarscope.spark.survey import Look, SeenFile
 
 EVERYTHING = Options(ALL_RECORDS, rules=True)
+EACH_ITS_OWN = r"([^/]*)$"
+"""Each file is a source."""
+
 Tables = dict[str, list[str]]
 
 
@@ -46,6 +50,20 @@ def texts(tables: Iterable[Any]) -> list[str]:
 def written(out: Path) -> Tables:
     """The rows in a folder of tables."""
     return {kind: texts(pyarrow.parquet.read_table(path) for path in sorted((out / kind).glob("part-*"))) for kind in ROWS}
+
+
+GIVEN = ("go-tls13.pcap", "go-tls12.pcap", "go-tls13-dsb.pcapng", "encrypted.pcap", "go-encrypted.pcap", "java-schemas.pcap")
+"""Captures that say more with what is given beside them."""
+
+
+def given(captures: Path) -> Reading:
+    """Secrets of TLS, private keys and schemas for them."""
+    return Reading(
+        tls_keylog=[str(path) for path in sorted(captures.glob("*.keylog"))],
+        private_key=[str(path) for path in sorted((captures / "keys").glob("*.pem"))],
+        schema=["schemas-int32-31=bytes"],
+        source_by=EACH_ITS_OWN,
+    )
 
 
 class Cluster:

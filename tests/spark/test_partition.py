@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +12,10 @@ import zstandard
 
 from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import expand_inputs
+from pulsarscope.cli.pipeline import options_of
+from pulsarscope.cli.work import Request
 from pulsarscope.pipeline import Options
-from tests.spark.inside import EVERYTHING, Cluster, local, ring
-
-EACH_ITS_OWN = r"([^/]*)$"
+from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, given, local, ring
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 7, 64])
@@ -105,3 +106,27 @@ def test_what_a_file_says_of_lost_packets_is_known_to_all_that_end_after_it(capt
     # The file that says so comes first, the request without an answer stands in the next.
     inputs = expand_inputs([str(captures / "stuck-consumer.pcap"), str(captures / "quickstart.pcapng")])
     assert Cluster(inputs, EVERYTHING).tables() == local(inputs)
+
+
+@pytest.mark.parametrize("lines", [b"", b"CLIENT_RANDOM no secret\n"], ids=["whole", "with a line that is none"])
+def test_secrets_keys_and_schemas_reach_the_partitions(captures: Path, tmp_path: Path, lines: bytes) -> None:
+    """Those that are given, and those that a capture brings."""
+    key_log = tmp_path / "more.keylog"
+    key_log.write_bytes(lines)
+    reading = given(captures)
+    options = options_of(Request((), records="all", reading=reading._replace(tls_keylog=[*(reading.tls_keylog or ()), str(key_log)])))
+    inputs = expand_inputs([str(captures / name) for name in GIVEN], EACH_ITS_OWN)
+    cluster = Cluster(inputs, options)
+    assert cluster.tables() == local(inputs, options)
+    without = Cluster(inputs).tables()
+    assert {kind for kind, rows in cluster.tables().items() if rows != without[kind]} == set(cluster.tables())
+
+
+def test_what_is_wrong_with_the_secrets_that_a_capture_brings_is_said_once(captures: Path, tmp_path: Path) -> None:
+    path = tmp_path / "dsb.pcapng"
+    whole = (captures / "go-tls13-dsb.pcapng").read_bytes()
+    path.write_bytes(re.sub(rb"(CLIENT_HANDSHAKE_TRAFFIC_SECRET )..", rb"\1no", whole))
+    inputs = expand_inputs([str(captures / "quickstart.pcapng"), str(path)])
+    cluster = Cluster(inputs)
+    assert cluster.tables() == local(inputs)
+    assert sum("tls-key-log-malformed" in row for row in cluster.tables()["finding"]) == 1

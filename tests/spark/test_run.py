@@ -21,11 +21,9 @@ from pulsarscope.cli.work import Request, work
 from pulsarscope.errors import OutputError
 from pulsarscope.export.arrow import arrow_schema
 from pulsarscope.records import ROWS
-from tests.spark.inside import EVERYTHING, local, ring, written
+from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, given, local, ring, written
 
 run = pytest.importorskip("pulsarscope.spark.run", reason="no pyspark: pip install -e '.[spark]'").run
-
-EACH_ITS_OWN = r"([^/]*)$"
 
 
 def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: Path, tmp_path: Path) -> None:
@@ -39,6 +37,14 @@ def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: P
         assert all(path.name.startswith("part-") for path in parts)
         assert pyarrow.parquet.read_schema(parts[0]).equals(arrow_schema(kind))
         assert spark.read.parquet(str(out / kind)).count() == len(written(out)[kind])
+
+
+def test_secrets_keys_and_schemas_come_to_the_tasks(spark: Any, captures: Path, tmp_path: Path) -> None:
+    files = tuple(str(captures / name) for name in GIVEN)
+    request = Request(files, records="all", out=str(tmp_path / "out"), reading=given(captures))
+    options = options_of(request)
+    assert carry_out(spark, request, options, Cluster(partitions=2), lambda _: None) == 0
+    assert written(tmp_path / "out") == local(expand_inputs(files, EACH_ITS_OWN), options)
 
 
 def test_four_of_twenty_files_are_corrupt_and_the_rest_is_exact(spark: Any, tmp_path: Path) -> None:
