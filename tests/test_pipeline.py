@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
@@ -567,3 +568,20 @@ def test_captures_without_loss_have_no_gaps() -> None:
 def test_times_can_be_put_in_order_again() -> None:
     segments = segments_of(packets_of(CAPTURES / "quickstart.pcapng"))
     assert [segment.time_ns for segment in retimed(segments[::-1])] == sorted(segment.time_ns for segment in segments)
+
+
+def test_what_two_hosts_captured_of_the_same_connections_is_told_of_each(tmp_path: Path) -> None:
+    for host in "ab":
+        (tmp_path / host).mkdir()
+        shutil.copy(CAPTURES / "quickstart.pcapng", tmp_path / host)
+    alone, both = (
+        [row for batch in run([str(path)], Options(source_by="dir")) for row in batch.rows if isinstance(row, FrameRow)]
+        for path in (tmp_path / "a" / "quickstart.pcapng", tmp_path / "*" / "*")
+    )
+    assert len(alone) > 50
+    for number, host in enumerate("ab"):
+        of_host = [row for row in both if row.source == str(tmp_path / host)]
+        assert [(row.file, row.packet, row.sub, row.command) for row in of_host] == [
+            (number, row.packet, row.sub, row.command) for row in alone
+        ]
+        assert [row.connection for row in of_host] == [f"{number}:{(row.connection or '').partition(':')[2]}" for row in alone]

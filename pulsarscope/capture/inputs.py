@@ -147,7 +147,7 @@ def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE) -> Inpu
     `source_by` tells vantage points apart, as `source_namer` says.
 
     Raises:
-        UsageError: no argument; `source_by` is no regular expression.
+        UsageError: no argument; `source_by` is no regular expression, or finds nothing in any path.
         CaptureError: no argument leads to a capture.
     """
     if not arguments:
@@ -163,13 +163,17 @@ def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE) -> Inpu
         expansion.candidates,
         key=lambda found: (source_of(found.path) or "", found.first_time is None, found.first_time or 0, found.path),
     )
+    sources = [source_of(candidate.path) for candidate in candidates]
+    if source_by != ONE_SOURCE and all(source is None for source in sources):
+        message = f"--source-by {source_by} finds no host in the path of any capture: give none, dir, or a regular expression for paths"
+        raise UsageError(message)
     sizes = [candidate.size for candidate in candidates]
     known = [size for size in sizes if size is not None]
     return Inputs(
         [candidate.path for candidate in candidates],
         sum(known) if len(known) == len(sizes) else None,
         expansion.findings,
-        [] if source_by == ONE_SOURCE else [source_of(candidate.path) for candidate in candidates],
+        [] if source_by == ONE_SOURCE else sources,
     )
 
 

@@ -130,3 +130,39 @@ def test_nothing_left_of_several_tells_how_many(folder: Path) -> None:
 def test_no_argument_is_a_usage_error() -> None:
     with pytest.raises(UsageError):
         expand_inputs([])
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Path:
+    """Rings of two hosts, captured at the same time."""
+    for number, name in enumerate(("b/host-2.pcap1", "a/host-1.pcap1", "b/host-2.pcap0", "a/host-1.pcap0")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(capture(10 - number))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source_by", "want"),
+    [
+        ("none", []),
+        ("dir", ["{0}/a", "{0}/a", "{0}/b", "{0}/b"]),
+        (r"host-\d", ["host-1", "host-1", "host-2", "host-2"]),
+        (r"(\d)\.pcap", ["1", "1", "2", "2"]),
+        ("host-2", [None, None, "host-2", "host-2"]),
+    ],
+)
+def test_hosts_are_told_apart_by_folder_or_by_what_is_found_in_paths(hosts: Path, source_by: str, want: list[str | None]) -> None:
+    found = expand_inputs([str(hosts / "*" / "*")], source_by)
+    assert found.sources == [source and source.replace("{0}", str(hosts)) for source in want]
+    names = [Path(path).name for path in found.paths]
+    if want:
+        assert names == ["host-1.pcap0", "host-1.pcap1", "host-2.pcap0", "host-2.pcap1"]
+        assert [found.continues(file) for file in range(4)] == [False, True, False, True]
+    else:
+        assert names == ["host-1.pcap0", "host-2.pcap0", "host-1.pcap1", "host-2.pcap1"]
+
+
+@pytest.mark.parametrize(("source_by", "why"), [("(", "regular expression for paths"), ("eth0", "finds no host in the path")])
+def test_a_word_that_tells_no_host_is_refused(hosts: Path, source_by: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        expand_inputs([str(hosts / "a")], source_by)
