@@ -364,7 +364,7 @@ def _rotation(words: Sequence[str]) -> tuple[int | None, float | None]:
         if _is_scaled(word, DURATIONS):
             seconds = scaled(word, DURATIONS, "--rotate") / NANOSECONDS
         else:
-            size = int(scaled(word, SIZES, "--rotate"))
+            size = int(scaled(word, {**SIZES, **DURATIONS}, "--rotate"))
     return size, seconds
 
 
