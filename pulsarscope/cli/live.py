@@ -39,7 +39,7 @@ from pulsarscope.dissectors import finding_codes, make_dissectors
 from pulsarscope.errors import UsageError
 from pulsarscope.export.pcapng import interface_block, section_block, statistics_block
 from pulsarscope.filter.values import DURATIONS, SIZES
-from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, PACKET_MAX_BYTES
+from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
 from pulsarscope.live.berkeley import compiled, tcp_program
 from pulsarscope.live.feed import LAG_SECONDS, Feed
 from pulsarscope.live.interfaces import ANY, interface, interfaces
@@ -185,6 +185,14 @@ def _check_codes(sniffing: Sniffing) -> None:
     if (sniffing.rotate or sniffing.keep is not None) and sniffing.write is None:
         message = "--rotate and --keep are about the files that -w writes: name one"
         raise UsageError(message)
+    if sniffing.keep is not None and not sniffing.rotate and sniffing.trigger is None:
+        message = "--keep says how many files are kept: say with --rotate when the next one begins"
+        raise UsageError(message)
+    if is_pipe(sniffing.interface):
+        others = {"-f": sniffing.capture_filter is not None, "--any-port": sniffing.any_port, "--buffer": sniffing.buffer is not None}
+        if given := [option for option, is_given in others.items() if is_given]:
+            message = f"a pipe brings what it brings: leave out {', '.join(given)}, and choose with -Y or where the packets are captured"
+            raise UsageError(message)
 
 
 class Capture:
@@ -299,6 +307,9 @@ def open_source(sniffing: Sniffing, options: Options) -> Source:
     try:
         found = interface(name)
     except OSError as error:
+        if Path(name).is_file():
+            message = f"{name} is a file, which nothing is added to: pulsarscope decode reads it"
+            raise UsageError(message) from error
         names = ", ".join(one.name for one in interfaces())
         message = f"there is no interface {name}: there are {names}, and {ANY}; - and paths of pipes are read, too"
         raise UsageError(message) from error
@@ -309,11 +320,10 @@ def open_source(sniffing: Sniffing, options: Options) -> Source:
         if not hasattr(socket, "AF_PACKET"):
             return open_sniffer(name, sniffing.capture_filter or expression(ports))
         if sniffing.capture_filter is not None:
-            program = compiled(sniffing.capture_filter, ETHERNET if found.is_ethernet else RAW_IP)
+            program = compiled(sniffing.capture_filter, ETHERNET if found.is_ethernet else RAW_IP, name)
         else:
             program = tcp_program(ports)
-        ring_bytes = LIVE_RING_BYTES if sniffing.buffer is None else int(scaled(sniffing.buffer, SIZES, "--buffer"))
-        return PacketRing(found, program, ring_bytes)
+        return PacketRing(found, program, _ring_bytes(sniffing.buffer))
     except PermissionError as error:
         message = (
             f"capturing on {name} needs CAP_NET_RAW: run it with sudo, or give the capability to this Python once:"
@@ -325,6 +335,18 @@ def open_source(sniffing: Sniffing, options: Options) -> Source:
             return open_sniffer(name, sniffing.capture_filter or expression(ports))
         message = f"cannot capture on {name}: {error.strerror or error}"
         raise UsageError(message) from error
+
+
+def _ring_bytes(word: str | None) -> int:
+    """The size of the ring. Raises UsageError when the host has not the memory for it."""
+    if word is None:
+        return LIVE_RING_BYTES
+    wanted = int(scaled(word, SIZES, "--buffer"))
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // LIVE_RING_MEMORY_SHARE
+    if wanted > most:
+        message = f"--buffer {word}: the kernel would take that much memory; a quarter of this host's is the most, {most >> 20} MiB"
+        raise UsageError(message)
+    return wanted
 
 
 @contextmanager

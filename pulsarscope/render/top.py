@@ -111,14 +111,26 @@ class Top:
         report.paragraph(
             escape(f"{status.title}{dot}{report.duration(now - self._since)}{dot}rates of {seconds:.0f} s"), color=report.palette.bold
         )
-        words = [report.severity(WARNING, escape(text)) if is_bad else escape(text) for text, is_bad in status.health]
-        report.lines.append("  " + dot.join(words))
+        self._health(report, status.health, dot)
         for side, name in enumerate(("clients", "servers")):
             rate = f"messages {rate_text(total.messages[side] / seconds)}, {size_text(total.sizes[side] / seconds)}/s" if seconds else ""
             report.paragraph(f"{name} {report.symbols.to_server} {rate}", 2)
         if total.latencies.count:
             spread = "  ".join(f"p{part} {report.duration(total.latencies.percentile(part))}" for part in (50, 90, 99))
             report.paragraph(f"latency of sending  {spread}  max {report.duration(total.latencies.largest)}", 2)
+
+    def _health(self, report: Report, health: list[tuple[str, bool]], dot: str) -> None:
+        """As many lines as it needs: the last words are as important as the first."""
+        words: list[str] = []
+        left = room = report.width - 2
+        for text, is_bad in health:
+            shown = clip(escape(text), room, report.symbols.ellipsis)
+            if words and cell_width(shown) > left:
+                report.lines.append("  " + dot.join(words))
+                words, left = [], room
+            left -= cell_width(shown) + len(dot)
+            words.append(report.severity(WARNING, shown) if is_bad else shown)
+        report.lines.append("  " + dot.join(words))
 
     def _findings(self, report: Report) -> None:
         if not self._counts:

@@ -238,6 +238,10 @@ WRONG = {
     "a screen without a terminal": (["--top"], "--top needs a terminal"),
     "a screen and lines": (["--top", "--format", "ndjson", "-V"], "leave out --format, -V"),
     "metrics nowhere": (["--metrics", "9464"], "--metrics 9464: give an address and a port"),
+    "more memory than there is": (["-i", "lo", "--buffer", "1000TB"], "--buffer 1000TB: the kernel would take that much memory"),
+    "files kept of one": (["-i", "lo", "-w", "never.pcapng", "--keep", "3"], "say with --rotate"),
+    "a filter for a pipe": (["-i", "-", "-f", "port 6650", "--any-port"], "leave out -f, --any-port"),
+    "a file": (["-i", __file__], "pulsarscope decode reads it"),
     "a time that is none": (["--for", "soon"], "--for soon"),
 }
 
