@@ -11,7 +11,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,6 +23,7 @@ import msgspec
 from pulsarscope import __version__
 from pulsarscope.cli.interrupt import SIGNALS
 from pulsarscope.cli.work import (
+    FOLDER_OUTPUT,
     Delivery,
     Request,
     complain,
@@ -36,7 +37,7 @@ from pulsarscope.cli.work import (
     run_options,
 )
 from pulsarscope.dissectors import finding_codes, make_dissectors
-from pulsarscope.errors import UsageError
+from pulsarscope.errors import OutputError, UsageError
 from pulsarscope.export.pcapng import interface_block, section_block, statistics_block
 from pulsarscope.filter.values import DURATIONS, SIZES
 from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
@@ -128,12 +129,21 @@ def sniff(request: Request, sniffing: Sniffing) -> int:
                 stack.enter_context(served(capture.metrics, *served_at))
             run = run_blocks(capture.feed.name, capture.feed, options)
             sink = delivery.open(request.out, ())
+            if not (request.quiet or sniffing.top):
+                complain(capture.listening)
             made: Output
             if sniffing.top:
                 made = stack.enter_context(_top(capture, request))
             else:
                 made = output(name)(sink, output_options(request, kinds, run, chosen))
-            code = pour(request, kinds, run, chosen, made, encoding, sink, delivery.interrupts, capture.watch)
+            try:
+                code = pour(request, kinds, run, chosen, made, encoding, sink, delivery.interrupts, capture.watch)
+            except OutputError as error:
+                if name == FOLDER_OUTPUT:  # without its end nothing reads it
+                    raise
+                kept = delivery.keep()
+                message = f"{error}; what was put out before is in {kept}" if kept else str(error)
+                raise OutputError(message) from error
         if not request.quiet:
             complain(capture.summary())
         if capture.feed.failure is not None:
@@ -205,6 +215,8 @@ class Capture:
             UsageError: what is asked for is not there, or not allowed. OutputError: the file cannot be written.
         """
         self.metrics: Metrics | None = None
+        self.listening = ""
+        """What is taken, in one line."""
         self._sniffing = sniffing
         self._hidden = options.records - shown
         size, seconds = _rotation(sniffing.rotate)
@@ -216,8 +228,11 @@ class Capture:
             self._source = None
             keep = self._keep(b"", bytes)
             self.feed: Feed | PipeFeed = PipeFeed(sniffing.interface, keep=keep, packets_max=sniffing.packets)
+            self.listening = f"listening to {self.feed.name}; Ctrl-C ends it"
             return
-        source = self._source = open_source(sniffing, options)
+        ports = ports_of(sniffing, options)
+        self.listening = f"listening on {sniffing.interface}: {_wanted(sniffing, ports)}; Ctrl-C ends it"
+        source = self._source = open_source(sniffing, ports)
         drop_privileges()
         try:
             keep = self._keep(interface_block(source.link_type, PACKET_MAX_BYTES, source.name), self._statistics)
@@ -297,8 +312,21 @@ def is_pipe(name: str) -> bool:
     return False
 
 
-def open_source(sniffing: Sniffing, options: Options) -> Source:
-    """The interface: a ring of the kernel's, or scapy's socket where there is none.
+def ports_of(sniffing: Sniffing, options: Options) -> set[int]:
+    """TCP ports whose packets are taken; none: of all."""
+    if sniffing.any_port:
+        return set()
+    return {port for dissector in make_dissectors() for port in dissector.ports} | options.ports | set(options.decode_as)
+
+
+def _wanted(sniffing: Sniffing, ports: Collection[int]) -> str:
+    if sniffing.capture_filter is not None:
+        return f"packets that match {sniffing.capture_filter or 'anything'}"
+    return f"TCP ports {', '.join(map(str, sorted(ports)))}" if ports else "all TCP"
+
+
+def open_source(sniffing: Sniffing, ports: Collection[int]) -> Source:
+    """The interface: a ring of the kernel's, or scapy's socket where there is none. `ports`: what is taken without -f; none: all TCP.
 
     Raises:
         UsageError: it is not there, or may not be captured on.
@@ -313,9 +341,6 @@ def open_source(sniffing: Sniffing, options: Options) -> Source:
         names = ", ".join(one.name for one in interfaces())
         message = f"there is no interface {name}: there are {names}, and {ANY}; - and paths of pipes are read, too"
         raise UsageError(message) from error
-    ports = {port for dissector in make_dissectors() for port in dissector.ports} | options.ports | set(options.decode_as)
-    if sniffing.any_port:
-        ports.clear()
     try:
         if not hasattr(socket, "AF_PACKET"):
             return open_sniffer(name, sniffing.capture_filter or expression(ports))

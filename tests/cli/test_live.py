@@ -105,7 +105,10 @@ def test_a_signal_finishes_the_file_and_ends_with_code_0(number: signal.Signals,
         assert sniffer.stop(number) == 0
     assert "PRODUCER_SUCCESS" in sniffer.out
     assert "94 frames" in sniffer.out
-    assert "packets from lo" in sniffer.err
+    first, last = sniffer.err.splitlines()
+    assert first.startswith("pulsarscope: listening on lo: TCP ports 6650, ")
+    assert str(port) in first
+    assert "packets from lo" in last
 
 
 @needs_capturing
@@ -221,6 +224,16 @@ def test_a_pipe_is_decoded_like_a_file(captures: Path) -> None:
     data = (captures / "quickstart.pcapng").read_bytes()
     told = subprocess.run([*COMMAND, "-i", "-", "--format", "ndjson", "-q"], input=data, capture_output=True, check=True)
     assert told.stdout == CliRunner().invoke(app, ["decode", str(captures / "quickstart.pcapng"), "--format", "ndjson", "-q"]).stdout_bytes
+
+
+def test_what_was_put_out_stays_when_no_more_fits(captures: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.ndjson"
+    command = ["bash", "-c", 'ulimit -f 16; trap "" XFSZ; exec "$@"', "-", *COMMAND, "-i", "-", "--format", "ndjson", "-o", str(out)]
+    told = subprocess.run(command, input=(captures / "quickstart.pcapng").read_bytes(), capture_output=True, check=False)
+    assert told.returncode == 5
+    assert f"what was put out before is in {out}.partial" in told.stderr.decode()
+    assert len((tmp_path / "out.ndjson.partial").read_bytes()) == 16 << 10
+    assert not out.exists()
 
 
 def test_the_interfaces_are_named() -> None:

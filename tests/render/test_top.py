@@ -54,6 +54,14 @@ def test_it_shows_who_talks_how_fast_and_what_is_wrong() -> None:
     assert re.search(r"^  s +orders +5 ", shown, re.MULTILINE)
 
 
+def test_it_says_why_topics_are_missing() -> None:
+    screen = top(Clock())
+    screen.write([FindingRow(code="midstream-start", severity="note")] * 2)
+    shown = screen.picture(80, 24)
+    assert "2 connections began before: topics are known when clients name them again" in shown
+    assert "no errors, no warnings" in shown
+
+
 def test_it_says_that_nothing_is_wrong() -> None:
     assert "no errors, no warnings" in top(Clock()).picture(80, 24)
 
