@@ -128,7 +128,7 @@ def sniff(request: Request, sniffing: Sniffing) -> int:
                 capture.metrics = Metrics(capture.feed.health)
                 stack.enter_context(served(capture.metrics, *served_at))
             run = run_blocks(capture.feed.name, capture.feed, options)
-            sink = delivery.open(request.out, ())
+            sink = delivery.open(request.out, (), folder=name == FOLDER_OUTPUT and len(kinds) > 1)
             if not (request.quiet or sniffing.top):
                 complain(capture.listening)
             made: Output
@@ -300,6 +300,8 @@ class Capture:
         if self._keeper is not None:
             written = self._keeper.written
             words.append(f"kept in {written[-1]}" if len(written) == 1 else f"kept in {len(written)} files")
+        if self._triggered is not None and self._triggered.shortened:
+            words.append(f"of the packets before {count_text(self._triggered.shortened, 'finding')} some were not there any more")
         return ", ".join(words)
 
 

@@ -163,6 +163,11 @@ class FolderSink(Sink):
         self._children.append(sink)
         return sink
 
+    def flush(self) -> None:
+        """See `Sink`: of all files."""
+        for sink in self._children:
+            sink.flush()
+
     def finish(self) -> None:
         """Give all files their names."""
         for sink in self._children:

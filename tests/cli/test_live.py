@@ -226,6 +226,14 @@ def test_a_pipe_is_decoded_like_a_file(captures: Path) -> None:
     assert told.stdout == CliRunner().invoke(app, ["decode", str(captures / "quickstart.pcapng"), "--format", "ndjson", "-q"]).stdout_bytes
 
 
+def test_parquet_of_all_records_is_a_folder(captures: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    data = (captures / "quickstart.pcapng").read_bytes()
+    command = [*COMMAND, "-i", "-", "--format", "parquet", "--records", "all", "-o", str(tmp_path / "tables")]
+    subprocess.run(command, input=data, capture_output=True, check=True)
+    assert {path.name for path in (tmp_path / "tables").iterdir()} >= {"frame.parquet", "message.parquet", "finding.parquet"}
+
+
 def test_what_was_put_out_stays_when_no_more_fits(captures: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.ndjson"
     command = ["bash", "-c", 'ulimit -f 16; trap "" XFSZ; exec "$@"', "-", *COMMAND, "-i", "-", "--format", "ndjson", "-o", str(out)]
