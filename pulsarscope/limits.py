@@ -293,6 +293,9 @@ LIVE_RING_BLOCK_BYTES = 1 << 20
 LIVE_RING_BYTES = 64 << 20
 """What the kernel may hold of an interface before it drops packets: half a second of a full 1 Gbit/s line."""
 
+LIVE_RING_MEMORY_SHARE = 4
+"""The ring takes at most one part in so many of the host's memory: the kernel would take it all, and kill who needs the rest."""
+
 LIVE_QUEUE_MAX_BYTES = 64 << 20
 """Captured packets that wait to be decoded; beyond that decoding skips them, in the open: a capture never grows in memory."""
 

@@ -11,7 +11,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,6 +23,7 @@ import msgspec
 from pulsarscope import __version__
 from pulsarscope.cli.interrupt import SIGNALS
 from pulsarscope.cli.work import (
+    FOLDER_OUTPUT,
     Delivery,
     Request,
     complain,
@@ -36,10 +37,10 @@ from pulsarscope.cli.work import (
     run_options,
 )
 from pulsarscope.dissectors import finding_codes, make_dissectors
-from pulsarscope.errors import UsageError
+from pulsarscope.errors import OutputError, UsageError
 from pulsarscope.export.pcapng import interface_block, section_block, statistics_block
 from pulsarscope.filter.values import DURATIONS, SIZES
-from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, PACKET_MAX_BYTES
+from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
 from pulsarscope.live.berkeley import compiled, tcp_program
 from pulsarscope.live.feed import LAG_SECONDS, Feed
 from pulsarscope.live.interfaces import ANY, interface, interfaces
@@ -127,13 +128,22 @@ def sniff(request: Request, sniffing: Sniffing) -> int:
                 capture.metrics = Metrics(capture.feed.health)
                 stack.enter_context(served(capture.metrics, *served_at))
             run = run_blocks(capture.feed.name, capture.feed, options)
-            sink = delivery.open(request.out, ())
+            sink = delivery.open(request.out, (), folder=name == FOLDER_OUTPUT and len(kinds) > 1)
+            if not (request.quiet or sniffing.top):
+                complain(capture.listening)
             made: Output
             if sniffing.top:
                 made = stack.enter_context(_top(capture, request))
             else:
                 made = output(name)(sink, output_options(request, kinds, run, chosen))
-            code = pour(request, kinds, run, chosen, made, encoding, sink, delivery.interrupts, capture.watch)
+            try:
+                code = pour(request, kinds, run, chosen, made, encoding, sink, delivery.interrupts, capture.watch)
+            except OutputError as error:
+                if name == FOLDER_OUTPUT:  # without its end nothing reads it
+                    raise
+                kept = delivery.keep()
+                message = f"{error}; what was put out before is in {kept}" if kept else str(error)
+                raise OutputError(message) from error
         if not request.quiet:
             complain(capture.summary())
         if capture.feed.failure is not None:
@@ -185,6 +195,14 @@ def _check_codes(sniffing: Sniffing) -> None:
     if (sniffing.rotate or sniffing.keep is not None) and sniffing.write is None:
         message = "--rotate and --keep are about the files that -w writes: name one"
         raise UsageError(message)
+    if sniffing.keep is not None and not sniffing.rotate and sniffing.trigger is None:
+        message = "--keep says how many files are kept: say with --rotate when the next one begins"
+        raise UsageError(message)
+    if is_pipe(sniffing.interface):
+        others = {"-f": sniffing.capture_filter is not None, "--any-port": sniffing.any_port, "--buffer": sniffing.buffer is not None}
+        if given := [option for option, is_given in others.items() if is_given]:
+            message = f"a pipe brings what it brings: leave out {', '.join(given)}, and choose with -Y or where the packets are captured"
+            raise UsageError(message)
 
 
 class Capture:
@@ -197,6 +215,8 @@ class Capture:
             UsageError: what is asked for is not there, or not allowed. OutputError: the file cannot be written.
         """
         self.metrics: Metrics | None = None
+        self.listening = ""
+        """What is taken, in one line."""
         self._sniffing = sniffing
         self._hidden = options.records - shown
         size, seconds = _rotation(sniffing.rotate)
@@ -208,8 +228,11 @@ class Capture:
             self._source = None
             keep = self._keep(b"", bytes)
             self.feed: Feed | PipeFeed = PipeFeed(sniffing.interface, keep=keep, packets_max=sniffing.packets)
+            self.listening = f"listening to {self.feed.name}; Ctrl-C ends it"
             return
-        source = self._source = open_source(sniffing, options)
+        ports = ports_of(sniffing, options)
+        self.listening = f"listening on {sniffing.interface}: {_wanted(sniffing, ports)}; Ctrl-C ends it"
+        source = self._source = open_source(sniffing, ports)
         drop_privileges()
         try:
             keep = self._keep(interface_block(source.link_type, PACKET_MAX_BYTES, source.name), self._statistics)
@@ -277,6 +300,8 @@ class Capture:
         if self._keeper is not None:
             written = self._keeper.written
             words.append(f"kept in {written[-1]}" if len(written) == 1 else f"kept in {len(written)} files")
+        if self._triggered is not None and self._triggered.shortened:
+            words.append(f"of the packets before {count_text(self._triggered.shortened, 'finding')} some were not there any more")
         return ", ".join(words)
 
 
@@ -289,8 +314,21 @@ def is_pipe(name: str) -> bool:
     return False
 
 
-def open_source(sniffing: Sniffing, options: Options) -> Source:
-    """The interface: a ring of the kernel's, or scapy's socket where there is none.
+def ports_of(sniffing: Sniffing, options: Options) -> set[int]:
+    """TCP ports whose packets are taken; none: of all."""
+    if sniffing.any_port:
+        return set()
+    return {port for dissector in make_dissectors() for port in dissector.ports} | options.ports | set(options.decode_as)
+
+
+def _wanted(sniffing: Sniffing, ports: Collection[int]) -> str:
+    if sniffing.capture_filter is not None:
+        return f"packets that match {sniffing.capture_filter or 'anything'}"
+    return f"TCP ports {', '.join(map(str, sorted(ports)))}" if ports else "all TCP"
+
+
+def open_source(sniffing: Sniffing, ports: Collection[int]) -> Source:
+    """The interface: a ring of the kernel's, or scapy's socket where there is none. `ports`: what is taken without -f; none: all TCP.
 
     Raises:
         UsageError: it is not there, or may not be captured on.
@@ -299,21 +337,20 @@ def open_source(sniffing: Sniffing, options: Options) -> Source:
     try:
         found = interface(name)
     except OSError as error:
+        if Path(name).is_file():
+            message = f"{name} is a file, which nothing is added to: pulsarscope decode reads it"
+            raise UsageError(message) from error
         names = ", ".join(one.name for one in interfaces())
         message = f"there is no interface {name}: there are {names}, and {ANY}; - and paths of pipes are read, too"
         raise UsageError(message) from error
-    ports = {port for dissector in make_dissectors() for port in dissector.ports} | options.ports | set(options.decode_as)
-    if sniffing.any_port:
-        ports.clear()
     try:
         if not hasattr(socket, "AF_PACKET"):
             return open_sniffer(name, sniffing.capture_filter or expression(ports))
         if sniffing.capture_filter is not None:
-            program = compiled(sniffing.capture_filter, ETHERNET if found.is_ethernet else RAW_IP)
+            program = compiled(sniffing.capture_filter, ETHERNET if found.is_ethernet else RAW_IP, name)
         else:
             program = tcp_program(ports)
-        ring_bytes = LIVE_RING_BYTES if sniffing.buffer is None else int(scaled(sniffing.buffer, SIZES, "--buffer"))
-        return PacketRing(found, program, ring_bytes)
+        return PacketRing(found, program, _ring_bytes(sniffing.buffer))
     except PermissionError as error:
         message = (
             f"capturing on {name} needs CAP_NET_RAW: run it with sudo, or give the capability to this Python once:"
@@ -325,6 +362,18 @@ def open_source(sniffing: Sniffing, options: Options) -> Source:
             return open_sniffer(name, sniffing.capture_filter or expression(ports))
         message = f"cannot capture on {name}: {error.strerror or error}"
         raise UsageError(message) from error
+
+
+def _ring_bytes(word: str | None) -> int:
+    """The size of the ring. Raises UsageError when the host has not the memory for it."""
+    if word is None:
+        return LIVE_RING_BYTES
+    wanted = int(scaled(word, SIZES, "--buffer"))
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // LIVE_RING_MEMORY_SHARE
+    if wanted > most:
+        message = f"--buffer {word}: the kernel would take that much memory; a quarter of this host's is the most, {most >> 20} MiB"
+        raise UsageError(message)
+    return wanted
 
 
 @contextmanager
@@ -364,7 +413,7 @@ def _rotation(words: Sequence[str]) -> tuple[int | None, float | None]:
         if _is_scaled(word, DURATIONS):
             seconds = scaled(word, DURATIONS, "--rotate") / NANOSECONDS
         else:
-            size = int(scaled(word, SIZES, "--rotate"))
+            size = int(scaled(word, {**SIZES, **DURATIONS}, "--rotate"))
     return size, seconds
 
 

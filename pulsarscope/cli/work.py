@@ -16,7 +16,7 @@ from pulsarscope.cli.interrupt import Interrupts
 from pulsarscope.cli.portions import Encoding
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.reading import Reading
-from pulsarscope.errors import UsageError
+from pulsarscope.errors import OutputError, UsageError
 from pulsarscope.export.sink import STANDARD_OUTPUT, Sink, open_sink
 from pulsarscope.findings import SEVERITIES
 from pulsarscope.limits import ROWS_MAX
@@ -124,6 +124,15 @@ class Delivery:
         refuse_own_input(out, paths)
         self._sink = open_sink(out, folder=folder)
         return self._sink
+
+    def keep(self) -> str | None:
+        """Leave what there is, though it may end anywhere, and return under which name: it cannot be had again."""
+        sink, self._sink = self._sink, None
+        if sink is None:
+            return None
+        with suppress(OutputError):
+            sink.keep()
+        return sink.unfinished
 
     def abandon(self) -> None:
         """Leave nothing half done."""

@@ -51,6 +51,12 @@ class ParquetFile:
     def __init__(self, kind: str, schema: pa.Schema, sink: Sink) -> None:
         from pyarrow.parquet import ParquetWriter
 
+        class Writer(ParquetWriter):
+            """One that does not end its file when it is collected: of an abandoned file that fails, and Python prints how."""
+
+            def __del__(self) -> None:
+                pass
+
         self._sink = sink
         self._schema = schema
         self._waiting: list[pa.RecordBatch] = []
@@ -58,7 +64,7 @@ class ParquetFile:
         self._bytes = 0
         with write_errors(sink.name):
             dictionaries: Any = _repeating(kind, tuple(schema.names))
-            self._writer = ParquetWriter(sink.file, self._schema, compression="zstd", use_dictionary=dictionaries)
+            self._writer = Writer(sink.file, self._schema, compression="zstd", use_dictionary=dictionaries)
 
     def put(self, batch: pa.RecordBatch) -> None:
         """As `EncodedOutput.put`."""

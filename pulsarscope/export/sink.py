@@ -54,6 +54,11 @@ class Sink:
             self.file.flush()
 
     @property
+    def unfinished(self) -> str | None:
+        """What the result is called while it is not complete; None when that is no file of ours."""
+        return None
+
+    @property
     def file(self) -> BinaryIO:
         """The open file, for libraries that write on their own: wrap their calls in `write_errors`."""
         if self.stream is None:
@@ -108,6 +113,11 @@ class FileSink(Sink):
         """Leave the file under the name that says that it is not complete."""
         with write_errors(self.name):
             self.file.close()
+        return self.unfinished
+
+    @property
+    def unfinished(self) -> str:
+        """See `Sink`."""
         return self.name + PARTIAL
 
     def abandon(self) -> None:
@@ -152,6 +162,11 @@ class FolderSink(Sink):
         sink = FileSink(str(self._path / name))
         self._children.append(sink)
         return sink
+
+    def flush(self) -> None:
+        """See `Sink`: of all files."""
+        for sink in self._children:
+            sink.flush()
 
     def finish(self) -> None:
         """Give all files their names."""

@@ -6,6 +6,7 @@ linux/filter.h), so that it fits every kind of interface. What a user writes is 
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -44,10 +45,14 @@ _WHOLE_PACKET = 262_144
 PORTS_MAX = 50
 """Jumps reach 255 instructions far, and a port takes four of them."""
 
-_TCPDUMP_LINKS: Mapping[int, str] = {1: "EN10MB", 101: "RAW"}
+_ETHERNET = 1
+_TCPDUMP_LINKS: Mapping[int, str] = {_ETHERNET: "EN10MB", 101: "RAW"}
 """What tcpdump calls the link types of `ring`."""
 
 _COMPILE_SECONDS = 10.0
+
+_VLAN = re.compile(r"\bvlan\b")
+"""Of a live interface the kernel takes the tag off before a filter sees it; only for that interface libpcap asks after it."""
 
 _instruction = Struct("=HBBI")
 
@@ -127,19 +132,23 @@ def _assembled(lines: Sequence[_Line]) -> Program:
 # ---- what a user writes
 
 
-def compiled(expression: str, link_type: int) -> Program:
-    """A filter expression in the language of tcpdump, for packets of a link type.
+def compiled(expression: str, link_type: int, interface: str) -> Program:
+    """A filter expression in the language of tcpdump, for packets of a link type that come from an interface.
 
     Raises:
         UsageError: it is none, or neither tcpdump nor scapy with libpcap is there.
     """
     if tcpdump := shutil.which("tcpdump"):
-        return _by_tcpdump(tcpdump, expression, link_type)
+        return _by_tcpdump(tcpdump, expression, link_type, interface)
+    if _VLAN.search(expression):
+        message = "-f with vlan needs tcpdump to compile it: install it, or leave vlan out: without it tagged packets match, too"
+        raise UsageError(message)
     return _by_scapy(expression, link_type)
 
 
-def _by_tcpdump(tcpdump: str, expression: str, link_type: int) -> Program:
-    command = [tcpdump, "-ddd", "-y", _TCPDUMP_LINKS[link_type], "--", expression]
+def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -> Program:
+    opened = ["-i", interface] if link_type == _ETHERNET and _VLAN.search(expression) else []  # which takes the capability to capture
+    command = [tcpdump, "-ddd", *opened, "-y", _TCPDUMP_LINKS[link_type], "--", expression]
     try:
         told = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)  # noqa: S603 - as found
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -17,6 +17,9 @@ from pulsarscope.live.source import Captured
 
 NANOSECONDS = 1_000_000_000
 
+LATE_SECONDS = 60
+"""How late a trigger may come: findings about what did not happen wait until it cannot happen any more."""
+
 
 class Rotation(msgspec.Struct, frozen=True):
     """When a file is full, and how many are kept; None: no bound."""
@@ -141,6 +144,10 @@ class TriggeredKeeper:
         self._bytes = 0
         self._triggers: deque[int] = deque()
         self._until = 0
+        self._gone = 0
+        """When the last packet was taken that has not been kept."""
+        self.shortened = 0
+        """Triggers before which packets are missing: they came too late, or the packets needed more memory than there is for them."""
 
     def trigger(self, moment: int) -> None:
         """Something has happened, nanoseconds since the epoch. May be called from another thread."""
@@ -163,7 +170,9 @@ class TriggeredKeeper:
             return
         self._before.append(captured)
         self._bytes += len(captured.data)
-        while self._bytes > LIVE_TRIGGER_MAX_BYTES or captured.time - self._before[0].time > 2 * self._around:
+        longest = self._around + LATE_SECONDS * NANOSECONDS
+        while self._bytes > LIVE_TRIGGER_MAX_BYTES or captured.time - self._before[0].time > longest:
+            self._gone = self._before[0].time
             self._bytes -= len(self._before.popleft().data)
 
     def _answer(self) -> None:
@@ -172,6 +181,8 @@ class TriggeredKeeper:
             self._save_from(self._triggers.popleft())
 
     def _save_from(self, moment: int) -> None:
+        if self._gone >= moment - self._around:
+            self.shortened += 1
         if moment - self._around > self._until:
             self._keeper.end()  # not sooner: a trigger that comes late may continue the file
         self._until = max(self._until, moment + self._around)

@@ -41,6 +41,8 @@ class PipeFeed:
         self._keep = keep
         self._packets_max = packets_max
         self._stopping = False
+        self._left = False
+        """It would have brought more: what it has not said whole is no damage."""
         self._interfaces: dict[CaptureInterface, int] = {}
         self._reader = read_blocks(self, records=keep is not None)
         self._descriptor = -1
@@ -60,9 +62,11 @@ class PipeFeed:
 
     def __next__(self) -> Block:
         block = next(self._reader, None)
-        if block is None:
+        if block is None or (self._left and not self.recognised):
             self._kept()
             raise StopIteration
+        if self._left:
+            block.findings = [finding for finding in block.findings if finding.code != "capture-truncated"]
         most = self._packets_max
         if most is not None and block.last_packet >= most:
             self._stopping = True
@@ -110,10 +114,12 @@ class PipeFeed:
     def read(self, size: int, /) -> bytes:
         """What has arrived: the reader asks for it. Nothing at the end, and when nothing more is wanted."""
         if self._descriptor < 0:
-            self._descriptor = 0 if self._path == STANDARD_INPUT else os.open(self._path, os.O_RDONLY)
+            # Nobody may have opened the other end yet: then there is nothing to read, and opening must not wait for it.
+            self._descriptor = 0 if self._path == STANDARD_INPUT else os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
         while not self._stopping:
             if select.select([self._descriptor], [], [], WAIT_SECONDS)[0]:
                 return os.read(self._descriptor, size)
+        self._left = True
         return b""
 
     def _captured(self, records: Sequence[Record], keep: Keep) -> Captured:

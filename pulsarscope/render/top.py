@@ -20,6 +20,7 @@ from pulsarscope.records import FindingRow
 from pulsarscope.render.escape import cell_width, clip, escape
 from pulsarscope.render.report import Report, ReportOptions, rate_text, size_text
 from pulsarscope.render.statistics import statistics_text
+from pulsarscope.render.view import count_text
 
 REFRESHES_PER_SECOND = 2
 
@@ -30,6 +31,9 @@ SECTION_LINES = 4
 FINDINGS_MAX = 5
 FINDING_CHARACTERS_MAX = 1_000
 """More of a finding's text fits no screen."""
+
+MIDSTREAM = "midstream-start"
+"""The only note that explains what the screen does not show."""
 
 SECOND = 1_000_000_000
 
@@ -56,6 +60,8 @@ class Top:
         """Findings by severity and code."""
         self._latest: dict[str, str] = {}
         """Text of the latest finding of each code, the latest code last."""
+        self._begun_before = 0
+        """Connections that were there before the capture."""
         self._lock = threading.Lock()
         self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, get_renderable=self._renderable, refresh_per_second=REFRESHES_PER_SECOND, screen=True)
@@ -72,7 +78,9 @@ class Top:
         with self._lock:
             self._recent.feed(rows, self._clock())
             for row in rows:
-                if type(row) is FindingRow and row.severity != NOTE:
+                if type(row) is FindingRow and row.code == MIDSTREAM:
+                    self._begun_before += 1
+                elif type(row) is FindingRow and row.severity != NOTE:
                     code = row.code or ""
                     self._counts[row.severity or "", code] += 1
                     self._latest.pop(code, None)
@@ -111,8 +119,7 @@ class Top:
         report.paragraph(
             escape(f"{status.title}{dot}{report.duration(now - self._since)}{dot}rates of {seconds:.0f} s"), color=report.palette.bold
         )
-        words = [report.severity(WARNING, escape(text)) if is_bad else escape(text) for text, is_bad in status.health]
-        report.lines.append("  " + dot.join(words))
+        self._health(report, status.health, dot)
         for side, name in enumerate(("clients", "servers")):
             rate = f"messages {rate_text(total.messages[side] / seconds)}, {size_text(total.sizes[side] / seconds)}/s" if seconds else ""
             report.paragraph(f"{name} {report.symbols.to_server} {rate}", 2)
@@ -120,7 +127,23 @@ class Top:
             spread = "  ".join(f"p{part} {report.duration(total.latencies.percentile(part))}" for part in (50, 90, 99))
             report.paragraph(f"latency of sending  {spread}  max {report.duration(total.latencies.largest)}", 2)
 
+    def _health(self, report: Report, health: list[tuple[str, bool]], dot: str) -> None:
+        """As many lines as it needs: the last words are as important as the first."""
+        words: list[str] = []
+        left = room = report.width - 2
+        for text, is_bad in health:
+            shown = clip(escape(text), room, report.symbols.ellipsis)
+            if words and cell_width(shown) > left:
+                report.lines.append("  " + dot.join(words))
+                words, left = [], room
+            left -= cell_width(shown) + len(dot)
+            words.append(report.severity(WARNING, shown) if is_bad else shown)
+        report.lines.append("  " + dot.join(words))
+
     def _findings(self, report: Report) -> None:
+        if self._begun_before:
+            before = count_text(self._begun_before, "connection")
+            report.paragraph(f"{before} began before: topics are known when clients name them again", 2, report.palette.dim)
         if not self._counts:
             report.paragraph("no errors, no warnings", 2, report.palette.dim)
             return

@@ -105,7 +105,10 @@ def test_a_signal_finishes_the_file_and_ends_with_code_0(number: signal.Signals,
         assert sniffer.stop(number) == 0
     assert "PRODUCER_SUCCESS" in sniffer.out
     assert "94 frames" in sniffer.out
-    assert "packets from lo" in sniffer.err
+    first, last = sniffer.err.splitlines()
+    assert first.startswith("pulsarscope: listening on lo: TCP ports 6650, ")
+    assert str(port) in first
+    assert "packets from lo" in last
 
 
 @needs_capturing
@@ -223,6 +226,24 @@ def test_a_pipe_is_decoded_like_a_file(captures: Path) -> None:
     assert told.stdout == CliRunner().invoke(app, ["decode", str(captures / "quickstart.pcapng"), "--format", "ndjson", "-q"]).stdout_bytes
 
 
+def test_parquet_of_all_records_is_a_folder(captures: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    data = (captures / "quickstart.pcapng").read_bytes()
+    command = [*COMMAND, "-i", "-", "--format", "parquet", "--records", "all", "-o", str(tmp_path / "tables")]
+    subprocess.run(command, input=data, capture_output=True, check=True)
+    assert {path.name for path in (tmp_path / "tables").iterdir()} >= {"frame.parquet", "message.parquet", "finding.parquet"}
+
+
+def test_what_was_put_out_stays_when_no_more_fits(captures: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.ndjson"
+    command = ["bash", "-c", 'ulimit -f 16; trap "" XFSZ; exec "$@"', "-", *COMMAND, "-i", "-", "--format", "ndjson", "-o", str(out)]
+    told = subprocess.run(command, input=(captures / "quickstart.pcapng").read_bytes(), capture_output=True, check=False)
+    assert told.returncode == 5
+    assert f"what was put out before is in {out}.partial" in told.stderr.decode()
+    assert len((tmp_path / "out.ndjson.partial").read_bytes()) == 16 << 10
+    assert not out.exists()
+
+
 def test_the_interfaces_are_named() -> None:
     told = CliRunner().invoke(app, ["live", "--list"])
     assert told.exit_code == 0
@@ -238,6 +259,10 @@ WRONG = {
     "a screen without a terminal": (["--top"], "--top needs a terminal"),
     "a screen and lines": (["--top", "--format", "ndjson", "-V"], "leave out --format, -V"),
     "metrics nowhere": (["--metrics", "9464"], "--metrics 9464: give an address and a port"),
+    "more memory than there is": (["-i", "lo", "--buffer", "1000TB"], "--buffer 1000TB: the kernel would take that much memory"),
+    "files kept of one": (["-i", "lo", "-w", "never.pcapng", "--keep", "3"], "say with --rotate"),
+    "a filter for a pipe": (["-i", "-", "-f", "port 6650", "--any-port"], "leave out -f, --any-port"),
+    "a file": (["-i", __file__], "pulsarscope decode reads it"),
     "a time that is none": (["--for", "soon"], "--for soon"),
 }
 

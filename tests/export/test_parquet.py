@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,13 @@ def test_a_full_disk_is_an_output_error() -> None:
         made.close()
         sink.finish()
     sink.abandon()
+
+
+def test_an_abandoned_folder_says_why_in_one_line(captures: Path, tmp_path: Path) -> None:
+    limited = ["bash", "-c", 'ulimit -f 8; trap "" XFSZ; exec "$@"', "-"]
+    command = [*limited, sys.executable, "-m", "pulsarscope", "decode", str(captures / "stuck-consumer.pcap")]
+    arguments = ["--format", "parquet", "--records", "all", "-o", str(tmp_path / "tables")]
+    told = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    assert told.returncode == 5
+    assert len(told.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())

@@ -153,6 +153,30 @@ def test_a_trigger_keeps_what_was_around_it(tmp_path: Path) -> None:
     assert [numbers(path) for path in keeper.written] == [[*range(8, 15)], [*range(28, 33)], [*range(36, 40)]]
 
 
+def test_a_trigger_may_come_later_than_the_time_around_it_is_long(tmp_path: Path) -> None:
+    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
+    triggered = TriggeredKeeper(keeper, 1.0)
+    for number in range(10):
+        triggered(captured(number))
+    triggered.trigger(START + 3 * SECOND)
+    triggered.end()
+    assert [numbers(path) for path in keeper.written] == [[2, 3, 4]]
+    assert triggered.shortened == 0
+
+
+def test_packets_that_a_trigger_finds_gone_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
+    monkeypatch.setattr("pulsarscope.live.keep.LIVE_TRIGGER_MAX_BYTES", 4 * len(captured(0).data))
+    triggered = TriggeredKeeper(keeper, 2.0)
+    for number in range(10):
+        triggered(captured(number))
+    triggered.trigger(START + 7 * SECOND)
+    triggered.trigger(START + 9 * SECOND)
+    triggered.end()
+    assert [numbers(path) for path in keeper.written] == [[6, 7, 8, 9]]
+    assert triggered.shortened == 1
+
+
 def test_without_a_trigger_there_is_no_file(tmp_path: Path) -> None:
     triggered = TriggeredKeeper(Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing), 1.0)
     triggered(captured(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -82,6 +83,27 @@ def test_a_pipe_that_says_nothing_more_is_left_when_asked(captures: Path, tmp_pa
     feed.close()
     assert first.packets > 0
     assert not [finding for block in rest for finding in block.findings]
+
+
+@pytest.mark.parametrize("name", ["quickstart.pcapng", "any-sll2.pcap", "go-nack-dlq-gz.pcap.gz"])
+@pytest.mark.parametrize("share", [0, 0.0001, 0.6])
+def test_a_pipe_that_is_left_in_the_middle_of_a_packet_is_not_damaged(name: str, share: float, captures: Path, tmp_path: Path) -> None:
+    data = (captures / name).read_bytes()
+    path, end = piped(tmp_path, data[: math.ceil(len(data) * share)], 1 << 20, close=False)
+    feed = PipeFeed(path)
+    threading.Timer(0.5, feed.stop).start()
+    blocks = list(feed)
+    end()
+    feed.close()
+    assert not [finding for block in blocks for finding in block.findings]
+
+
+def test_a_pipe_that_nobody_writes_to_is_left_when_asked(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    feed = PipeFeed(str(tmp_path / "pipe"))
+    threading.Timer(0.1, feed.stop).start()
+    assert not list(feed)
+    feed.close()
 
 
 def test_what_is_no_capture_is_a_finding(tmp_path: Path) -> None:

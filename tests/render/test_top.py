@@ -54,8 +54,25 @@ def test_it_shows_who_talks_how_fast_and_what_is_wrong() -> None:
     assert re.search(r"^  s +orders +5 ", shown, re.MULTILINE)
 
 
+def test_it_says_why_topics_are_missing() -> None:
+    screen = top(Clock())
+    screen.write([FindingRow(code="midstream-start", severity="note")] * 2)
+    shown = screen.picture(80, 24)
+    assert "2 connections began before: topics are known when clients name them again" in shown
+    assert "no errors, no warnings" in shown
+
+
 def test_it_says_that_nothing_is_wrong() -> None:
     assert "no errors, no warnings" in top(Clock()).picture(80, 24)
+
+
+def test_how_the_capture_fares_takes_as_many_lines_as_it_needs() -> None:
+    health = [(f"{number} dropped by the kernel", number == 3) for number in range(5)] + [("kept in " + "long/" * 30, False)]
+    screen = Top(lambda: Status("lo", health), Clock(), ReportOptions())
+    lines = screen.picture(80, 24).split("\n")[1:5]
+    assert [line.count("dropped") for line in lines] == [3, 2, 0, 0]
+    assert lines[2].startswith("  kept in long/")
+    assert all(cell_width(line) <= 80 for line in lines)
 
 
 @pytest.mark.parametrize("width", [20, 80, 200])
