@@ -78,3 +78,8 @@ def test_it_takes_no_more_packets_than_asked() -> None:
         captured = ring.read(1.0, 3)
         assert captured is not None
         assert captured.packets == 3
+
+
+def test_a_ring_larger_than_can_be_asked_for_is_an_error_of_the_system() -> None:
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        PacketRing(interface("lo"), tcp_program({1}), 20 << 40)
