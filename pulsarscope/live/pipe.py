@@ -41,6 +41,8 @@ class PipeFeed:
         self._keep = keep
         self._packets_max = packets_max
         self._stopping = False
+        self._left = False
+        """More may have come: that a packet is cut is our doing."""
         self._interfaces: dict[CaptureInterface, int] = {}
         self._reader = read_blocks(self, records=keep is not None)
         self._descriptor = -1
@@ -63,6 +65,8 @@ class PipeFeed:
         if block is None:
             self._kept()
             raise StopIteration
+        if self._left:
+            block.findings = [finding for finding in block.findings if finding.code != "capture-truncated"]
         most = self._packets_max
         if most is not None and block.last_packet >= most:
             self._stopping = True
@@ -114,6 +118,7 @@ class PipeFeed:
         while not self._stopping:
             if select.select([self._descriptor], [], [], WAIT_SECONDS)[0]:
                 return os.read(self._descriptor, size)
+        self._left = True
         return b""
 
     def _captured(self, records: Sequence[Record], keep: Keep) -> Captured:

@@ -84,6 +84,19 @@ def test_a_pipe_that_says_nothing_more_is_left_when_asked(captures: Path, tmp_pa
     assert not [finding for block in rest for finding in block.findings]
 
 
+def test_a_packet_that_is_half_here_when_asked_to_stop_is_no_damage(captures: Path, tmp_path: Path) -> None:
+    data = (captures / "quickstart.pcapng").read_bytes()
+    path, end = piped(tmp_path, data[: len(data) // 2 + 3], 1 << 20, close=False)
+    feed = PipeFeed(path)
+    first = next(feed)
+    feed.stop()
+    rest = list(feed)
+    end()
+    feed.close()
+    assert first.packets > 0
+    assert not [finding for block in rest for finding in block.findings]
+
+
 def test_what_is_no_capture_is_a_finding(tmp_path: Path) -> None:
     path, end = piped(tmp_path, b"GET / HTTP/1.1\r\n\r\n", 1 << 20)
     feed = PipeFeed(path)
