@@ -16,7 +16,7 @@ import threading
 from struct import Struct
 
 from pulsarscope.limits import LIVE_RING_BLOCK_BYTES
-from pulsarscope.live.berkeley import Program, packed
+from pulsarscope.live.berkeley import Program, once, packed
 from pulsarscope.live.interfaces import NetworkInterface, interfaces
 from pulsarscope.live.source import Captured
 
@@ -38,7 +38,6 @@ _RETIRE_MILLISECONDS = 100
 _STATUS_KERNEL, _STATUS_USER = 0, 1
 _STATUS_AT, _PACKETS_AT, _FIRST_AT = 8, 12, 16
 _VLAN_VALID = 0x10
-_OUTGOING = 4
 _ADDRESS_AT = 48
 """struct sockaddr_ll stands behind struct tpacket3_hdr, aligned."""
 
@@ -86,8 +85,8 @@ class PacketRing:
         self._error = 0
         """What the kernel says has happened to the interface."""
         self._counting = threading.Lock()
-        self._loopbacks = frozenset() if interface.index else frozenset(one.index for one in interfaces() if one.is_loopback)
-        """Where each packet goes out and comes in: of all interfaces the kernel cannot leave out what goes out."""
+        if not interface.index:  # of all interfaces the kernel cannot be told to leave out what goes out
+            program = once(program, [one.index for one in interfaces() if one.is_loopback])
         # Without a protocol no packet comes before the filter is there.
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW if interface.is_ethernet else socket.SOCK_DGRAM, 0)
         try:
@@ -143,7 +142,7 @@ class PacketRing:
 
     def _captured(self, block: int, packets_max: int | None) -> Captured:
         """The loop that each packet goes through: header, packet, padding and length are collected, and joined once."""
-        ring, cooked, loopbacks = self._ring, self.link_type == COOKED, self._loopbacks
+        ring, cooked = self._ring, self.link_type == COOKED
         _, count, first = _block_status(ring, block + _STATUS_AT)
         position = block + first
         pieces: list[bytes] = []
@@ -156,9 +155,6 @@ class PacketRing:
             data = ring[position + start : position + start + captured]
             if cooked:
                 _, ethertype, index, hardware, kind, length, address = _socket_address(ring, position + _ADDRESS_AT)
-                if index in loopbacks and kind == _OUTGOING:
-                    position += following
-                    continue
                 data = _cooked(ethertype, 0, index, hardware, kind, length, address) + data
                 captured, wire_bytes = captured + _COOKED_BYTES, wire_bytes + _COOKED_BYTES
             elif status & _VLAN_VALID:  # the interface has taken the tag off
