@@ -271,6 +271,9 @@ FACT_KEYS_MAX = 4096
 FACTS_PER_KEY_MAX = 1_000
 """Facts kept of one key: a story is told by its beginning and its end."""
 
+FACTS_MAX = 131_072
+"""Facts of one cross-connection rule that wait to be judged: 32 of each of its keys, some 60 MiB."""
+
 PRIVATE_KEY_MAX_BYTES = 1 << 20
 """Largest file taken for a private key: one of 16,384 bits takes 13 KB in PEM."""
 
@@ -302,5 +305,8 @@ LIVE_QUEUE_MAX_BYTES = 64 << 20
 METRICS_NAMES_MAX = 1_000
 """Topics, or commands, with time series of their own; Prometheus and who pays for it count each of them."""
 
+METRICS_NAME_MAX_CHARACTERS = 1_024
+"""Of a name in a time series; more is cut. A name off the wire may have megabytes, topics have some hundred characters."""
+
 LIVE_TRIGGER_MAX_BYTES = 256 << 20
-"""Packets that wait in memory for a trigger; when a line is faster than that, fewer seconds are saved, and said."""
+"""Packets that wait in memory for a trigger; when a line is faster than that, fewer seconds are saved."""

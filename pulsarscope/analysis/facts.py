@@ -7,7 +7,7 @@ from collections import OrderedDict  # whose oldest key goes at once; a dict loo
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulsarscope.limits import FACT_KEYS_MAX, FACTS_PER_KEY_MAX
+from pulsarscope.limits import FACT_KEYS_MAX, FACTS_MAX, FACTS_PER_KEY_MAX
 from pulsarscope.wire.rules import Fact, KeyRule, Say, Where
 
 QUIET_NANOSECONDS = 1_000_000_000
@@ -15,7 +15,9 @@ QUIET_NANOSECONDS = 1_000_000_000
 
 
 class Facts:
-    """Bounded: the keys silent longest are judged early when there are too many, and a key keeps its first and its last facts.
+    """Bounded: the keys silent longest are judged early when there are too many, of them or of their facts.
+
+    A key keeps its first and its last facts.
 
     What is judged together depends on the facts of a key alone, in the order of their places, so that every way of running agrees.
     """
@@ -25,6 +27,8 @@ class Facts:
         self._rules = rules
         self._kept: dict[str, OrderedDict[str, list[Fact]]] = {name: OrderedDict() for name in rules}
         """By rule, then by key, the one silent longest first."""
+        self._counts = dict.fromkeys(rules, 0)
+        """Facts of each rule."""
         self._unsettled: dict[str, dict[str, None]] = {name: {} for name, (rule, _) in rules.items() if rule.prompt}
         """Keys with facts since they were settled."""
         self._told: dict[tuple[str, str], set[tuple[str, Where]]] = {}
@@ -39,7 +43,11 @@ class Facts:
             if len(kept) >= FACT_KEYS_MAX:
                 self._conclude(rule, *kept.popitem(last=False))
         kept[key] = facts
+        self._counts[rule] -= len(facts)
         keep(facts, fact)
+        self._counts[rule] += len(facts)
+        while self._counts[rule] > FACTS_MAX and len(kept) > 1:
+            self._conclude(rule, *kept.popitem(last=False))
         if (unsettled := self._unsettled.get(rule)) is not None:
             unsettled[key] = None
 
@@ -57,7 +65,7 @@ class Facts:
             for key in [key for key in unsettled if time - kept[key][-1].where.time >= QUIET_NANOSECONDS]:
                 del unsettled[key]
                 if said := self.judge(name, key, kept[key]):
-                    self._told[name, key] = self._told.get((name, key), set()) | said
+                    self._told[name, key] = _still_possible(self._told.get((name, key), set()) | said, kept[key])
 
     def finish(self) -> None:
         """All that are left are judged."""
@@ -67,6 +75,7 @@ class Facts:
 
     def _conclude(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
         """Judge a key for the last time."""
+        self._counts[rule] -= len(facts)
         self.judge(rule, key, facts)
         self._unsettled.get(rule, {}).pop(key, None)
         self._told.pop((rule, key), None)
@@ -89,6 +98,14 @@ class Facts:
                 start = index
         known.judge(key, facts[start:], say)
         return said
+
+
+def _still_possible(told: set[tuple[str, Where]], facts: Sequence[Fact]) -> set[tuple[str, Where]]:
+    """Without what was said of facts that are no longer kept: a key that is never silent for long would remember it for ever."""
+    if len(told) <= FACTS_PER_KEY_MAX:
+        return told
+    places = {fact.where for fact in facts}
+    return {one for one in told if one[1] in places}
 
 
 def keep(facts: list[Fact], fact: Fact) -> None:

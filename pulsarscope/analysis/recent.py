@@ -19,7 +19,7 @@ class Recent:
     """Feed it the rows of a run, and ask for their statistics. Times are those of the shell, nanoseconds since the epoch."""
 
     def __init__(self) -> None:
-        self._parts: deque[tuple[int, Statistics]] = deque()
+        self._parts: deque[tuple[int, Statistics]] = deque(maxlen=PARTS + 1)  # a clock that is set back lets nothing grow
         self._since: int | None = None
 
     def feed(self, rows: Iterable[Any], now: int) -> None:

@@ -25,6 +25,9 @@ _IF_EQUAL, _IF_ANY_BIT = 0x15, 0x45
 
 _PROTOCOL = 0xFFFF_F000
 """SKF_AD_OFF + SKF_AD_PROTOCOL: the type of what the link layer carries."""
+_DIRECTION, _INTERFACE = 0xFFFF_F004, 0xFFFF_F008
+"""SKF_AD_OFF + SKF_AD_PKTTYPE and SKF_AD_IFINDEX: where a packet is bound, and the interface that it passes."""
+_OUTGOING = 4
 _NETWORK = 0xFFF0_0000
 """SKF_NET_OFF: the network header."""
 
@@ -103,6 +106,20 @@ def tcp_program(ports: Collection[int]) -> Program:
             (_RETURN, _WHOLE_PACKET, ""),
         ]
     )
+
+
+def once(program: Program, loopbacks: Collection[int]) -> Program:
+    """The same without what goes out of these interfaces, by their indexes: each packet comes in there, too."""
+    for index in loopbacks:
+        program = (
+            (_LOAD_WORD, 0, 0, _DIRECTION),
+            (_IF_EQUAL, 0, 3, _OUTGOING),
+            (_LOAD_WORD, 0, 0, _INTERFACE),
+            (_IF_EQUAL, 0, 1, index),
+            (_RETURN, 0, 0, 0),
+            *program,
+        )
+    return program
 
 
 def _any_of(values: Iterable[int]) -> list[_Line]:

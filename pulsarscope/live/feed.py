@@ -14,7 +14,6 @@ from typing import Any
 from pulsarscope.capture import Block
 from pulsarscope.capture.pcapng import PcapngDecoder
 from pulsarscope.capture.tally import capture_finding, plural
-from pulsarscope.errors import PulsarscopeError
 from pulsarscope.export.pcapng import interface_block, section_block
 from pulsarscope.findings import Finding
 from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, PACKET_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
@@ -56,8 +55,8 @@ class Feed:
         """Taken, and still to be decoded."""
         self.lag = 0.0
         """Seconds between a packet's time and now, of the packets that were decoded last."""
-        self.failure: PulsarscopeError | None = None
-        """What the keeping raised."""
+        self.failure: Exception | None = None
+        """What the keeping raised, or an error of the thread that captures."""
         self._keep = keep
         self._packets_max = packets_max
         self._waiting: deque[Captured | int] = deque()
@@ -103,6 +102,8 @@ class Feed:
         """Stop, and let go of the source."""
         self.stop()
         self._blocks.close()
+        if self._thread.is_alive():  # an interrupt has ended the blocks before it
+            self._thread.join()
         self.source.close()
 
     # ---- the thread that captures
@@ -115,7 +116,7 @@ class Feed:
                 self._gone = error
             if self._keep is not None:
                 self._keep.end()
-        except PulsarscopeError as error:
+        except Exception as error:  # noqa: BLE001 - of any kind: who runs the feed raises it
             self.failure = error
         finally:
             with self._changed:
@@ -124,8 +125,11 @@ class Feed:
 
     def _take(self) -> None:
         last = False
+        stopped = 0
         while True:
             stopping = self._stopping  # asked before the read: what came before the request is taken
+            if stopping and not stopped:
+                stopped = time.time_ns()
             left = None if self._packets_max is None else self._packets_max - self.packets
             captured = self.source.read(WAIT_SECONDS, left)
             if captured is not None:
@@ -135,7 +139,7 @@ class Feed:
                 self._hand_on(captured)
                 if self.packets == self._packets_max:
                     return
-            if stopping and (captured is None or last):
+            if stopping and (captured is None or last or captured.time >= stopped):  # a line that is too fast never leaves nothing
                 return
             last = stopping and self.source.fullness() == 0
 
@@ -226,7 +230,8 @@ class Feed:
             self._told_dropped = dropped
             text = f"The kernel dropped {plural(dropped - told, 'packet')}: they came faster than they were taken."
             yield self._finding("packets-dropped", text, {"packets": dropped - told, "packets_so_far": dropped, **where})
-        packets, size = self.skipped_packets, self.skipped_bytes
+        with self._changed:
+            packets, size = self.skipped_packets, self.skipped_bytes
         before_packets, before_size = self._told_skipped
         if packets > before_packets:
             self._told_skipped = packets, size

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import BinaryIO
@@ -87,8 +88,13 @@ class Keeper:
             try:
                 self._write(self._tail())
             finally:
-                self._file.close()
-                self._file = None
+                self._close()
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with _told_errors(self._name):
+                file.close()
 
     def _is_full(self, captured: Captured) -> bool:
         if not self._rotates or self._size <= len(self._head):
@@ -105,17 +111,16 @@ class Keeper:
             moment = datetime.fromtimestamp(first_time // NANOSECONDS, timezone.utc).strftime("%Y%m%d%H%M%S")
             name = name.with_name(f"{name.stem}_{self.files:05}_{moment}{name.suffix}")
         self._name = str(name)
-        try:
+        while self._rotation.files is not None and len(self.written) >= self._rotation.files:
+            oldest = self.written.pop(0)
+            with _told_errors(oldest, "remove"):
+                Path(oldest).unlink(missing_ok=True)
+        with _told_errors(self._name):
             self._file = name.open("wb", buffering=0)
-        except OSError as error:
-            message = f"cannot write {name}: {error.strerror or error}"
-            raise OutputError(message) from error
         self.written.append(self._name)
         self._size = 0
         self._since = first_time
         self._write(self._head)
-        while self._rotation.files is not None and len(self.written) > self._rotation.files:
-            Path(self.written.pop(0)).unlink(missing_ok=True)
 
     def _write(self, data: bytes) -> None:
         """All or nothing: a file that cannot grow ends where a packet ends."""
@@ -127,10 +132,23 @@ class Keeper:
             while view:
                 view = view[file.write(view) :]
         except OSError as error:
-            os.ftruncate(file.fileno(), self._size)
+            with suppress(OSError):  # a device has no end to be moved
+                os.ftruncate(file.fileno(), self._size)
+            with suppress(OutputError):
+                self._close()
             message = f"cannot write {self._name}: {error.strerror or error}; it has the packets before"
             raise OutputError(message) from error
         self._size += len(data)
+
+
+@contextmanager
+def _told_errors(name: str, what: str = "write") -> Iterator[None]:
+    """Turn what the system refuses into OutputError: an OSError would say that the interface is gone."""
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot {what} {name}: {error.strerror or error}"
+        raise OutputError(message) from error
 
 
 class TriggeredKeeper:

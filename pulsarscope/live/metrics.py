@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pulsarscope.errors import UsageError
-from pulsarscope.limits import METRICS_NAMES_MAX
+from pulsarscope.limits import METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX
 from pulsarscope.live.source import Health
 from pulsarscope.records import ExchangeRow, FindingRow, FrameRow
 
@@ -70,8 +70,9 @@ class Metrics:
     def _name(self, label: str, name: str | None) -> str:
         """A value of a label: there are never too many."""
         known = self._names.setdefault(label, set())
-        if name is None or name in known:
-            return name or ""
+        name = (name or "")[:METRICS_NAME_MAX_CHARACTERS]
+        if not name or name in known:
+            return name
         if len(known) >= METRICS_NAMES_MAX:
             return OTHER
         known.add(name)

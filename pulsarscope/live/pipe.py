@@ -114,8 +114,7 @@ class PipeFeed:
     def read(self, size: int, /) -> bytes:
         """What has arrived: the reader asks for it. Nothing at the end, and when nothing more is wanted."""
         if self._descriptor < 0:
-            # Nobody may have opened the other end yet: then there is nothing to read, and opening must not wait for it.
-            self._descriptor = 0 if self._path == STANDARD_INPUT else os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            self._descriptor = 0 if self._path == STANDARD_INPUT else _opened(self._path)
         while not self._stopping:
             if select.select([self._descriptor], [], [], WAIT_SECONDS)[0]:
                 return os.read(self._descriptor, size)
@@ -132,3 +131,10 @@ class PipeFeed:
                 keep.describe(interface_block(*record.interface))
             pieces.append(packet_block(number, record.time, record.wire_bytes, record.data))
         return Captured(b"".join(pieces), len(records), records[-1].time)
+
+
+def _opened(path: str) -> int:
+    """The pipe, maybe before anyone writes into it: waiting for that in `open` no signal and no time would end it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from contextlib import suppress
 
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITY_VERSION_3 = 0x2008_0522
@@ -19,9 +20,10 @@ def drop_privileges() -> None:
         return
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() == 0 and user.isdigit() and group.isdigit() and int(user):
-        os.setgroups([])
-        os.setgid(int(group))
-        os.setuid(int(user))
+        with suppress(OSError):
+            os.setgroups([])
+            os.setgid(int(group))
+            os.setuid(int(user))
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)

@@ -7,6 +7,7 @@ file takes as they are and the capture room decodes like any other.
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import select
@@ -15,7 +16,7 @@ import threading
 from struct import Struct
 
 from pulsarscope.limits import LIVE_RING_BLOCK_BYTES
-from pulsarscope.live.berkeley import Program, packed
+from pulsarscope.live.berkeley import Program, once, packed
 from pulsarscope.live.interfaces import NetworkInterface, interfaces
 from pulsarscope.live.source import Captured
 
@@ -30,13 +31,13 @@ _SO_ATTACH_FILTER = 26
 
 _FRAME_BYTES = 2_048
 """Without meaning in version 3, but checked."""
+_COUNT_MAX = 0xFFFF_FFFF
 _RETIRE_MILLISECONDS = 100
 """A block that is not full is handed over after this time: how late a quiet line shows."""
 
 _STATUS_KERNEL, _STATUS_USER = 0, 1
 _STATUS_AT, _PACKETS_AT, _FIRST_AT = 8, 12, 16
 _VLAN_VALID = 0x10
-_OUTGOING = 4
 _ADDRESS_AT = 48
 """struct sockaddr_ll stands behind struct tpacket3_hdr, aligned."""
 
@@ -46,7 +47,7 @@ _link_address = Struct("=HHiHBB8x").pack
 _statistics = Struct("=III")
 _word = Struct("=I")
 _block_status = Struct("=III").unpack_from
-_packet_head = Struct("=IIIIIIHHIII").unpack_from
+_packet_head = Struct("=IIIIIIHHIIH").unpack_from
 _socket_address = Struct("=H2siHBB8s").unpack_from
 _enhanced_packet = Struct("<IIIIIII").pack
 _length = Struct("<I").pack
@@ -81,9 +82,11 @@ class PacketRing:
         self._interface = interface
         self._blocks = max(ring_bytes // LIVE_RING_BLOCK_BYTES, 2)
         self._next = 0
+        self._error = 0
+        """What the kernel says has happened to the interface."""
         self._counting = threading.Lock()
-        self._loopbacks = frozenset() if interface.index else frozenset(one.index for one in interfaces() if one.is_loopback)
-        """Where each packet goes out and comes in: of all interfaces the kernel cannot leave out what goes out."""
+        if not interface.index:  # of all interfaces the kernel cannot be told to leave out what goes out
+            program = once(program, [one.index for one in interfaces() if one.is_loopback])
         # Without a protocol no packet comes before the filter is there.
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW if interface.is_ethernet else socket.SOCK_DGRAM, 0)
         try:
@@ -98,6 +101,8 @@ class PacketRing:
         self._attach(program)
         self._socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _int(_TPACKET_V3))
         size = LIVE_RING_BLOCK_BYTES * self._blocks
+        if size // _FRAME_BYTES > _COUNT_MAX:
+            self._raise(errno.ENOMEM)
         request = _ring_request(LIVE_RING_BLOCK_BYTES, self._blocks, _FRAME_BYTES, size // _FRAME_BYTES, _RETIRE_MILLISECONDS, 0, 0)
         self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
         if self._interface.is_loopback:
@@ -115,20 +120,29 @@ class PacketRing:
     def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
         """See `Source`: the packets of the next block."""
         at = self._next * LIVE_RING_BLOCK_BYTES
-        if not _word.unpack_from(self._ring, at + _STATUS_AT)[0] & _STATUS_USER:
+        if not self._is_ready(at):
+            self._raise(self._error)
             ready = self._poll.poll(seconds * 1_000)
-            if not _word.unpack_from(self._ring, at + _STATUS_AT)[0] & _STATUS_USER:
-                if any(event & select.POLLERR for _, event in ready):
-                    self._raise(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
-                return None
+            if not self._is_ready(at):
+                if not any(event & select.POLLERR for _, event in ready):
+                    return None
+                self._error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # asked for once: the next poll waits
+                self._poll.poll(2 * _RETIRE_MILLISECONDS)  # the last packets are in a block that is not handed over yet
+                if not self._is_ready(at):
+                    self._raise(self._error)
+                    return None
         captured = self._captured(at, packets_max)
         _word.pack_into(self._ring, at + _STATUS_AT, _STATUS_KERNEL)
         self._next = (self._next + 1) % self._blocks
         return captured
 
+    def _is_ready(self, block: int) -> bool:
+        """Whether the kernel has handed the block over."""
+        return bool(_word.unpack_from(self._ring, block + _STATUS_AT)[0] & _STATUS_USER)
+
     def _captured(self, block: int, packets_max: int | None) -> Captured:
         """The loop that each packet goes through: header, packet, padding and length are collected, and joined once."""
-        ring, cooked, loopbacks = self._ring, self.link_type == COOKED, self._loopbacks
+        ring, cooked = self._ring, self.link_type == COOKED
         _, count, first = _block_status(ring, block + _STATUS_AT)
         position = block + first
         pieces: list[bytes] = []
@@ -137,18 +151,15 @@ class PacketRing:
             if packets == packets_max:
                 break
             following, seconds, fraction, captured, wire_bytes, status, start, _, _, tag, protocol = _packet_head(ring, position)
+            time = seconds * 1_000_000_000 + fraction
             data = ring[position + start : position + start + captured]
             if cooked:
                 _, ethertype, index, hardware, kind, length, address = _socket_address(ring, position + _ADDRESS_AT)
-                if index in loopbacks and kind == _OUTGOING:
-                    position += following
-                    continue
                 data = _cooked(ethertype, 0, index, hardware, kind, length, address) + data
                 captured, wire_bytes = captured + _COOKED_BYTES, wire_bytes + _COOKED_BYTES
             elif status & _VLAN_VALID:  # the interface has taken the tag off
-                data = data[:12] + _tag((protocol & 0xFFFF) or _VLAN, tag) + data[12:]
+                data = data[:12] + _tag(protocol or _VLAN, tag) + data[12:]
                 captured, wire_bytes = captured + _TAG_BYTES, wire_bytes + _TAG_BYTES
-            time = seconds * 1_000_000_000 + fraction
             padding = -captured & 3
             size = captured + padding + _PACKET_BLOCK_BYTES
             head = _enhanced_packet(6, size, 0, time >> 32, time & 0xFFFF_FFFF, captured, wire_bytes)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+from pulsarscope.analysis import facts as module
 from pulsarscope.analysis.facts import QUIET_NANOSECONDS, Facts
 from pulsarscope.wire.rules import Fact, KeyRule, Say, Where
 
@@ -101,3 +104,27 @@ def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_orde
         facts.add("rule", "key", fact(packet, time))
     facts.finish()
     assert counts == [2, 3]
+
+
+def test_facts_of_a_rule_are_bounded_over_all_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FACTS_MAX", 10)
+    told = Told(prompt=False)
+    for number in range(12):
+        told.facts.add("rule", f"key {number // 4}", fact(number, number))
+    assert told.packets == [0, 1, 2, 3]  # of the key that was silent longest; what remains has room
+    told.facts.add("rule", "key 1", fact(12, 12))
+    told.facts.add("rule", "key 1", fact(13, 13))
+    told.facts.add("rule", "key 1", fact(14, 14))
+    assert told.packets == [0, 1, 2, 3, 8, 9, 10, 11]
+    told.facts.finish()
+    assert sorted(told.packets) == list(range(15))
+
+
+def test_a_key_that_never_ends_remembers_no_more_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 4)
+    told = Told(prompt=True)
+    for number in range(50):
+        told.add(fact(number, 2 * number * QUIET_NANOSECONDS))
+        told.facts.settle((2 * number + 1) * QUIET_NANOSECONDS)
+    assert told.packets == list(range(50))
+    assert len(told.facts._told["rule", "key"]) <= 4

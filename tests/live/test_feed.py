@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable
 
@@ -13,7 +14,7 @@ from pulsarscope.errors import OutputError
 from pulsarscope.live import feed as module
 from pulsarscope.live.feed import Feed
 from pulsarscope.live.source import Captured
-from tests.live.test_keep import captured
+from tests.live.test_keep import SECOND, START, captured
 
 
 class Scripted:
@@ -156,3 +157,36 @@ def test_a_full_disk_ends_it_with_what_came_before() -> None:
     feed = Feed(Scripted(captured(number) for number in range(10)), keep=Full())
     assert numbers(feed) == []
     assert str(feed.failure) == "1"
+
+
+class Endless(Scripted):
+    """A line so fast that something is always there."""
+
+    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
+        assert seconds > 0
+        assert packets_max is None
+        return captured(0, time.time() - START / SECOND)
+
+    def fullness(self) -> float:
+        return 1.0
+
+
+def test_a_line_that_never_pauses_is_left_when_asked() -> None:
+    feed = Feed(Endless(()))
+    assert next(feed) is not None
+    feed.stop()
+    assert codes(feed) == []
+
+
+def test_an_error_of_the_capturing_thread_is_no_quiet_end() -> None:
+    class Broken:
+        def describe(self, interface: bytes) -> None: ...
+
+        def __call__(self, captured: Captured) -> None:
+            raise ValueError(captured.packets)
+
+        def end(self) -> None: ...
+
+    feed = Feed(Scripted([captured(0)]), keep=Broken())
+    assert numbers(feed) == []
+    assert isinstance(feed.failure, ValueError)

@@ -182,3 +182,20 @@ def test_without_a_trigger_there_is_no_file(tmp_path: Path) -> None:
     triggered(captured(0))
     triggered.end()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_removed_is_no_error_of_the_interface(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(seconds=1.0, files=1), nothing)
+    keeper(captured(0))
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(OutputError, match=r"cannot remove .*a_00001_.*: Permission denied"):
+        keeper(captured(1))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+def test_a_device_that_is_full_is_one_line() -> None:
+    with pytest.raises(OutputError, match="cannot write /dev/full: No space left"):
+        Keeper("/dev/full", HEAD, Rotation(), nothing)

@@ -95,3 +95,10 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(UsageError, match=r"pip install 'pulsarscope\[live\]'"):
         Metrics(lambda: HEALTH)
+
+
+def test_a_name_of_megabytes_is_cut() -> None:
+    pytest.importorskip("prometheus_client")
+    metrics = Metrics(lambda: HEALTH)
+    metrics.count([FrameRow(direction="client", command="SEND", topic="t" * 5_000_000, num_messages=1)])
+    assert max(map(len, text(metrics))) < 2_000

@@ -114,3 +114,14 @@ def test_what_is_no_capture_is_a_finding(tmp_path: Path) -> None:
     feed.close()
     assert not feed.recognised
     assert [finding.code for finding in block.findings] == ["not-a-capture"]
+
+
+def test_a_pipe_that_nobody_writes_into_is_left_when_asked(tmp_path: Path) -> None:
+    path = str(tmp_path / "silent")
+    os.mkfifo(path)
+    feed = PipeFeed(path)
+    timer = threading.Timer(0.1, feed.stop)
+    timer.start()
+    assert not [block for block in feed if block.packets]
+    timer.join()
+    feed.close()

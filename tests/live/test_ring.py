@@ -78,3 +78,20 @@ def test_it_takes_no_more_packets_than_asked() -> None:
         captured = ring.read(1.0, 3)
         assert captured is not None
         assert captured.packets == 3
+
+
+def test_a_ring_larger_than_can_be_asked_for_is_an_error_of_the_system() -> None:
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        PacketRing(interface("lo"), tcp_program({1}), 20 << 40)
+
+
+def test_what_loopback_shows_twice_is_counted_once_of_all_interfaces() -> None:
+    port = free_port()
+    with closing(PacketRing(interface("any"), tcp_program({port}), 8 * RING_BYTES)) as ring:
+        replay([SAID], port)
+        taken = 0
+        while (captured := ring.read(0.3)) is not None:
+            taken += captured.packets
+        ring.count()
+    assert taken == ring.received > 0
+    assert ring.dropped == 0
