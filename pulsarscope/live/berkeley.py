@@ -172,7 +172,8 @@ def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -
         message = f"-f cannot be compiled: {error}"
         raise UsageError(message) from error
     if told.returncode:
-        message = f'-f "{expression}" is no packet filter: {told.stderr.strip().splitlines()[-1].removeprefix("tcpdump: ")}'
+        reason = (told.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
+        message = f'-f "{expression}" is no packet filter: {reason}'
         raise UsageError(message)
     return tuple(_four(line) for line in told.stdout.splitlines()[1:])
 

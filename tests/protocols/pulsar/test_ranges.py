@@ -103,14 +103,14 @@ def test_credentials_that_are_cut_off_are_masked(end: int) -> None:
 
 def test_a_secret_given_many_times_takes_time_that_grows_with_its_number() -> None:
     spent = []
-    for count in (10_000, 80_000):
+    for count in (20_000, 160_000):
         frame = sized(sized(b"\x08\x02\x12" + _length(3 * count) + b"\x1a\x01s" * count))
         began = time.process_time()
         masked, found = ranges(DECODER, frame)
         spent.append(time.process_time() - began)
         assert sum(name.endswith(SECRET_SUFFIX) for _, _, name, _ in found) == count
         assert masked.count(b"s") == 0
-    assert spent[1] < 24 * spent[0] + 0.2
+    assert spent[1] < 32 * spent[0] + 1.0  # eight times as many: a square would take 64 times as long; machines stall
 
 
 def test_bytes_behind_a_command_are_named() -> None:
