@@ -43,7 +43,7 @@ LOST_MAX = 24
 
 def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     """At most `width` cells of escaped text; what is cut ends in an ellipsis."""
-    if len(text) <= width and (text.isascii() or cell_width(text) <= width):
+    if cell_width(text) <= width:
         return text
     room = width - len(ellipsis)
     if room < 0:

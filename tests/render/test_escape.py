@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pulsarscope.render.escape import cell_width, clip, clip_words, escape
@@ -35,6 +35,7 @@ def test_escaped_text_holds_nothing_that_acts_on_a_terminal(text: str) -> None:
 
 
 @given(st.text(st.characters(codec=None)), st.integers(0, 30))
+@example("\N{EMOJI MODIFIER FITZPATRICK TYPE-1-2}", 0)
 def test_clipped_text_fits_and_short_text_stays(text: str, width: int) -> None:
     escaped = escape(text)
     clipped = clip(escaped, width)
