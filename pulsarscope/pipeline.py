@@ -188,6 +188,8 @@ class Run:
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
         self._message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
+        self._messages_judged = self._doctor is not None and MessageRow.kind in self._doctor.kinds
+        """A rule asks for messages."""
         types = {**ROWS, FrameRow.kind: Frame, MessageRow.kind: self._message_type}
         self._only_judged = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
         """Types of rows that are there for the rules alone."""
@@ -440,8 +442,7 @@ class Run:
     def _judged(self, rows: list[Any], doctor: Doctor) -> list[Row | RawFrame]:
         """The rows, and the findings of the rules about them; without what only the rules wanted."""
         # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.
-        messages = MessageRow.kind in doctor.kinds
-        found = doctor.feed(rows if messages else [row for row in rows if type(row) is not self._message_type])
+        found = doctor.feed(rows if self._messages_judged else [row for row in rows if type(row) is not self._message_type])
         return [*(row for row in rows if type(row) not in self._only_judged), *found]
 
 
