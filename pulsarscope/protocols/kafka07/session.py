@@ -23,6 +23,7 @@ from pulsarscope.protocols.kafka07.responses import Response, errors_of, fits, r
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, Row
 from pulsarscope.wire.contract import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Frame, Note, SessionContext
 from pulsarscope.wire.exchange import Request, elapsed
+from pulsarscope.wire.finding import frame_finding
 
 _CODES = {**CAPTURE_CODES, **CODES}
 
@@ -329,22 +330,7 @@ class Kafka07Session:
         return latency
 
     def _finding(self, frame: Frame | Request, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
-        known = _CODES[code]
-        name = f"{frame.file}:{frame.packet}.{frame.sub}"
-        return FindingRow(
-            self._source,
-            frame.file,
-            frame.packet,
-            frame.sub,
-            frame.time,
-            self._connection,
-            code,
-            known.severity,
-            known.layer,
-            f"{frame.command or 'Bytes'} {name}: {text}.",
-            {"frame": name, **evidence},
-            known.hint,
-        )
+        return frame_finding(_CODES[code], frame, text, evidence, source=self._source, connection=self._connection)
 
 
 def _forget(frame: Frame) -> None:

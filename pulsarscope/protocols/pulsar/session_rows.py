@@ -11,6 +11,7 @@ from pulsarscope.protocols.pulsar.parties import Sent
 from pulsarscope.records import ExchangeRow, FindingRow, MessageRow, Row
 from pulsarscope.wire.contract import Frame
 from pulsarscope.wire.exchange import Request, Response, elapsed
+from pulsarscope.wire.finding import frame_finding
 
 _CODES = {**CODES, **CAPTURE_CODES}
 
@@ -25,22 +26,7 @@ class SessionRows:
 
     def finding(self, frame: Frame | Response, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
         """What is to be said of a frame; `text` without its end."""
-        known = _CODES[code]
-        name = f"{frame.file}:{frame.packet}.{frame.sub}"
-        return FindingRow(
-            self._source,
-            frame.file,
-            frame.packet,
-            frame.sub,
-            frame.time,
-            self._connection,
-            code,
-            known.severity,
-            known.layer,
-            f"{frame.command or 'Bytes'} {name}: {text}.",
-            {"frame": name, **evidence},
-            known.hint,
-        )
+        return frame_finding(_CODES[code], frame, text, evidence, source=self._source, connection=self._connection)
 
     def incomplete(self, row: MessageRow) -> FindingRow:
         """That chunks of a message are missing; `row`: of the last one seen."""
