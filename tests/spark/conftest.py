@@ -14,6 +14,13 @@ from pulsarscope.spark.java import choose
 from pulsarscope.spark.session import installed, missing, session
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs all that need the session, however many there are."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def can_run() -> None:
     """Skips what needs Spark where there is none, or no Java for it."""
