@@ -88,7 +88,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     `tls_keylog` are files with the secrets of TLS connections (NSS key log format), read at once.
     `private_key` is a file (PEM or DER), or several, with an RSA key that opens what is encrypted end to end; if not, UsageError is raised.
     `schemas` are files by the topics, or patterns of topics, whose payloads they describe: MessageRow.value is read by them.
-    `source_by` (none, dir, or a regular expression for paths) tells the hosts apart that captured them: no connection spans two.
+    `source_by` (none, dir, interface, or a regular expression for paths) tells vantage points apart: no connection spans two.
 
     Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
     the same. If a process dies, OutputError is raised.

@@ -34,6 +34,9 @@ PCAPNG_BLOCK_MAX_BYTES = 16 << 20
 PCAPNG_INTERFACES_MAX = 65_536
 """Interfaces kept per pcapng section; a file with more is hostile."""
 
+INTERFACE_NAME_MAX_CHARACTERS = 255
+"""Of a pcapng interface's name, which may stand behind every flow key: those of Linux have 15, of Windows 50, of pipes those of a path."""
+
 SECRETS_MAX_BYTES = 16 << 20
 """TLS key logs kept of one pcapng file: about 100,000 connections; the rest is not kept."""
 

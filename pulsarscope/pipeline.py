@@ -18,10 +18,12 @@ import msgspec
 
 from pulsarscope.analysis import Closed, Doctor, Tell
 from pulsarscope.capture import Blocks, Inputs, Record, expand_inputs, read_blocks
+from pulsarscope.capture.inputs import SOURCE_BY_INTERFACE
 from pulsarscope.capture.names import printable
 from pulsarscope.dissectors import finding_codes, make_dissectors
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import Finding
+from pulsarscope.flow import source_in
 from pulsarscope.key_logs import KeyLogs, take_key_log
 from pulsarscope.payload_decoders import payload_decoders
 from pulsarscope.private_keys import KeyFile, rsa_keys
@@ -78,7 +80,12 @@ class Options(msgspec.Struct, frozen=True):
     schemas: tuple[GivenSchema, ...] = ()
     """Schemas for payloads, the first that fits a topic counts."""
     source_by: str = "none"
-    """How vantage points are told apart: none, dir, or a regular expression for paths (`capture.expand_inputs`)."""
+    """How vantage points are told apart: none, dir, interface, or a regular expression for paths (`capture.expand_inputs`)."""
+
+    @property
+    def by_interface(self) -> bool:
+        """Whether the interfaces of one capture are vantage points."""
+        return self.source_by == SOURCE_BY_INTERFACE
 
 
 class Batch(msgspec.Struct):
@@ -121,6 +128,17 @@ class _Asked(Mapping[str, Asked]):
         return len(self._timelines)
 
 
+class _SettingsBySource(dict[str | None, Settings]):
+    """By vantage point: the settings that all share, with its name."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._shared = settings
+
+    def __missing__(self, source: str | None) -> Settings:
+        self[source] = made = msgspec.structs.replace(self._shared, source=source)
+        return made
+
+
 def _dissector_of(timeline: Timeline) -> str:
     return timeline.dissector or ""
 
@@ -140,7 +158,7 @@ class Run:
             tell: takes what the rules that look across connections need, when they are carried out elsewhere.
         """
         self.inputs = inputs
-        self._read = read or read_blocks
+        self._read = read or self._of_file
         self.severities: Counter[str] = Counter()
         self.judged = options.rules
         """Whether findings are all there are: the rules judge what is said."""
@@ -183,8 +201,7 @@ class Run:
             options.schemas,
             payload_decoders() if payloads or "message" in kinds else (),
         )
-        sources = dict.fromkeys(inputs.sources or [None])
-        self._settings = {source: msgspec.structs.replace(settings, source=source) for source in sources}
+        self._settings = _SettingsBySource(settings)
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
         self._message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
@@ -222,6 +239,9 @@ class Run:
         if self._doctor is not None:
             yield Batch(self._tallied([*self._doctor.finish()]), batch.file, batch.bytes_read, batch.last_packet)
         self.complete = True
+
+    def _of_file(self, path: str, file: int) -> Blocks:
+        return read_blocks(path, file, by_interface=self.inputs.by_interface)
 
     def first_rows(self) -> Iterator[list[Row | RawFrame]]:
         """What is known before any file is read."""
@@ -293,7 +313,7 @@ class Run:
     def _rows(self, events: Sequence[ConnectionEvents], findings: Sequence[Finding]) -> Iterator[list[Row | RawFrame]]:
         """The rows of one block, in the order of their moments; in one list, unless they are too many or hold too much payload."""
         steps, found = self._steps(events)
-        located = [*findings, *(finding for _, some in found for finding in some)]
+        located = [*self._finding_rows(findings), *(row for _, some in found for row in some)]
         if len(events) > 1 and self._by_connection:
             return self._carry_out_by_connection(steps, located)
         if len(events) > 1 or self._gives_payloads:
@@ -312,21 +332,23 @@ class Run:
                     if rows:
                         yield (order, *first_of[name]), rows, self._payload_bytes(rows) if self._gives_payloads else 0
 
-        findings = [(first_of[name], self._counted(self._finding_rows(some))) for name, some in found]
+        findings = [(first_of[name], self._counted(some)) for name, some in found]
         return Ending(carried_out(), findings)
 
-    def _steps(self, events: Iterable[ConnectionEvents]) -> tuple[list[Step], list[tuple[str, Sequence[Finding]]]]:
+    def _steps(self, events: Iterable[ConnectionEvents]) -> tuple[list[Step], list[tuple[str, list[Row | RawFrame]]]]:
         """What the connections have to do, and what was found about them, by name."""
         self._forget_ended()
         steps: list[Step] = []
-        found: list[tuple[str, Sequence[Finding]]] = []
+        found: list[tuple[str, list[Row | RawFrame]]] = []
         for event in events:
             connection = event.connection
             name = connection.name
             timeline = self._timelines.get(name)
             if timeline is None:
                 self.connections += 1
-                timeline = self._timelines[name] = Timeline(connection, self._settings[self.inputs.source(connection.file)])
+                source = source_in(connection.key)
+                settings = self._settings[self.inputs.source(connection.file) if source is None else source]
+                timeline = self._timelines[name] = Timeline(connection, settings)
             last = connection.last_file << FILE_SHIFT | connection.last_packet
             if isinstance(timeline, EndedTimeline):
                 if event.finished:
@@ -343,10 +365,10 @@ class Run:
                 if timeline.dissector is not None:
                     self._recognised[name] = timeline
             if findings := timeline.findings(event.findings):
-                found.append((name, findings))
+                found.append((name, [finding_row(finding, timeline.source) for finding in findings]))
         return steps, found
 
-    def _carry_out(self, steps: Iterable[Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
+    def _carry_out(self, steps: Iterable[Step], located: Iterable[Row | RawFrame]) -> Iterator[list[Row | RawFrame]]:
         rows = RowList(later=self._rows_max < sys.maxsize)
         payload_bytes = 0
         for _, name, step in steps:
@@ -373,10 +395,10 @@ class Run:
                         yield self._counted(rows[: self._rows_max])
                         del rows[: self._rows_max]
                         payload_bytes = 0
-        rows += self._finding_rows(located)
+        rows += located
         yield self._counted(rows[:])
 
-    def _carry_out_by_connection(self, steps: Iterable[Step], located: Iterable[Finding]) -> Iterator[list[Row | RawFrame]]:
+    def _carry_out_by_connection(self, steps: Iterable[Step], located: Iterable[Row | RawFrame]) -> Iterator[list[Row | RawFrame]]:
         """As `_carry_out` of the steps in order, but one connection after the other, and then the rows are put in order: twice as fast."""
         rows: list[Row | RawFrame] = []
         orders: list[int] = []
@@ -400,7 +422,7 @@ class Run:
         while len(rows) > self._rows_max:
             yield self._counted(rows[: self._rows_max])
             del rows[: self._rows_max]
-        rows += self._finding_rows(located)
+        rows += located
         yield self._counted(rows)
 
     def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
@@ -415,6 +437,7 @@ class Run:
         return zip(frames) if self._rows_max < sys.maxsize and "message" in self._options.records else (frames,)
 
     def _finding_rows(self, findings: Iterable[Finding]) -> list[Row | RawFrame]:
+        """Of findings about files, not about one connection."""
         return [finding_row(finding, self.inputs.source(finding.file)) for finding in findings]
 
     def _payload_bytes(self, rows: list[Any]) -> int:
@@ -465,7 +488,7 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
             placement.forget(assembler.end_file(index))
         elif index:
             assembler, placement = Assembler(), Placement()
-        for block in read_blocks(path, index, records=True):
+        for block in read_blocks(path, index, records=True, by_interface=inputs.by_interface):
             places = placement.feed(block, assembler.feed(block))
             located = [(record, places.get(record.number)) for record in block.records]
             yield PacketBatch(index, block.bytes_read, located, block.fragments)

@@ -6,13 +6,16 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 
 from pulsarscope.capture import link
-from pulsarscope.capture.block import Block, Record, Segment
+from pulsarscope.capture.block import CONTROL_FLAGS, Block, Record, Segment
 from pulsarscope.capture.layers import Fragment, Inner, Reject
 from pulsarscope.capture.tally import Tally, capture_finding, plural
 from pulsarscope.capture.unwrap import Unwrapper
 from pulsarscope.findings import Finding
+from pulsarscope.flow import key_at
 
 NANOSECONDS = 1_000_000_000
+
+Flows = dict[bytes, list[Segment]]
 
 
 class NotACaptureError(Exception):
@@ -22,8 +25,14 @@ class NotACaptureError(Exception):
 class Decoder(ABC):
     """Decodes one capture file, fed in pieces of any size; the pieces' borders change nothing but the borders of the blocks."""
 
-    def __init__(self, file: int, *, records: bool = False) -> None:
-        """`records`: keep each packet as it stands in the file; all of them then go the general way, not through the hot loops."""
+    def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
+        """Decodes nothing yet.
+
+        Args:
+            file: position in the run's list of files.
+            records: keep each packet as it stands in the file; all of them then go the general way, not through the hot loops.
+            by_interface: put the name of the interface behind flow keys, where it is known.
+        """
         self.secrets: list[tuple[int, bytes]] = []
         """TLS key logs in the file, each with the number of packets before it; whoever reads takes them."""
         self.first_time: int | None = None
@@ -36,6 +45,8 @@ class Decoder(ABC):
         self._records: list[Record] | None = [] if records else None
         self._tally = Tally(file)
         self._unwrapper = Unwrapper(self._tally)
+        self._apart: dict[str, tuple[Flows, set[bytes]]] | None = {} if by_interface else None
+        """Of the block: flows and those of them with control flags, by the interface whose name is to stand behind their keys."""
         self._packets = 0
         self._last_time = 0
         self._ordered = True
@@ -46,7 +57,7 @@ class Decoder(ABC):
         self._damage: Finding | None = None
 
     @abstractmethod
-    def _walk(self, data: bytes, position: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+    def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
         """Reads whole records from `position` on, and returns the position behind them."""
 
     @abstractmethod
@@ -79,9 +90,14 @@ class Decoder(ABC):
         if position < len(chunk) and not self.stopped:
             self._read(chunk, position, flows, control)
         flows.default_factory = None
+        if self._apart:
+            for source, (own_flows, own_control) in self._apart.items():
+                flows.update((key_at(key, source), segments) for key, segments in own_flows.items())
+                control.update(key_at(key, source) for key in own_control)
+            self._apart.clear()
         return self._block(flows, control, [], first_packet, bytes_read)
 
-    def _read(self, data: bytes, position: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> None:
+    def _read(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> None:
         """Read the records from `position` on, and hold the unfinished one."""
         self._wanted = 0
         self._offset -= position
@@ -123,7 +139,7 @@ class Decoder(ABC):
 
     def _block(
         self,
-        flows: dict[bytes, list[Segment]],
+        flows: Flows,
         control: set[bytes],
         findings: list[Finding],
         first_packet: int,
@@ -139,8 +155,40 @@ class Decoder(ABC):
             block.fragments, self._unwrapper.fragments = self._unwrapper.fragments, []
         return block
 
-    def _cold_segment(self, packet: bytes, wire_bytes: int, link_type: int, number: int, time: int) -> tuple[bytes, Segment] | None:
-        """The general way: any packet of any link type to its flow key and segment, or to a count of why there is none."""
+    def _goes_cold(self, link_type: int) -> bool:
+        """Whether all packets of a link type go the general way: they are kept, or say themselves which interface they are of."""
+        return self._records is not None or (self._apart is not None and link_type == link.LINUX_SLL2)
+
+    def _flows_at(self, source: str) -> tuple[Flows, set[bytes]]:
+        """Where packets of an interface go, which are told apart."""
+        apart: dict[str, tuple[Flows, set[bytes]]] = self._apart  # type: ignore[assignment]
+        return apart.setdefault(source, (defaultdict(list), set()))
+
+    def _cold_packet(
+        self,
+        packet: bytes,
+        wire_bytes: int,
+        link_type: int,
+        number: int,
+        time: int,
+        flows: Flows,
+        control: set[bytes],
+        interface: str = "",
+    ) -> None:
+        """The general way: any packet of any link type into its flow, or into a count of why there is none."""
+        interface = "" if self._apart is None else link.interface_of(packet, link_type, interface)
+        if interface:
+            flows, control = self._flows_at(interface)
+        found = self._cold_segment(packet, wire_bytes, link_type, number, time, interface)
+        if found is not None:
+            key, segment = found
+            flows[key].append(segment)
+            if segment[4] & CONTROL_FLAGS:
+                control.add(key)
+
+    def _cold_segment(
+        self, packet: bytes, wire_bytes: int, link_type: int, number: int, time: int, interface: str
+    ) -> tuple[bytes, Segment] | None:
         cut = wire_bytes - len(packet)
         if cut > 0:
             self._tally.add("snaplen-truncated", number, time, amount=cut)
@@ -152,7 +200,7 @@ class Decoder(ABC):
             return None
         found = link.tcp_segment(packet, link_type, wire_bytes)
         if isinstance(found, (Inner, Fragment)):
-            found = self._unwrapper.segment(found, packet, number, time)
+            found = self._unwrapper.segment(found, packet, number, time, interface)
         if found is None:
             return None
         if isinstance(found, Reject):

@@ -19,7 +19,11 @@ from pulsarscope.findings import Finding
 
 ONE_SOURCE = "none"
 SOURCE_BY_FOLDER = "dir"
+SOURCE_BY_INTERFACE = "interface"
 """Words for how vantage points are told apart, beside regular expressions."""
+
+_NOT_OF_PATHS = (ONE_SOURCE, SOURCE_BY_INTERFACE)
+_SOURCE_BY = "none, dir, interface, or a regular expression for paths"
 
 _PROBE_READ_BYTES = 1 << 16
 _PROBE_MAX_BYTES = 8 << 20
@@ -37,9 +41,11 @@ class Inputs(msgspec.Struct, frozen=True):
     """What was named and is not in `paths`, and why."""
     sources: list[str | None] = []
     """The vantage point of each path; empty: all are one."""
+    by_interface: bool = False
+    """Vantage points are the interfaces that packets were captured at; those of no known one share one. Then `sources` is empty."""
 
     def source(self, file: int | None) -> str | None:
-        """The vantage point of the file at this position."""
+        """The vantage point of the file at this position; None, too, when it may hold several."""
         return self.sources[file] if self.sources and file is not None else None
 
     def continues(self, file: int) -> bool:
@@ -164,8 +170,8 @@ def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE) -> Inpu
         key=lambda found: (source_of(found.path) or "", found.first_time is None, found.first_time or 0, found.path),
     )
     sources = [source_of(candidate.path) for candidate in candidates]
-    if source_by != ONE_SOURCE and all(source is None for source in sources):
-        message = f"--source-by {source_by} finds no host in the path of any capture: give none, dir, or a regular expression for paths"
+    if source_by not in _NOT_OF_PATHS and all(source is None for source in sources):
+        message = f"--source-by {source_by} finds no host in the path of any capture: give {_SOURCE_BY}"
         raise UsageError(message)
     sizes = [candidate.size for candidate in candidates]
     known = [size for size in sizes if size is not None]
@@ -173,26 +179,28 @@ def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE) -> Inpu
         [candidate.path for candidate in candidates],
         sum(known) if len(known) == len(sizes) else None,
         expansion.findings,
-        [] if source_by == ONE_SOURCE else sources,
+        [] if source_by in _NOT_OF_PATHS else sources,
+        source_by == SOURCE_BY_INTERFACE,
     )
 
 
 def source_namer(source_by: str) -> Callable[[str], str | None]:
-    """Gives the vantage point of a path: with `none` all have the same, with `dir` the path's folder, else what a regular expression finds.
+    """Gives the vantage point of a path: with `dir` the path's folder, else what a regular expression finds.
 
-    That is its first group, or all that it matches; a path that it does not match has no name for its source.
+    That is its first group, or all that it matches; a path that it does not match has no name for its source. `none` and `interface` say
+    nothing of paths.
 
     Raises:
         UsageError: it is no regular expression.
     """
-    if source_by == ONE_SOURCE:
+    if source_by in _NOT_OF_PATHS:
         return lambda _: None
     if source_by == SOURCE_BY_FOLDER:
         return os.path.dirname
     try:
         pattern = re.compile(source_by)
     except re.error as error:
-        message = f"--source-by {source_by}: give none, dir, or a regular expression for paths ({error})"
+        message = f"--source-by {source_by}: give {_SOURCE_BY} ({error})"
         raise UsageError(message) from None
 
     def found(path: str) -> str | None:

@@ -7,7 +7,8 @@ from struct import Struct
 
 from pulsarscope.capture.block import CaptureInterface
 from pulsarscope.capture.layout import NO_LAYOUT, layout_of
-from pulsarscope.limits import PACKET_MAX_BYTES
+from pulsarscope.capture.names import printable
+from pulsarscope.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES
 
 NANOSECONDS = 1_000_000_000
 TIME_MIN = -(1 << 63)
@@ -21,8 +22,8 @@ _ISB_IFDROP, _ISB_OSDROP = 5, 7
 class Interface:
     """One Interface Description Block."""
 
-    def __init__(self, description: bytes, byte_order: str) -> None:
-        """Reads the body of the block, which has at least its eight fixed bytes."""
+    def __init__(self, description: bytes, byte_order: str, number: int) -> None:
+        """Reads the body of the block, which has at least its eight fixed bytes; it is the one with this number in its section."""
         self.link_type: int
         self.snaplen: int
         self.link_type, self.snaplen = Struct(byte_order + "HxxI").unpack_from(description)
@@ -37,6 +38,8 @@ class Interface:
                 resolution = value[0]
             elif code == _IF_TSOFFSET and len(value) == 8:
                 self._offset = int.from_bytes(value, "little" if byte_order == "<" else "big", signed=True) * NANOSECONDS
+        self.source = printable(self.name)[:INTERFACE_NAME_MAX_CHARACTERS] or f"interface {number}"
+        """What it is called when it is told apart from others."""
         self.described = CaptureInterface(self.link_type, self.snaplen, self.name)
         power = resolution & 0x7F
         self._ticks_per_second: int = (2 if resolution & 0x80 else 10) ** power

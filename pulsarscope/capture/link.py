@@ -51,6 +51,14 @@ NAMES: Mapping[int, str] = {
 }
 """Link types that engineers meet and this room does not read."""
 
+
+def interface_of(packet: bytes, link_type: int, name: str) -> str:
+    """The interface of a packet that was captured at the one of this name: Linux's "any" says in each packet which one it was."""
+    if link_type != LINUX_SLL2 or len(packet) < 8:
+        return name
+    return f"{name} ifindex {int.from_bytes(packet[4:8], 'big')}".lstrip()
+
+
 FAMILY_IPV4 = 2
 FAMILIES_IPV6 = frozenset({10, 24, 28, 30})
 """AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, of macOS; AF_INET is 2 everywhere."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from struct import Struct
 
-from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, Record, Segment
-from pulsarscope.capture.decoder import NANOSECONDS, Decoder, NotACaptureError
+from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, Record
+from pulsarscope.capture.decoder import NANOSECONDS, Decoder, Flows, NotACaptureError
 from pulsarscope.capture.layout import NO_LAYOUT, WHOLE_MASK, WHOLE_TCP, layout_of
 from pulsarscope.capture.tally import plural
 from pulsarscope.findings import Finding
@@ -37,11 +37,11 @@ class PcapDecoder(Decoder):
     Args:
         file: position in the run's list of files.
         magic: the first four bytes, one of MAGICS.
-        records: as `Decoder`.
+        records, by_interface: as `Decoder`. The format knows no interfaces; packets of Linux's "any" may.
     """
 
-    def __init__(self, file: int, magic: bytes, *, records: bool = False) -> None:
-        super().__init__(file, records=records)
+    def __init__(self, file: int, magic: bytes, *, records: bool = False, by_interface: bool = False) -> None:
+        super().__init__(file, records=records, by_interface=by_interface)
         byte_order, self._unit, self._record_bytes = MAGICS[magic]
         self._header = Struct(byte_order + "HHiIII")
         self._unpack_record = Struct(byte_order + "IIII").unpack_from
@@ -62,7 +62,7 @@ class PcapDecoder(Decoder):
         self._interface = CaptureInterface(self._link_type, snaplen, "")
         self.recognised = True
 
-    def _walk(self, data: bytes, position: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+    def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
         size = len(data)
         if not self.recognised:
             if size < _FILE_HEADER_BYTES:
@@ -72,7 +72,7 @@ class PcapDecoder(Decoder):
 
         # The hot loop: attributes are local names, and what is plain is decided by one chain of tests.
         layout = layout_of(self._link_type)
-        bound = self._snaplen if layout and self._records is None else -1
+        bound = self._snaplen if layout and not self._goes_cold(self._link_type) else -1
         link_bytes, minimum, marker, unpack_packet, payload_starts = layout or NO_LAYOUT
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
         per_second, largest = NANOSECONDS // unit, PACKET_MAX_BYTES
@@ -110,12 +110,7 @@ class PcapDecoder(Decoder):
             packet = data[start:end]
             if self._records is not None:
                 self._records.append(Record(number, time, wire_bytes, self._interface, packet))
-            found = self._cold_segment(packet, wire_bytes, self._link_type, number, time)
-            if found is not None:
-                key, segment = found
-                flows[key].append(segment)
-                if segment[4] & CONTROL_FLAGS:
-                    control.add(key)
+            self._cold_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
 
         self._packets, self._second, self._last_fraction = number, second, last_fraction
         self._last_time = base + last_fraction * unit if number else 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from pulsarscope.capture.block import CONTROL_FLAGS, Record, Segment
-from pulsarscope.capture.decoder import Decoder, NotACaptureError
+from pulsarscope.capture.block import CONTROL_FLAGS, Record
+from pulsarscope.capture.decoder import Decoder, Flows, NotACaptureError
 from pulsarscope.capture.interface import TIME_MAX, Interface
 from pulsarscope.capture.layout import NO_LAYOUT, WHOLE_MASK, WHOLE_TCP, Layout
 from pulsarscope.capture.tally import capture_finding, plural
@@ -29,8 +29,8 @@ _NEVER = TIME_MAX + 1  # stands for the time of the packet before the first, whi
 class PcapngDecoder(Decoder):
     """Decodes one pcapng file. Damage loses the rest of its section: reading goes on at the next section header."""
 
-    def __init__(self, file: int, *, records: bool = False) -> None:
-        super().__init__(file, records=records)
+    def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
+        super().__init__(file, records=records, by_interface=by_interface)
         self._interfaces: list[Interface] = []
         self._drops: dict[str, int] = {}
         self._secrets_bytes = 0
@@ -44,7 +44,7 @@ class PcapngDecoder(Decoder):
         self._unpack_words = Struct(byte_order + "II").unpack_from
         self._unpack_word = Struct(byte_order + "I").unpack_from
 
-    def _walk(self, data: bytes, position: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+    def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
         # The hot loop, as in `pcap`. All seven words that begin a packet block are unpacked at once; other blocks may be shorter.
         size = len(data)
         if self._lost:
@@ -62,6 +62,8 @@ class PcapngDecoder(Decoder):
                     current_interface, current_high = interface_id, high
                     bound, unit, base, layout = self._clock(interface_id, high)
                     link_bytes, minimum, marker, unpack_packet, payload_starts = layout
+                    if self._apart is not None and bound >= 0:
+                        flows, control = self._flows_at(self._interfaces[interface_id].source)
                 start = position + _PACKET_START
                 end = start + captured
                 next_position = position + length
@@ -103,13 +105,13 @@ class PcapngDecoder(Decoder):
 
     def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
         """What the hot loop needs for time stamps of this upper half: bound, unit, time of lower half 0, layout."""
-        if interface_id < len(self._interfaces) and self._records is None:
+        if interface_id < len(self._interfaces):
             interface = self._interfaces[interface_id]
-            if interface.is_linear(high):
+            if interface.is_linear(high) and not self._goes_cold(interface.link_type):
                 return interface.bound, interface.unit, interface.time(high << 32), interface.layout
         return -1, 0, 0, NO_LAYOUT
 
-    def _cold_block(self, data: bytes, position: int, size: int, flows: dict[bytes, list[Segment]], control: set[bytes]) -> int:
+    def _cold_block(self, data: bytes, position: int, size: int, flows: Flows, control: set[bytes]) -> int:
         """Reads the block at `position`, any block, and returns where the next one starts; -1 when it is not all there."""
         if data.startswith(MAGIC, position):
             byte_order = _BYTE_ORDERS.get(data[position + 8 : position + 12])
@@ -135,13 +137,10 @@ class PcapngDecoder(Decoder):
             self._begin_section(body)
         elif self._unreadable_section:
             pass
-        elif block_type in {_PACKET, _OLD_PACKET, _SIMPLE_PACKET}:
-            found = self._read_simple_packet(body) if block_type == _SIMPLE_PACKET else self._read_packet(body, block_type)
-            if found is not None:
-                key, segment = found
-                flows[key].append(segment)
-                if segment[4] & CONTROL_FLAGS:
-                    control.add(key)
+        elif block_type == _SIMPLE_PACKET:
+            self._read_simple_packet(body, flows, control)
+        elif block_type in {_PACKET, _OLD_PACKET}:
+            self._read_packet(body, block_type, flows, control)
         elif block_type == _INTERFACE:
             self._read_interface(body)
         elif block_type == _STATISTICS:
@@ -190,7 +189,7 @@ class PcapngDecoder(Decoder):
         elif len(self._interfaces) >= PCAPNG_INTERFACES_MAX:
             self._malformed_block("too-many-interfaces")
         else:
-            self._interfaces.append(Interface(body, self._byte_order))
+            self._interfaces.append(Interface(body, self._byte_order, len(self._interfaces)))
 
     def _read_statistics(self, body: bytes) -> None:
         if len(body) >= 12:
@@ -210,20 +209,20 @@ class PcapngDecoder(Decoder):
             self._secrets_bytes += len(secrets)
             self.secrets.append((self._packets, secrets))
 
-    def _read_packet(self, body: bytes, block_type: int) -> tuple[bytes, Segment] | None:
+    def _read_packet(self, body: bytes, block_type: int, flows: Flows, control: set[bytes]) -> None:
         """An Enhanced Packet Block (§4.3) or the Packet Block before it, whose fields are of the same widths but for the first."""
         self._packets += 1
         start = _PACKET_START - 8
         if len(body) < start:
             self._malformed_block("packet-block-short")
-            return None
+            return
         interface_id, high, low, captured, wire_bytes = Struct(self._byte_order + "IIIII").unpack_from(body)
         drops = 0
         if block_type == _OLD_PACKET:
             interface_id, drops = Struct(self._byte_order + "HH").unpack_from(body)
         if interface_id >= len(self._interfaces):
             self._malformed_block("interface-undefined")
-            return None
+            return
         interface = self._interfaces[interface_id]
         if drops != 0xFFFF:  # not known
             interface.dropped += drops
@@ -236,43 +235,42 @@ class PcapngDecoder(Decoder):
         elif time < self._last_time:
             self._note_step_back(self._packets, time, self._last_time)
         self._last_time = time
-        return self._read_bytes(body[start : start + captured], captured, wire_bytes, interface)
+        self._read_bytes(body[start : start + captured], captured, wire_bytes, interface, flows, control)
 
-    def _read_simple_packet(self, body: bytes) -> tuple[bytes, Segment] | None:
+    def _read_simple_packet(self, body: bytes, flows: Flows, control: set[bytes]) -> None:
         """A Simple Packet Block (§4.4): no time, and the captured length follows from the interface's limit and the block."""
         self._packets += 1
         if len(body) < 4:
             self._malformed_block("packet-block-short")
-            return None
+            return
         if not self._interfaces:
             self._malformed_block("interface-undefined")
-            return None
+            return
         interface = self._interfaces[0]
         wire_bytes = self._unpack_word(body)[0]
         captured = min(wire_bytes, interface.snaplen or wire_bytes)
         if self.first_time is None:
             self.first_time = self._last_time
         self._tally.add("time-invalid", self._packets, self._last_time, reason="simple-packet-block")
-        return self._read_bytes(body[4 : 4 + captured], captured, wire_bytes, interface)
+        self._read_bytes(body[4 : 4 + captured], captured, wire_bytes, interface, flows, control)
 
-    def _read_bytes(self, packet: bytes, captured: int, wire_bytes: int, interface: Interface) -> tuple[bytes, Segment] | None:
+    def _read_bytes(self, packet: bytes, captured: int, wire_bytes: int, interface: Interface, flows: Flows, control: set[bytes]) -> None:
         if captured > PACKET_MAX_BYTES:
             self._malformed_block("packet-too-long")
-            return None
+            return
         if captured > len(packet):
             self._malformed_block("packet-beyond-block")
         if captured > (interface.snaplen or PACKET_MAX_BYTES):
             self._tally.add("packet-length-odd", self._packets, self._last_time, reason="captured-more-than-snaplen")
         if self._records is not None:
             self._records.append(Record(self._packets, self._last_time, wire_bytes, interface.described, packet))
-        return self._cold_segment(packet, wire_bytes, interface.link_type, self._packets, self._last_time)
+        self._cold_packet(packet, wire_bytes, interface.link_type, self._packets, self._last_time, flows, control, interface.source)
 
     def _keep_drops(self) -> None:
         """Takes over the drop counts of a section that ends."""
-        for number, interface in enumerate(self._interfaces):
+        for interface in self._interfaces:
             if interface.dropped:
-                name = interface.name or f"interface {number}"
-                self._drops[name] = self._drops.get(name, 0) + interface.dropped
+                self._drops[interface.source] = self._drops.get(interface.source, 0) + interface.dropped
 
     def _end(self, rest: int) -> list[Finding]:
         if not self.recognised:

@@ -41,7 +41,9 @@ class BlockReader:
     Nothing seeks and every read may be short: a pipe gives its packets as they arrive.
     """
 
-    def __init__(self, source: str | ByteStream, file: int = 0, *, read_bytes: int | None = None, records: bool = False) -> None:
+    def __init__(
+        self, source: str | ByteStream, file: int = 0, *, read_bytes: int | None = None, records: bool = False, by_interface: bool = False
+    ) -> None:
         """Opens nothing yet.
 
         Args:
@@ -49,12 +51,13 @@ class BlockReader:
             file: position in the run's list of files.
             read_bytes: bytes asked for in one read; None: as many as fit the size of the packets and the number of flows.
             records: whether blocks hold the packets as they stand in the file, too.
+            by_interface: whether the interface, where it is known, stands behind flow keys (`flow.source_in`).
         """
         self._source = source
         self._file = file
         self._read_bytes = read_bytes or READ_BLOCK_BYTES
         self._adapts = read_bytes is None
-        self._records = records
+        self._kept = {"records": records, "by_interface": by_interface}
         self._progress = Progress()
         self._decoder: Decoder | None = None
         self._head = b""  # less than a magic number
@@ -156,9 +159,9 @@ class BlockReader:
     def _decoder_for(self, head: bytes) -> Decoder:
         magic = head[:_MAGIC_BYTES]
         if magic == pcapng.MAGIC:
-            return pcapng.PcapngDecoder(self._file, records=self._records)
+            return pcapng.PcapngDecoder(self._file, **self._kept)
         if magic in pcap.MAGICS:
-            return pcap.PcapDecoder(self._file, magic, records=self._records)
+            return pcap.PcapDecoder(self._file, magic, **self._kept)
         self._looks_like = looks_like(head)
         message = self._looks_like if " capture" in self._looks_like else f"{self._looks_like}, not a capture"
         raise NotACaptureError(message)
@@ -186,6 +189,8 @@ class BlockReader:
         return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)
 
 
-def read_blocks(source: str | ByteStream, file_index: int = 0, *, read_bytes: int | None = None, records: bool = False) -> BlockReader:
+def read_blocks(
+    source: str | ByteStream, file_index: int = 0, *, read_bytes: int | None = None, records: bool = False, by_interface: bool = False
+) -> BlockReader:
     """The blocks of one input, in packet order; see `BlockReader`."""
-    return BlockReader(source, file_index, read_bytes=read_bytes, records=records)
+    return BlockReader(source, file_index, read_bytes=read_bytes, records=records, by_interface=by_interface)

@@ -18,8 +18,11 @@ class Unwrapper:
         self.fragments: list[tuple[int, int]] = []
         """Packets that brought parts of a segment that another packet completed, each with that one; for the caller to take out."""
 
-    def segment(self, found: Inner | Fragment, packet: bytes, number: int, time: int) -> Tcp | Reject | None:
-        """The TCP segment in what was found in packet `number`; None when there is none, or none yet."""
+    def segment(self, found: Inner | Fragment, packet: bytes, number: int, time: int, interface: str = "") -> Tcp | Reject | None:
+        """The TCP segment in what was found in packet `number`; None when there is none, or none yet.
+
+        Fragments with another `interface` are not of one packet.
+        """
         numbers: tuple[int, ...] = (number,)
         tunnels = 0
         inner: Tcp | Inner | Fragment | Reject | None = found
@@ -31,6 +34,8 @@ class Unwrapper:
                 packet = packet[inner.start : inner.end]
                 inner = by_ethertype(packet, inner.ethertype, 0, inner.end - inner.start)
             elif isinstance(inner, Fragment):
+                if interface:
+                    inner = inner._replace(key=interface.encode() + b"\0" + inner.key)
                 joined = self._fragments.add(inner, packet, numbers, time)
                 if isinstance(joined, int):
                     self._note(numbers, joined)

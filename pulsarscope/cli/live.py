@@ -227,7 +227,8 @@ class Capture:
         if is_pipe(sniffing.interface):
             self._source = None
             keep = self._keep(b"", bytes)
-            self.feed: Feed | PipeFeed = PipeFeed(sniffing.interface, keep=keep, packets_max=sniffing.packets)
+            pipe = PipeFeed(sniffing.interface, keep=keep, packets_max=sniffing.packets, by_interface=options.by_interface)
+            self.feed: Feed | PipeFeed = pipe
             self.listening = f"listening to {self.feed.name}; Ctrl-C ends it"
             return
         ports = ports_of(sniffing, options)
@@ -239,7 +240,7 @@ class Capture:
         except BaseException:
             source.close()
             raise
-        self.feed = Feed(source, keep=keep, packets_max=sniffing.packets)
+        self.feed = Feed(source, keep=keep, packets_max=sniffing.packets, by_interface=options.by_interface)
 
     def _keep(self, head: bytes, tail: Callable[[], bytes]) -> Keep | None:
         sniffing = self._sniffing

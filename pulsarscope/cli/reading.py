@@ -38,8 +38,8 @@ class Reading(NamedTuple):
         str,
         typer.Option(
             "--source-by",
-            metavar="none|dir|REGEX",
-            help="Captures of several hosts: tell them apart by folder, or by what a regular expression finds in their paths.",
+            metavar="none|dir|interface|REGEX",
+            help="Tell vantage points apart: hosts by the folder or what a REGEX finds in the path of a capture, or interfaces.",
         ),
     ] = "none"
 

@@ -37,13 +37,14 @@ class Feed:
 
     recognised = True
 
-    def __init__(self, source: Source, *, keep: Keep | None = None, packets_max: int | None = None) -> None:
+    def __init__(self, source: Source, *, keep: Keep | None = None, packets_max: int | None = None, by_interface: bool = False) -> None:
         """Begins to take packets when it is iterated.
 
         Args:
             source: closed by `close`.
             keep: gets all packets, in the thread that captures; what it raises ends the feed.
             packets_max: stop after so many.
+            by_interface: as for `capture.read_blocks`.
         """
         self.source = source
         self.packets = 0
@@ -65,7 +66,7 @@ class Feed:
         self._stopping = False
         self._ended = False
         self._gone: OSError | None = None
-        self._decoder = PcapngDecoder(0)
+        self._decoder = PcapngDecoder(0, by_interface=by_interface)
         self._bytes = 0
         self._told_dropped = 0
         self._told_skipped = (0, 0)

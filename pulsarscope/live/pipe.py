@@ -24,13 +24,14 @@ WAIT_SECONDS = 0.2
 class PipeFeed:
     """The blocks of a pipe, an iterator that ends with the pipe, or when `stop` is called."""
 
-    def __init__(self, path: str, *, keep: Keep | None = None, packets_max: int | None = None) -> None:
+    def __init__(self, path: str, *, keep: Keep | None = None, packets_max: int | None = None, by_interface: bool = False) -> None:
         """Opens the pipe when it is iterated.
 
         Args:
             path: of the pipe; "-" is standard input.
             keep: gets all packets.
             packets_max: stop after so many.
+            by_interface: as for `capture.read_blocks`.
         """
         self.packets = 0
         self.lag = 0.0
@@ -44,7 +45,7 @@ class PipeFeed:
         self._left = False
         """It would have brought more: what it has not said whole is no damage."""
         self._interfaces: dict[CaptureInterface, int] = {}
-        self._reader = read_blocks(self, records=keep is not None)
+        self._reader = read_blocks(self, records=keep is not None, by_interface=by_interface)
         self._descriptor = -1
 
     @property

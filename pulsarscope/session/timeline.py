@@ -99,6 +99,11 @@ class Timeline:
         return None if self._transport is None else self._transport.tls
 
     @property
+    def source(self) -> str | None:
+        """The vantage point."""
+        return self._settings.source
+
+    @property
     def dissector(self) -> str | None:
         """Name of the protocol, once it is known."""
         found = self._conversation.dissector
@@ -343,7 +348,7 @@ class Timeline:
 class EndedTimeline:
     """A connection whose streams have ended, small: there may be very many. Late packets still change its counts."""
 
-    __slots__ = ("_connection", "_doubt", "_recognised", "_row", "_source")
+    __slots__ = ("_connection", "_doubt", "_recognised", "_row", "source")
 
     def __init__(
         self, connection: Connection, row: ConnectionRow | None, doubt: Finding | None, source: str | None, *, recognised: bool
@@ -353,7 +358,7 @@ class EndedTimeline:
         self._recognised = recognised
         self._row = row
         self._doubt = doubt
-        self._source = source
+        self.source = source
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
         """As `Timeline.findings`."""
@@ -366,7 +371,7 @@ class EndedTimeline:
     def finish(self, out: list[Row | RawFrame]) -> None:
         """The row of the connection."""
         if self._doubt is not None:
-            out.append(finding_row(self._doubt, self._source))
+            out.append(finding_row(self._doubt, self.source))
         if self._row is not None:
             _count_packets(self._connection, self._row)
             out.append(self._row)

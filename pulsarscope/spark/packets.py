@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pulsarscope.capture import Block, Segment
 from pulsarscope.findings import Finding
-from pulsarscope.flow import reverse_key
+from pulsarscope.flow import key_at, reverse_key, source_in, without_source
 from pulsarscope.spark.runs import Runs
 
 BATCH_PACKETS = 10_000
@@ -23,7 +23,7 @@ BATCH_BYTES = 4 << 20
 """Payload of a record batch: several of them are in a worker at the same time."""
 
 _FIELDS: Any = [
-    pa.field("source", pa.string(), metadata={"description": "Vantage point; null when all files are one."}),
+    pa.field("source", pa.string(), metadata={"description": "Vantage point; null when there is one, or it is not known."}),
     pa.field("file", pa.int64(), nullable=False, metadata={"description": "Position of the file in the list, from 0."}),
     pa.field("packet", pa.int64(), nullable=False, metadata={"description": "Number of the packet in its file, from 1."}),
     pa.field("time", pa.int64(), nullable=False, metadata={"description": "Capture time, nanoseconds since the epoch."}),
@@ -52,15 +52,17 @@ def batches(blocks: Iterable[Block], source: str | None, file: int) -> Iterator[
     waiting = _Columns()
     for block in blocks:
         for key, segments in block.flows.items():
+            at = source_in(key)
+            key = without_source(key)  # noqa: PLW2901 - a column of its own has it
             other = reverse_key(key)
-            waiting.add(min(key, other), key > other, segments)
+            waiting.add(source if at is None else at, min(key, other), key > other, segments)
         for finding in block.findings:
-            waiting.add_finding(finding)
+            waiting.add_finding(source, finding)
         if waiting.packets >= BATCH_PACKETS or waiting.bytes >= BATCH_BYTES:
-            yield waiting.batch(source, file)
+            yield waiting.batch(file)
             waiting = _Columns()
     if waiting.packets:
-        yield waiting.batch(source, file)
+        yield waiting.batch(file)
 
 
 class _Columns:
@@ -69,33 +71,36 @@ class _Columns:
     def __init__(self) -> None:
         self.packets = 0
         self.bytes = 0
+        self._sources: list[str | None] = []
         self._flows: list[bytes] = []
         self._backwards: list[bool] = []
         self._segments: list[Segment] = []
         self._findings: list[str | None] = []
 
-    def add(self, flow: bytes, backwards: bool, segments: list[Segment]) -> None:
+    def add(self, source: str | None, flow: bytes, backwards: bool, segments: list[Segment]) -> None:
         count = len(segments)
         self.packets += count
         self.bytes += sum([len(segment[6]) for segment in segments])
+        self._sources += [source] * count
         self._flows += [flow] * count
         self._backwards += [backwards] * count
         self._segments += segments
         self._findings += [None] * count
 
-    def add_finding(self, finding: Finding) -> None:
+    def add_finding(self, source: str | None, finding: Finding) -> None:
         self.packets += 1
+        self._sources.append(source)
         self._flows.append(b"")
         self._backwards.append(False)
         self._segments.append((finding.packet or 0, finding.time or 0, 0, 0, 0, 0, b"", 0))
         self._findings.append(msgspec.json.encode(finding).decode())
 
-    def batch(self, source: str | None, file: int) -> pa.RecordBatch:
+    def batch(self, file: int) -> pa.RecordBatch:
         numbers, times, sequences, acknowledgments, flags, windows, payloads, missing = zip(*self._segments, strict=True)
         count = self.packets
         return pa.RecordBatch.from_arrays(
             [
-                pa.array([source] * count, pa.string()),
+                pa.array(self._sources, pa.string()),
                 _integers([file] * count),
                 _integers(numbers),
                 _integers(times),
@@ -133,7 +138,8 @@ def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows = [index for index, _ in some]
             made = Runs()
             if flow:
-                for side, key in ((False, flow), (True, reverse_key(flow))):
+                own = flow if source is None else key_at(flow, source)
+                for side, key in ((False, own), (True, reverse_key(own))):
                     made.add(key, [segments[row] for row in rows if backwards[row] is side])
             else:
                 made.add_findings([msgspec.json.decode(batch.column("finding")[row].as_py(), type=Finding) for row in rows])

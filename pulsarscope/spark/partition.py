@@ -66,7 +66,7 @@ class ReadFiles(msgspec.Struct, frozen=True):
 
     def of_file(self, file: int) -> Batches:
         """All of one file."""
-        blocks = iter(read_blocks(self.inputs.paths[file], file))
+        blocks = iter(read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface))
         if file == 0:  # what is not about the packets of a file is said once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)
         source = self.inputs.source(file)

@@ -64,7 +64,8 @@ class Look(msgspec.Struct, frozen=True):
         """What one file holds."""
         source = self.inputs.source(file)
         seen = SeenFile(file)
-        found = Glance(self.inputs, self.options).strangers(_noted(read_blocks(self.inputs.paths[file], file), seen))
+        blocks = read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface)
+        found = Glance(self.inputs, self.options).strangers(_noted(blocks, seen))
         rows = [(source, flow, file, 0, known is not None, _bytes(known or ()), pack_rows(known or ())) for flow, known in found.items()]
         return batch_of([(source, b"", file, 0, False, 0, msgspec.json.encode(seen)), *rows], SCHEMA)
 

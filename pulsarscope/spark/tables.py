@@ -102,7 +102,8 @@ def decoded(found: DataFrame, options: Options, partitions: int | None) -> Recor
     """The records of packets, a row each, which are read once more before for what the files say of themselves."""
     code = functions.get_json_object("finding", "$.code")
     lossy = functions.coalesce(functions.max(code.isin(*LOSS_CODES)), functions.lit(col=False)).alias("lossy")
-    files = found.groupBy("file").agg(functions.max("source").alias("source"), lossy).collect()
+    of_file = functions.max(functions.when(functions.col("finding").isNotNull(), functions.col("source"))).alias("source")
+    files = found.groupBy("file").agg(of_file, lossy).collect()
     count = max((row.file for row in files), default=-1) + 1
     sources: list[str | None] = [None] * count
     for row in files:

@@ -1,4 +1,4 @@
-"""pcap files."""
+"""pcap and pcapng files."""
 
 from __future__ import annotations
 
@@ -42,3 +42,34 @@ def write_pcap(path: Path, packets: Iterable[Packet], *, link_type: int = ETHERN
     """Writes a pcap file with nanoseconds and returns its path."""
     path.write_bytes(pcap(packets, link_type=link_type))
     return path
+
+
+def pcapng(packets: Iterable[tuple[str, Packet]]) -> bytes:
+    """A whole pcapng file in memory, of packets with the name of the interface that each was captured at; "" is one without a name."""
+    parts = [_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
+    numbers: dict[str, int] = {}
+    for interface, (time_ns, data, wire_bytes) in packets:
+        if interface not in numbers:
+            numbers[interface] = len(numbers)
+            name = interface.encode()
+            options = struct.pack("<HHB3x", 9, 1, 9) + (struct.pack("<HH", 2, len(name)) + _padded(name) if name else b"")
+            parts.append(_block(1, struct.pack("<HHI", ETHERNET, 0, SNAPLEN) + options))
+        length = len(data) if wire_bytes is None else wire_bytes
+        head = struct.pack("<IIIII", numbers[interface], time_ns >> 32, time_ns & 0xFFFF_FFFF, len(data), length)
+        parts.append(_block(6, head + _padded(data)))
+    return b"".join(parts)
+
+
+def write_pcapng(path: Path, packets: Iterable[tuple[str, Packet]]) -> Path:
+    """Writes a pcapng file and returns its path."""
+    path.write_bytes(pcapng(packets))
+    return path
+
+
+def _block(block_type: int, body: bytes) -> bytes:
+    length = len(body) + 12
+    return struct.pack("<II", block_type, length) + body + struct.pack("<I", length)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
