@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.flow import IPV4_KEY_BYTES, IPV6_KEY_BYTES, reverse_key, source_endpoint, source_port
+from pulsarscope.flow import (
+    IPV4_KEY_BYTES,
+    IPV6_KEY_BYTES,
+    key_at,
+    reverse_key,
+    source_endpoint,
+    source_in,
+    source_port,
+    without_source,
+)
 
 PORTS = st.integers(0, 0xFFFF)
 
@@ -45,3 +54,17 @@ def test_the_reverse_key_is_the_other_direction_s(data: st.DataObject, one: int,
     assert reverse_key(forward) == key(destination, source, two, one)
     assert reverse_key(reverse_key(forward)) == forward
     assert (source_port(forward), source_port(reverse_key(forward))) == (one, two)
+    assert (source_in(forward), without_source(forward)) == (None, forward)
+
+
+NAMES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=60)
+
+
+@given(st.sampled_from([IPV4_KEY_BYTES, IPV6_KEY_BYTES]).flatmap(lambda size: st.binary(min_size=size, max_size=size)), NAMES, NAMES)
+def test_a_name_behind_a_key_changes_nothing_but_that_it_is_another_key(bare: bytes, name: str, another: str) -> None:
+    named = key_at(bare, name)
+    assert named != bare
+    assert (named == key_at(bare, another)) is (name == another)
+    assert (source_in(named), without_source(named)) == (name, bare)
+    assert reverse_key(named) == key_at(reverse_key(bare), name)
+    assert (source_port(named), source_endpoint(named)) == (source_port(bare), source_endpoint(bare))

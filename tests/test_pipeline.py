@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from pulsarscope import pipeline
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.key_logs import read_key_logs
@@ -22,9 +22,9 @@ from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import ALL_RECORDS, DAMAGE_CODES, Options, run
 from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
 from tests.capture.wrapping import FRAME_WRAPPERS, Wrapper, fragments, framed
-from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap
+from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap, write_pcapng
 from tests.encoder.dialogue import message, receipt, send
-from tests.encoder.recapture import Segment, doubled, packets_of, resegmented, retimed, segments_of, shuffled
+from tests.encoder.recapture import Segment, bridged, doubled, packets_of, resegmented, retimed, segments_of, shuffled
 from tests.encoder.streams import CONNECT, CONNECTED, PING
 
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
@@ -585,3 +585,51 @@ def test_what_two_hosts_captured_of_the_same_connections_is_told_of_each(tmp_pat
             (number, row.packet, row.sub, row.command) for row in alone
         ]
         assert [row.connection for row in of_host] == [f"{number}:{(row.connection or '').partition(':')[2]}" for row in alone]
+
+
+def at_source(rows: list[Any], source: str | None) -> list[Any]:
+    return [row for row in rows if row.source == source]
+
+
+@pytest.mark.parametrize("cut", [None, 61])
+def test_the_two_sides_of_a_bridge_are_two_connections_of_which_one_lost_a_packet(tmp_path: Path, cut: int | None) -> None:
+    """In one file, and in a ring of two."""
+    packets = packets_of(CAPTURES / "quickstart.pcapng")
+    both = bridged(packets, lost=10)
+    parts = [both] if cut is None else [both[:cut], both[cut:]]
+    paths = [write_pcapng(tmp_path / f"{number}.pcapng", part) for number, part in enumerate(parts)]
+    as_one = rows_of(*paths, rules=True)
+    assert [row.source for row in as_one if isinstance(row, ConnectionRow)] == [None]
+    assert "packet-duplicate" in codes(as_one)
+
+    rows = rows_of(*paths, rules=True, source_by="interface")
+    assert "packet-duplicate" not in codes(rows)
+    ends = [row for row in rows if isinstance(row, ConnectionRow)]
+    assert [(row.source, row.connection, row.packets, row.server_missing) for row in ends] == [
+        ("veth0", "0:1", len(packets), 0),
+        ("br0", "0:2", len(packets) - 1, 73),
+    ]
+    assert {row.connection for row in at_source(rows, "br0")} == {"0:2"}
+    assert codes(at_source(rows, "br0")).count("stream-gap") == 1
+    whole = rows_of(write_pcap(tmp_path / "alone.pcap", packets), rules=True)
+    assert told(at_source(rows, "veth0")) == told(whole)
+    assert codes(at_source(rows, "veth0")) == [code for code in codes(whole) if code != "time-backwards"]
+    assert {type(row) for row in at_source(rows, None)} <= {FindingRow}, "what is said of a file is of no interface"
+    sources = [row.source for row in rows if isinstance(row, FrameRow)]
+    assert sources[:4] == ["veth0", "br0"] * 2, "in the order of the capture, not one interface after the other"
+
+
+def codes(rows: list[Any]) -> list[str | None]:
+    return [row.code for row in rows if isinstance(row, FindingRow)]
+
+
+def test_a_capture_without_interfaces_is_one_vantage_point(tmp_path: Path) -> None:
+    path = write_pcap(tmp_path / "a.pcap", packets_of(CAPTURES / "errors.pcap"))
+    assert encoded(rows_of(path, source_by="interface")) == encoded(rows_of(path))
+
+
+def test_packets_for_who_copies_them_are_of_the_connections_of_their_interfaces(tmp_path: Path) -> None:
+    path = write_pcapng(tmp_path / "a.pcapng", bridged(packets_of(CAPTURES / "quickstart.pcapng")))
+    inputs = expand_inputs([str(path)], "interface")
+    places = [(record.interface.name, place.connection) for batch in pipeline.packets(inputs) for record, place in batch.packets if place]
+    assert set(places) == {("veth0", "0:1"), ("br0", "0:2")}

@@ -87,7 +87,7 @@ class Lanes:
         """Number its connection while its endpoints are known; the heading is written when the layout is."""
         if row.connection is not None and row.connection not in self._view.numbers:
             heading: list[str] = []
-            self._view.number(row.connection, heading)
+            self._view.number(row.connection, heading, row.source)
             self._held[-1:-1] = heading
 
     def _start(self, lines: list[str]) -> None:
@@ -149,7 +149,7 @@ class Lanes:
 
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view, look = self._view, self._view.palette
-        number = 0 if row.connection is None else view.number(row.connection, lines)
+        number = 0 if row.connection is None else view.number(row.connection, lines, row.source)
         self._numbered = self._numbered or number > 1
         self._pause(row, lines)
         color = look.connection(number) if number else ""

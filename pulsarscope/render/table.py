@@ -152,8 +152,8 @@ def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
     """Append the lines of a connection: its ends, what it was, and what each side sent."""
     look, marks = view.palette, view.symbols
     known = row.connection in view.numbers
-    number = view.number(row.connection or "?", [])
-    head = view.heading(row.connection or "?", number)
+    number = view.number(row.connection or "?", [], row.source)
+    head = view.heading(row.connection or "?", number, row.source)
     if known and "frame" in view.options.kinds:
         head = f"{look.connection(number)}{look.bold}connection {number}{look.reset} ended"
     lines.append(head)

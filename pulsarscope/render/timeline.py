@@ -99,7 +99,7 @@ class Timeline:
                 last_time, shown = time, " " * view.clock.width if time is None else clock(time)
             connection = row.connection
             if connection != last_name:
-                to_server, to_client, words_of, completes, taken = met.get(connection) or self._meet(connection, lines)
+                to_server, to_client, words_of, completes, taken = met.get(connection) or self._meet(row, lines)
                 last_name = connection
             by_server = row.direction == SERVER
             command, command_width = commands.get(row.command) or self._command(row.command)
@@ -143,11 +143,11 @@ class Timeline:
         text = self._latencies[nanoseconds] = f" {duration_text(nanoseconds, self._view.symbols.micro)}"
         return text
 
-    def _meet(self, name: str | None, lines: list[str]) -> Met:
-        """A connection seen for the first time: its heading, and what its lines repeat."""
-        view = self._view
+    def _meet(self, row: FrameRow, lines: list[str]) -> Met:
+        """The connection of a frame, seen for the first time: its heading, and what its lines repeat."""
+        view, name = self._view, row.connection
         marks = view.symbols
-        number = 0 if name is None else view.number(name, lines)
+        number = 0 if name is None else view.number(name, lines, row.source)
         color = view.palette.connection(number) if number else ""
         reset = view.palette.reset if number else ""
         dissector = view.dissector(name)

@@ -76,7 +76,7 @@ class Tree:
         view = self._view
         look, marks = view.palette, view.symbols
         self._begin(row.kind, lines)
-        number = 0 if row.connection is None else view.number(row.connection, lines)
+        number = 0 if row.connection is None else view.number(row.connection, lines, row.source)
         color = look.connection(number) if number else ""
         ends = ("server", "client") if row.direction == SERVER else ("client", "server")
         way = f"{ends[0]} {marks.to_server} {ends[1]}"

@@ -90,7 +90,7 @@ class View:
         """A frame name out of a row, as shown."""
         return name if self.several_files else name.rpartition(":")[2]
 
-    def number(self, connection: str, lines: list[str]) -> int:
+    def number(self, connection: str, lines: list[str], source: str | None = None) -> int:
         """Number of a connection; when it is new, its heading goes to `lines`."""
         number = self.numbers.get(connection)
         if number is None:
@@ -99,16 +99,17 @@ class View:
             if number > NUMBERS_MAX:
                 self.numbers.pop(next(iter(self.numbers)))
             if not self.options.quiet:
-                lines.append(self.heading(connection, number))
+                lines.append(self.heading(connection, number, source))
         return number
 
-    def heading(self, connection: str, number: int) -> str:
-        """The line that introduces a connection."""
+    def heading(self, connection: str, number: int, source: str | None = None) -> str:
+        """The line that introduces a connection, seen at this vantage point."""
         look = self.palette
         ends = self.run.endpoints.get(connection) or self._endpoints.get(connection)
         words = f"  {escape(ends[0])} {self.symbols.to_server} {escape(ends[1])}" if ends else ""
         file, _, packet = connection.partition(":")
         place = f"  from packet {escape(packet)}" + (f" of {self.file_name(file)}" if self.several_files else "")
+        place += f" at {escape(source)}" if source else ""
         return f"{look.connection(number)}{look.bold}connection {number}{look.reset}{words}{look.dim}{place}{look.reset}"
 
     def file_name(self, file: int | str | None) -> str:
@@ -132,7 +133,7 @@ class View:
         if row.time is not None:
             self.day_line(row.time, lines)
             time = self.clock.text(row.time)
-        number = 0 if row.connection is None else self.number(row.connection, lines)
+        number = 0 if row.connection is None else self.number(row.connection, lines, row.source)
         label = f"{number or '':>2} {mark}"
         color = look.connection(number) if number else ""
         return f"{look.dim}{name:>{self.name_width}} {time:>{self.clock.width}}{look.reset} {color}{label}{look.reset if color else ''}"
@@ -192,7 +193,7 @@ class View:
                 self._untold.setdefault(row.code or "", row)
             return
         if row.connection is not None and row.packet is not None:
-            self.number(row.connection, lines)
+            self.number(row.connection, lines, row.source)
         self._tell(row, lines, last)
 
     def _tell(self, row: FindingRow, lines: list[str], last: Row | None) -> None:

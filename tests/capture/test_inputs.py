@@ -149,11 +149,13 @@ def hosts(tmp_path: Path) -> Path:
         (r"host-\d", ["host-1", "host-1", "host-2", "host-2"]),
         (r"(\d)\.pcap", ["1", "1", "2", "2"]),
         ("host-2", [None, None, "host-2", "host-2"]),
+        ("interface", []),
     ],
 )
 def test_hosts_are_told_apart_by_folder_or_by_what_is_found_in_paths(hosts: Path, source_by: str, want: list[str | None]) -> None:
     found = expand_inputs([str(hosts / "*" / "*")], source_by)
     assert found.sources == [source and source.replace("{0}", str(hosts)) for source in want]
+    assert found.by_interface is (source_by == "interface")
     names = [Path(path).name for path in found.paths]
     if want:
         assert names == ["host-1.pcap0", "host-1.pcap1", "host-2.pcap0", "host-2.pcap1"]

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import io
 import struct
 
 import pytest
 
-from pulsarscope.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES
+from pulsarscope.capture import read_blocks
+from pulsarscope.flow import source_in, without_source
+from pulsarscope.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES
 from tests.capture.builders import (
     KEY,
     SECOND,
     START,
     Pcapng,
     blocks_of,
+    ethernet,
     findings_of,
     flows_of,
     ipv4,
@@ -256,3 +260,41 @@ def test_time_is_compared_from_the_first_packet_that_has_one() -> None:
     assert found["time-backwards"].evidence == {"packets": 1, "largest_step_ns": 5000}
     alone = LITTLE.section() + LITTLE.interface() + LITTLE.packet(PLAIN, interface=1)
     assert [block.last_time for block in blocks_of(alone)] == [0] * len(blocks_of(alone))
+
+
+NAMED = LITTLE.section() + LITTLE.interface(name="veth0") + LITTLE.interface() + LITTLE.interface(name="br0\x1b", link_type=276)
+COOKED = struct.pack(">HHIHBB8s", 0x0800, 0, 7, 1, 0, 6, b"") + PLAIN[14:]
+MIXED = NAMED + b"".join(
+    [
+        LITTLE.packet(PLAIN),
+        LITTLE.packet(PLAIN, interface=1),
+        LITTLE.packet(ethernet(ipv4(tcp(b"in a VLAN")), tags=[0x8100])),
+        LITTLE.packet(COOKED, interface=2),
+        LITTLE.packet(segment_packet(flags=0x12), interface=1),
+        LITTLE.old_packet(PLAIN, interface=1),
+        LITTLE.simple_packet(PLAIN),
+        LITTLE.section() + LITTLE.interface() + LITTLE.interface(name="veth0") + LITTLE.packet(PLAIN, interface=1),
+    ]
+)
+
+
+@pytest.mark.parametrize("records", [False, True])
+@pytest.mark.parametrize("read_bytes", [7, 1 << 20])
+def test_interfaces_are_told_apart_by_their_names_else_by_their_numbers(read_bytes: int, *, records: bool) -> None:
+    blocks = list(read_blocks(io.BytesIO(MIXED), read_bytes=read_bytes, records=records, by_interface=True))
+    flows = flows_of(blocks)
+    assert {source_in(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {
+        "veth0": [1, 3, 7, 8],
+        "interface 1": [2, 5, 6],
+        "br0\\x1b ifindex 7": [4],
+    }
+    assert {without_source(key) for key in flows} == {KEY}
+    assert {source_in(key) for block in blocks for key in block.control} == {"interface 1"}
+    assert {key: segments_of(blocks_of(MIXED)) for key in [KEY]} == {KEY: segments_of(blocks)}, "nothing else is changed"
+    assert blocks[-1].findings == blocks_of(MIXED)[-1].findings
+
+
+def test_a_very_long_name_of_an_interface_is_cut() -> None:
+    data = LITTLE.section() + LITTLE.interface(name="x" * 5000) + LITTLE.packet(PLAIN)
+    (key,) = flows_of(read_blocks(io.BytesIO(data), by_interface=True))
+    assert source_in(key) == "x" * INTERFACE_NAME_MAX_CHARACTERS

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsarscope.capture import read_blocks
+from pulsarscope.flow import source_in
 from pulsarscope.limits import TUNNELS_MAX
 from tests.capture.builders import (
     KEY,
     START,
+    Pcapng,
     Record,
     blocks_of,
     findings_of,
@@ -105,3 +110,15 @@ def test_whatever_stands_in_a_tunnel_the_next_packet_is_read(bodies: list[bytes]
     blocks = frames_to_blocks(*frames, framed(ipv4(tcp(b"data"))))
     assert segments_of(blocks)[-1][0] == len(frames) + 1
     assert KEY in flows_of(blocks)
+
+
+def test_fragments_of_two_interfaces_are_not_put_together() -> None:
+    """A bridge shows each fragment twice; one of its sides lost a fragment."""
+    build = Pcapng()
+    cut = [framed(outer) for outer in fragments(ipv4(tcp(b"data" * 100)), 128)]
+    packets = [build.packet(frame, interface=side) for at, frame in enumerate(cut) for side in (0, 1) if (at, side) != (1, 1)]
+    data = build.section() + build.interface(name="a") + build.interface(name="b") + b"".join(packets)
+    blocks = list(read_blocks(io.BytesIO(data), by_interface=True))
+    ((key, segments),) = flows_of(blocks).items()
+    assert (source_in(key), [segment[6] for segment in segments]) == ("a", [b"data" * 100])
+    assert findings_of(blocks)["fragment-incomplete"].evidence["packets"] == len(cut) - 1

@@ -5,7 +5,7 @@ It shares nothing with the decoder but the generated protobuf module, so that a 
 
 from __future__ import annotations
 
-from tests.encoder.capturefile import Packet, pcap, write_pcap
+from tests.encoder.capturefile import Packet, pcap, write_pcap, write_pcapng
 from tests.encoder.conversation import Conversation
 from tests.encoder.frames import (
     BROKER_ENTRY_MAGIC,
@@ -57,4 +57,5 @@ __all__ = [
     "sized",
     "tcp_segment",
     "write_pcap",
+    "write_pcapng",
 ]

@@ -175,3 +175,14 @@ def retimed(segments: list[Segment]) -> list[Segment]:
     """The same times in rising order."""
     times = sorted(segment.time_ns for segment in segments)
     return [segment._replace(time_ns=time_ns) for segment, time_ns in zip(segments, times, strict=True)]
+
+
+def bridged(packets: Iterable[Packet], lost: int | None = None) -> list[tuple[str, Packet]]:
+    """What a capture of both sides of a bridge has of these packets; of one the copy at "br0" is lost."""
+    sides = (("veth0", 0), ("br0", 1_000))
+    return [
+        (side, packet._replace(time_ns=packet.time_ns + later))
+        for number, packet in enumerate(packets)
+        for side, later in sides
+        if (side, number) != ("br0", lost)
+    ]

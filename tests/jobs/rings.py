@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from tests.encoder import write_pcap
-from tests.encoder.recapture import Segment, packets_of, segments_of
+from tests.encoder import write_pcap, write_pcapng
+from tests.encoder.recapture import Segment, bridged, packets_of, segments_of
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
 
@@ -38,13 +38,16 @@ def damaged(path: Path) -> Path:
 
 
 def folder_of_all(folder: Path) -> Path:
-    """Two rings at the same time, a damaged file of one of them, real captures, and files that are none."""
+    """Three rings at the same time, one of two interfaces, a damaged file of another, real captures, and files that are none."""
     start = 1_700_000_000_000_000_000
     ring(folder, "a", moved("quickstart.pcapng", 1, start), (0.3, 0.6))
     damaged(ring(folder, "b", moved("errors.pcap", 2, start + 1_000), (0.2, 0.5, 0.8))[1])
     ring(folder, "c", moved("compress-zlib.pcap", 3, start + 2_000), ())
     for name in ("raw-strange.pcap", "java-chunk-interleaved.pcap.zst", "snaplen200.pcap"):
         (folder / name).write_bytes((CAPTURES / name).read_bytes())
+    both = bridged([segment.packet() for segment in moved("errors.pcap", 4, start + 3_000)], lost=20)
+    for index, part in enumerate((both[:50], both[50:])):
+        write_pcapng(folder / f"bridge-{index}.pcapng", part)
     (folder / "broken.pcap").write_bytes((CAPTURES / "errors.pcap").read_bytes()[:30])
     (folder / "notes.txt").write_text("no capture")
     return folder

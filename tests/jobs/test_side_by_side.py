@@ -95,6 +95,7 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
         Options(frozenset({"message"})),
         Options(ALL_RECORDS, private_keys=read_key_files([str(CAPTURES / "keys" / "e2e_a.private.pem")])),
         Options(ALL_RECORDS, source_by=r"(.)[^/]*$"),
+        Options(ALL_RECORDS, source_by="interface"),
         Options(ALL_RECORDS, decode_as={6650: "pulsar"}, ports=frozenset({80})),
     ],
 )

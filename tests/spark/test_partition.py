@@ -14,8 +14,12 @@ from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import expand_inputs
 from pulsarscope.cli.pipeline import options_of
 from pulsarscope.cli.work import Request
+from pulsarscope.flow import source_in
 from pulsarscope.pipeline import Options
-from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, given, local, ring
+from pulsarscope.spark import cells
+from tests.encoder import write_pcapng
+from tests.encoder.recapture import bridged, packets_of
+from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, given, local, of, ring
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 7, 64])
@@ -28,6 +32,26 @@ def test_all_captures_each_on_its_own(captures: Path, partitions: int) -> None:
 def test_all_captures_as_one_ring(captures: Path, *, by_packet: bool) -> None:
     inputs = expand_inputs([str(captures)])
     assert Cluster(inputs, by_packet=by_packet).tables() == local(inputs)
+
+
+@pytest.mark.parametrize("by_packet", [False, True])
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_interfaces_of_a_ring_each_on_its_own(captures: Path, tmp_path: Path, partitions: int, *, by_packet: bool) -> None:
+    """With strangers at both of them, a capture that knows no interfaces, and one whose packets tell them."""
+    for name in ("errors.pcap", "raw-not-pulsar.pcap"):
+        both = bridged(packets_of(captures / name), lost=20)
+        for index, part in enumerate((both[:70], both[70:])):
+            write_pcapng(tmp_path / f"{name}-{index}", part)
+    for name in ("ipv6.pcap", "any-sll2.pcap"):
+        (tmp_path / name).write_bytes((captures / name).read_bytes())
+    inputs = expand_inputs([str(tmp_path)], "interface")
+    cluster = Cluster(inputs, partitions=partitions, by_packet=by_packet)
+    want = local(inputs)
+    assert cluster.tables() == want
+    assert cluster.tables() != local(expand_inputs([str(tmp_path)]))
+    assert by_packet or {source_in(row["flow"]) for row in cluster.strangers} >= {"veth0", "br0"}
+    rows = [row for batch in cells.unpack(of("connection", cluster.cells)) for row in batch.to_pylist()]
+    assert {row["source"] for row in rows} == {"veth0", "br0", "ifindex 2", None}
 
 
 def gz(path: Path) -> Path:
