@@ -46,7 +46,7 @@ class Row(msgspec.Struct, gc=False, omit_defaults=True, tag_field="record"):
 
     kind: ClassVar[str]
 
-    source: Annotated[str | None, Doc("Vantage point; null when all files are one source.")] = None
+    source: Annotated[str | None, Doc("Vantage point (--source-by); null when there is one, or it is not known.")] = None
     file: Annotated[int | None, Doc("Position of the file in the run's list, from 0.")] = None
     packet: Annotated[int | None, Doc("Number of the packet in its file, from 1: the number Wireshark shows.")] = None
     sub: Annotated[int | None, Doc("Counts the frames completed by one packet, from 1, in stream order.")] = None

@@ -23,7 +23,7 @@ BATCH_BYTES = 4 << 20
 """Payload of a record batch: several of them are in a worker at the same time."""
 
 _FIELDS: Any = [
-    pa.field("source", pa.string(), metadata={"description": "Vantage point; null when there is one, or it is not known."}),
+    pa.field("source", pa.string(), metadata={"description": "Vantage point (--source-by); null when there is one, or it is not known."}),
     pa.field("file", pa.int64(), nullable=False, metadata={"description": "Position of the file in the list, from 0."}),
     pa.field("packet", pa.int64(), nullable=False, metadata={"description": "Number of the packet in its file, from 1."}),
     pa.field("time", pa.int64(), nullable=False, metadata={"description": "Capture time, nanoseconds since the epoch."}),

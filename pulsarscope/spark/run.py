@@ -15,6 +15,7 @@ from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.errors import OutputError, UsageError
 from pulsarscope.pipeline import Options
 from pulsarscope.spark.cells import Report
+from pulsarscope.spark.lakes import refuse_missing, write_table
 from pulsarscope.spark.partition import Job
 from pulsarscope.spark.parts import SUFFIXES, finish_tables
 from pulsarscope.spark.tables import Records, Survey, tasks
@@ -82,11 +83,14 @@ def run(
     """Decode captures into one table for each kind of record, in folders of `out`.
 
     Raises:
-        CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out.
+        CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out, or Spark lacks the format.
         OutputError: there is something at `out` already.
     """
     began = time.monotonic()
     refuse_full(out)
+    here = table_format in SUFFIXES
+    if not here:
+        refuse_missing(spark, table_format, out)
     progress("looking for captures")
     found = expand_inputs(inputs, options.source_by)
     if found.sizes is None:
@@ -95,7 +99,6 @@ def run(
     progress("looking into the captures")
     survey = Survey(spark, found, options)
     seen = survey.files
-    here = table_format in SUFFIXES
     job = Job(found, survey.options, survey.lossy, out if here else None, table_format)
     records = Records(survey.runs(), job, partitions or tasks(spark, found.sizes or 0))
     progress("decoding")
@@ -108,7 +111,7 @@ def run(
     else:
         for kind in records:
             progress(f"writing {kind}")
-            records[kind].write.format(table_format).save(f"{out}/{kind}")
+            write_table(records[kind], table_format, out, kind)
             rows[kind] = records.count(kind)
     records.unpersist()
     survey.close()

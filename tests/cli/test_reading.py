@@ -19,6 +19,8 @@ from pulsarscope.cli.reading import Reading
 from pulsarscope.errors import UsageError
 from pulsarscope.private_keys import read_key_files, rsa_keys
 from pulsarscope.protocols.pulsar.encryption import _decrypted
+from tests.encoder import write_pcapng
+from tests.encoder.recapture import bridged, packets_of
 
 EC_KEY = generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
@@ -29,6 +31,33 @@ READ_CAPTURES = ("decode", "messages", "stats", "diagnose", "compare", "extract"
 def test_each_command_that_reads_captures_offers_all_of_them(command: str) -> None:
     told = CliRunner().invoke(app, [command, "--help"]).output
     assert {"--" + name.replace("_", "-") for name in Reading._fields} <= set(re.findall(r"--[a-z-]+", told))
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        (["decode", "--records", "connection"], "at br0"),
+        (["messages"], "at br0"),
+        (["stats"], "2 connections"),
+        (["diagnose"], "stream-gap"),
+        (["follow", "--topic", "ng-t-421"], "at br0"),
+    ],
+)
+def test_interfaces_are_told_apart_by_each_of_them(captures: Path, tmp_path: Path, command: list[str], where: str) -> None:
+    path = str(write_pcapng(tmp_path / "bridge.pcapng", bridged(packets_of(captures / "quickstart.pcapng"), lost=10)))
+    assert where not in CliRunner().invoke(app, [*command, path]).output
+    assert where in CliRunner().invoke(app, [*command, path, "--source-by", "interface"]).output
+
+
+def test_packets_of_one_interface_are_extracted_and_what_two_show_is_compared(captures: Path, tmp_path: Path) -> None:
+    packets = packets_of(captures / "quickstart.pcapng")
+    path = str(write_pcapng(tmp_path / "bridge.pcapng", bridged(packets)))
+    out = str(tmp_path / "br0.pcapng")
+    CliRunner().invoke(app, ["extract", path, "--source-by", "interface", "--records", "connection", "-Y", "source == 'br0'", "-o", out])
+    assert len(list(ps.open(out).frames())) == len(list(ps.open(str(captures / "quickstart.pcapng")).frames()))
+    assert {row.source for row in ps.open(out, source_by="interface").frames()} == {"br0"}
+    told = CliRunner().invoke(app, ["compare", path, out, "--source-by", "interface", "--format", "json"]).output
+    assert "packet-duplicate" not in told
 
 
 def test_no_other_command_does() -> None:

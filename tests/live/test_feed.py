@@ -11,6 +11,7 @@ import pytest
 
 from pulsarscope.capture import Block
 from pulsarscope.errors import OutputError
+from pulsarscope.flow import source_in
 from pulsarscope.live import feed as module
 from pulsarscope.live.feed import Feed
 from pulsarscope.live.source import Captured
@@ -85,6 +86,11 @@ def test_all_packets_arrive_in_order() -> None:
     assert numbers(run(feed, source)) == [(number + 1, number) for number in range(1000)]
     assert (feed.packets, feed.skipped_packets, feed.waiting_bytes) == (1000, 0, 0)
     assert source.closed
+
+
+def test_the_interface_stands_behind_flow_keys_when_asked() -> None:
+    source = Scripted(captured(number) for number in range(3))
+    assert {source_in(key) for block in run(Feed(source, by_interface=True), source) for key in block.flows} == {"test0"}
 
 
 def test_it_stops_after_so_many_packets() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pulsarscope.capture import Block, Segment, read_blocks
 from pulsarscope.export.pcapng import section_block
+from pulsarscope.flow import source_in
 from pulsarscope.live.keep import Keeper, Rotation
 from pulsarscope.live.pipe import PipeFeed
 
@@ -125,3 +126,12 @@ def test_a_pipe_that_nobody_writes_into_is_left_when_asked(tmp_path: Path) -> No
     assert not [block for block in feed if block.packets]
     timer.join()
     feed.close()
+
+
+def test_interfaces_are_told_apart_when_asked(captures: Path, tmp_path: Path) -> None:
+    path, end = piped(tmp_path, (captures / "any-sll2.pcap").read_bytes(), 1 << 20)
+    feed = PipeFeed(path, by_interface=True)
+    sources = {source_in(key) for block in feed for key in block.flows}
+    end()
+    feed.close()
+    assert sources == {"ifindex 2"}
