@@ -93,18 +93,32 @@ def open(  # noqa: A001 - ps.open reads as it should
     Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
     the same. If a process dies, OutputError is raised.
     """
-    if payload not in (None, *PAYLOAD_FORMS):
-        message = f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}"
-        raise UsageError(message)
     if jobs < 0:
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
+        raise UsageError(message)
+    options = options_of(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
+    return Capture([str(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
+
+
+def options_of(
+    show_secrets: bool,
+    payload: str | None,
+    ports: Collection[int],
+    decode_as: Mapping[int, str] | None,
+    tls_keylog: str | Sequence[str],
+    private_key: str | Sequence[str],
+    schemas: Mapping[str, str] | None,
+) -> Options:
+    """What a caller of the library says; files are read. Raises UsageError: that cannot be carried out."""
+    if payload not in (None, *PAYLOAD_FORMS):
+        message = f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}"
         raise UsageError(message)
     from pulsarscope.given import given_schemas  # noqa: PLC0415 - as below
     from pulsarscope.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
     from pulsarscope.pipeline import Options  # noqa: PLC0415
     from pulsarscope.private_keys import read_key_files  # noqa: PLC0415
 
-    options = Options(
+    return Options(
         show_secrets=show_secrets,
         payload=payload,
         ports=frozenset(ports),
@@ -112,6 +126,4 @@ def open(  # noqa: A001 - ps.open reads as it should
         key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
         private_keys=read_key_files([private_key] if isinstance(private_key, str) else private_key),
         schemas=given_schemas((schemas or {}).items()),
-        source_by=source_by,
     )
-    return Capture([str(path) for path in paths], options, jobs)

@@ -8,8 +8,10 @@ records["frame"].groupBy("command").count().show()
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,29 +38,30 @@ def decode(
     payload: str | None = None,
     ports: Collection[int] = (),
     decode_as: Mapping[int, str] | None = None,
+    tls_keylog: str | Sequence[str] = (),
+    private_key: str | Sequence[str] = (),
+    schemas: Mapping[str, str] | None = None,
 ) -> Records:
     """Packets -> a data frame for each kind of record, all kinds when none is named.
 
     One pass gives all kinds; its result is kept on disk until `unpersist` of what is returned. Before it, the packets are read once for
-    what the files say of themselves. `partitions` is the number of tasks that decode; the other options are those of `pulsarscope.open`.
+    what the files say of themselves, and the secrets of TLS in them: these rows have no flow, and a selection of packets has to keep them.
+    `partitions` is the number of tasks that decode; the other options are those of `pulsarscope.open`, files that they name are read here.
 
     Raises:
-        UsageError: there is no such kind.
+        UsageError: there is no such kind, or the options cannot be carried out.
     """
-    from pulsarscope.pipeline import ALL_RECORDS, Options  # noqa: PLC0415 - as above
+    from pulsarscope.api import options_of  # noqa: PLC0415 - as above
+    from pulsarscope.distributed import check_options  # noqa: PLC0415 - as above
+    from pulsarscope.pipeline import ALL_RECORDS  # noqa: PLC0415 - as above
     from pulsarscope.records import refuse_unknown  # noqa: PLC0415 - as above
     from pulsarscope.spark.tables import decoded  # noqa: PLC0415 - as above
 
     wanted = frozenset(kinds) or ALL_RECORDS
     refuse_unknown(wanted)
-    options = Options(
-        records=wanted,
-        show_secrets=show_secrets,
-        payload=payload,
-        ports=frozenset(ports),
-        decode_as=decode_as or {},
-        rules="finding" in wanted,
-    )
+    options = options_of(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
+    options = msgspec.structs.replace(options, records=wanted, rules="finding" in wanted)
+    check_options(options)
     return decoded(packets, options, partitions)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any
@@ -41,14 +41,25 @@ _FIELDS: Any = [
     pa.field("payload", pa.binary(), nullable=False, metadata={"description": "TCP payload, as far as captured."}),
     pa.field("missing", pa.int64(), nullable=False, metadata={"description": "Bytes of payload that were not captured."}),
     pa.field("finding", pa.string(), metadata={"description": "In the place of a packet: something odd about the file, as JSON."}),
+    pa.field("secrets", pa.string(), metadata={"description": "In the place of a packet: TLS secrets in the file behind it, as JSON."}),
 ]
 
 SCHEMA = pa.schema(_FIELDS)
-"""One row per TCP packet, and one per finding about a file."""
+"""One row per TCP packet, and one per finding about a file, or key log in it: those have no flow key."""
 
 
-def batches(blocks: Iterable[Block], source: str | None, file: int) -> Iterator[pa.RecordBatch]:
-    """The packets and findings of one file."""
+class KeyLog(msgspec.Struct, frozen=True):
+    """TLS secrets that a file brings."""
+
+    path: str
+    """Of the file."""
+    log: bytes
+
+
+def batches(
+    blocks: Iterable[Block], source: str | None, file: int, path: str = "", secrets: Callable[[], list[tuple[int, bytes]]] = list
+) -> Iterator[pa.RecordBatch]:
+    """The packets and findings of one file, and the key logs in it, which `secrets` gives after each block (`BlockReader.take_secrets`)."""
     waiting = _Columns()
     for block in blocks:
         for key, segments in block.flows.items():
@@ -57,12 +68,22 @@ def batches(blocks: Iterable[Block], source: str | None, file: int) -> Iterator[
             other = reverse_key(key)
             waiting.add(source if at is None else at, min(key, other), key > other, segments)
         for finding in block.findings:
-            waiting.add_finding(source, finding)
+            waiting.add_other(source, finding.packet, finding.time, finding=finding)
+        for packets_before, log in secrets():
+            waiting.add_other(source, packets_before, None, secrets=KeyLog(path, log))
         if waiting.packets >= BATCH_PACKETS or waiting.bytes >= BATCH_BYTES:
             yield waiting.batch(file)
             waiting = _Columns()
     if waiting.packets:
         yield waiting.batch(file)
+
+
+def of_findings(findings: Iterable[Finding]) -> pa.RecordBatch:
+    """Findings about no file, in the places of packets of the first one."""
+    columns = _Columns()
+    for finding in findings:
+        columns.add_other(None, None, None, finding=finding)
+    return columns.batch(0)
 
 
 class _Columns:
@@ -76,6 +97,7 @@ class _Columns:
         self._backwards: list[bool] = []
         self._segments: list[Segment] = []
         self._findings: list[str | None] = []
+        self._secrets: list[str | None] = []
 
     def add(self, source: str | None, flow: bytes, backwards: bool, segments: list[Segment]) -> None:
         count = len(segments)
@@ -86,14 +108,18 @@ class _Columns:
         self._backwards += [backwards] * count
         self._segments += segments
         self._findings += [None] * count
+        self._secrets += [None] * count
 
-    def add_finding(self, source: str | None, finding: Finding) -> None:
+    def add_other(
+        self, source: str | None, packet: int | None, time: int | None, *, finding: Finding | None = None, secrets: KeyLog | None = None
+    ) -> None:
         self.packets += 1
         self._sources.append(source)
         self._flows.append(b"")
         self._backwards.append(False)
-        self._segments.append((finding.packet or 0, finding.time or 0, 0, 0, 0, 0, b"", 0))
-        self._findings.append(msgspec.json.encode(finding).decode())
+        self._segments.append((packet or 0, time or 0, 0, 0, 0, 0, b"", 0))
+        self._findings.append(None if finding is None else msgspec.json.encode(finding).decode())
+        self._secrets.append(None if secrets is None else msgspec.json.encode(secrets).decode())
 
     def batch(self, file: int) -> pa.RecordBatch:
         numbers, times, sequences, acknowledgments, flags, windows, payloads, missing = zip(*self._segments, strict=True)
@@ -113,6 +139,7 @@ class _Columns:
                 _bytes(payloads),
                 _integers(missing),
                 pa.array(self._findings, pa.string()),
+                pa.array(self._secrets, pa.string()),
             ],
             schema=SCHEMA,
         )
@@ -142,7 +169,8 @@ def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 for side, key in ((False, own), (True, reverse_key(own))):
                     made.add(key, [segments[row] for row in rows if backwards[row] is side])
             else:
-                made.add_findings([msgspec.json.decode(batch.column("finding")[row].as_py(), type=Finding) for row in rows])
+                told = [found for row in rows if (found := batch.column("finding")[row].as_py()) is not None]
+                made.add_findings([msgspec.json.decode(found, type=Finding) for found in told])
             yield from made.take(source, file)
 
 

@@ -66,12 +66,14 @@ class ReadFiles(msgspec.Struct, frozen=True):
 
     def of_file(self, file: int) -> Batches:
         """All of one file."""
-        blocks = iter(read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface))
+        path = self.inputs.paths[file]
+        reader = read_blocks(path, file, by_interface=self.inputs.by_interface)
+        blocks: Iterator[Block] = reader
         if file == 0:  # what is not about the packets of a file is said once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)
         source = self.inputs.source(file)
         if self.packets:
-            return packets.batches(blocks, source, file)
+            return packets.batches(blocks, source, file, path, reader.take_secrets)
         return runs.runs_of_file(blocks, source, file, self.strangers.get(file, frozenset()))
 
 

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import functions
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -19,13 +20,12 @@ from pulsarscope.capture import Inputs
 from pulsarscope.distributed import LOSS_CODES, with_secrets
 from pulsarscope.export.arrow import arrow_schema
 from pulsarscope.pipeline import Options
-from pulsarscope.spark import cells, runs, survey
+from pulsarscope.spark import cells, packets, runs, survey
 from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
 from pulsarscope.spark.parts import Part
 from pulsarscope.spark.survey import Look
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -102,13 +102,25 @@ def decoded(found: DataFrame, options: Options, partitions: int | None) -> Recor
     """The records of packets, a row each, which are read once more before for what the files say of themselves."""
     code = functions.get_json_object("finding", "$.code")
     lossy = functions.coalesce(functions.max(code.isin(*LOSS_CODES)), functions.lit(col=False)).alias("lossy")
-    of_file = functions.max(functions.when(functions.col("finding").isNotNull(), functions.col("source"))).alias("source")
-    files = found.groupBy("file").agg(of_file, lossy).collect()
+    of_file = functions.max(functions.when(functions.length("flow") == 0, functions.col("source"))).alias("source")
+    brought = functions.when(functions.col("secrets").isNotNull(), functions.struct("packet", "secrets"))
+    files = found.groupBy("file").agg(of_file, lossy, functions.collect_list(brought).alias("brought")).collect()
     count = max((row.file for row in files), default=-1) + 1
     sources: list[str | None] = [None] * count
     for row in files:
         sources[row.file] = row.source
     inputs = Inputs([""] * count, None, [], sources if any(source is not None for source in sources) else [])
+    logs: list[tuple[tuple[int, int], bytes]] = []
+    for row in files:
+        for packet, secrets in row.brought:
+            brings = msgspec.json.decode(secrets, type=packets.KeyLog)
+            inputs.paths[row.file] = brings.path
+            logs.append(((row.file, packet), brings.log))
+    options = with_secrets(inputs, options, sorted(logs))
+    found = found.where("secrets is null").drop("secrets")
+    if options.key_logs.findings:
+        of_logs = pa.Table.from_batches([packets.of_findings(options.key_logs.findings)]).drop_columns("secrets")
+        found = found.unionByName(found.sparkSession.createDataFrame(of_logs))
     job = Job(inputs, options, min((row.file for row in files if row.lossy), default=None))
     return Records(found, job, partitions, by_packet=True)
 

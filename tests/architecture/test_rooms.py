@@ -42,7 +42,7 @@ ALLOWED = {
     "api": LEAVES | {"records", "private_keys", "key_logs", "export", "pipeline", "jobs", "given"},
     "pulsarscope": LEAVES | {"api", "wire"},
     "live": LEAVES | {"records", "capture", "export", "pipeline"},
-    "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline", "distributed"},
+    "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline", "distributed", "api"},
     "cli": LEAVES
     | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "zookeeper", "given"}
     | {"key_logs", "dissectors", "pipeline", "distributed", "jobs", "live", "spark"},

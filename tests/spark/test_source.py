@@ -2,32 +2,82 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import pulsarscope.spark
 from pulsarscope.capture import expand_inputs
 from pulsarscope.errors import UsageError
+from pulsarscope.pipeline import ALL_RECORDS
 from pulsarscope.spark import packets
-from tests.spark.inside import local, texts
+from tests.encoder import write_pcapng
+from tests.encoder.recapture import bridged, packets_of
+from tests.spark.inside import EACH_ITS_OWN, Tables, local, texts
 
 inputs_of = pytest.importorskip("pulsarscope.spark.source", reason="no pyspark: pip install -e '.[spark]'").inputs_of
 
-NAMES = ("errors.pcap", "ipv6.pcap", "snaplen200.pcap", "raw-not-pulsar.pcap")
+NAMES = ("errors.pcap", "snaplen200.pcap", "raw-not-pulsar.pcap", "go-tls13-dsb.pcapng")
 
 
-def test_packets_are_rows_and_become_records(spark: Any, captures: Path, tmp_path: Path) -> None:
-    for name in NAMES:
-        (tmp_path / name).write_bytes((captures / name).read_bytes())
+def decoded(spark: Any, paths: list[str], source_by: str, **options: Any) -> Tables:
     pulsarscope.spark.register(spark)
-    found = spark.read.format("pulsarscope").option("sourceBy", r"([^/]*)$").load(str(tmp_path))
+    found = spark.read.format("pulsarscope").option("sourceBy", source_by).option("paths", json.dumps(paths)).load()
     assert found.columns == packets.SCHEMA.names
-    records = pulsarscope.spark.decode(found, partitions=2)
-    want = local(expand_inputs([str(tmp_path)], r"([^/]*)$"))
-    assert {kind: texts([records[kind].toArrow()]) for kind in records} == want
-    records.unpersist()
+    records = pulsarscope.spark.decode(found, partitions=2, **options)
+    try:
+        return {kind: texts([records[kind].toArrow()]) for kind in records}
+    finally:
+        records.unpersist()
+
+
+def test_packets_are_rows_and_become_records(spark: Any, captures: Path) -> None:
+    paths = [str(captures / name) for name in NAMES]
+    found = decoded(spark, paths, EACH_ITS_OWN)
+    assert found == local(expand_inputs(paths, EACH_ITS_OWN))
+    assert sum("go-tls13-dsb" in row and "'SEND'" in row for row in found["frame"]) > 3
+
+
+@pytest.mark.cluster
+def test_all_that_opens_them_reaches_the_tasks(spark: Any, captures: Path, tmp_path: Path) -> None:
+    """Given, and in a capture; of both some cannot be read."""
+    whole = (captures / "go-tls13-dsb.pcapng").read_bytes()
+    (tmp_path / "dsb.pcapng").write_bytes(re.sub(rb"(CLIENT_HANDSHAKE_TRAFFIC_SECRET )..", rb"\1no", whole, count=1))
+    key_log = tmp_path / "more.keylog"
+    key_log.write_bytes((captures / "go-tls12.keylog").read_bytes() + b"CLIENT_RANDOM no secret\n")
+    options = {
+        "tls_keylog": str(key_log),
+        "private_key": [str(path) for path in sorted((captures / "keys").glob("*.pem"))],
+        "schemas": {"schemas-int32-31": "bytes"},
+        "payload": "hex",
+    }
+    paths = [str(captures / name) for name in ("go-tls12.pcap", "encrypted.pcap", "java-schemas.pcap")] + [str(tmp_path / "dsb.pcapng")]
+    found = decoded(spark, paths, EACH_ITS_OWN, **options)
+    asked = pulsarscope.open("-", **options)._options
+    want = local(expand_inputs(paths, EACH_ITS_OWN), msgspec.structs.replace(asked, records=ALL_RECORDS, rules=True))
+    assert found == want
+    assert sum("tls-key-log-malformed" in row for row in found["finding"]) == 2
+
+
+@pytest.mark.cluster
+def test_interfaces_are_vantage_points_of_packets_in_a_data_frame(spark: Any, captures: Path, tmp_path: Path) -> None:
+    both = bridged(packets_of(captures / "errors.pcap"), lost=20)
+    paths = [str(write_pcapng(tmp_path / f"{index}.pcapng", part)) for index, part in enumerate((both[:70], both[70:]))]
+    paths.append(str(captures / "snaplen200.pcap"))
+    assert decoded(spark, paths, "interface") == local(expand_inputs(paths, "interface"))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [({"payload": "binary"}, "give one of"), ({"decode_as": {1: "no"}}, "no dissector"), ({"private_key": "no.pem"}, "cannot be read")],
+)
+def test_what_cannot_be_carried_out_is_refused_at_once(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        pulsarscope.spark.decode(None, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
