@@ -3,7 +3,7 @@
 from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, Record, Segment
 from pulsarscope.capture.inputs import Inputs, expand_inputs
 from pulsarscope.capture.key_logs import key_log_lines
-from pulsarscope.capture.reader import BlockReader, read_blocks
+from pulsarscope.capture.reader import BlockReader, open_here, read_blocks
 
 __all__ = [
     "CONTROL_FLAGS",
@@ -16,5 +16,6 @@ __all__ = [
     "Segment",
     "expand_inputs",
     "key_log_lines",
+    "open_here",
     "read_blocks",
 ]

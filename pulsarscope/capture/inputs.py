@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from pulsarscope.capture.names import printable
-from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader
+from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader, Opener, open_here
 from pulsarscope.capture.tally import capture_finding, plural
 from pulsarscope.errors import CaptureError, UsageError
 from pulsarscope.findings import Finding
@@ -59,10 +59,16 @@ class _Candidate(msgspec.Struct, frozen=True):
     size: int | None
 
 
+Find = Callable[[str], tuple[list[tuple[str, int]], bool]]
+"""Gives the files at a URI, each with its size, and whether it names them, not the folder that they are in; or raises OSError."""
+
+
 class _Expansion:
     """Looks at each argument in turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, find: Find | None, opener: Opener) -> None:
+        self._find = find
+        self._opener = opener
         self.candidates: list[_Candidate] = []
         self.findings: list[Finding] = []
         self._seen: set[str] = set()
@@ -70,6 +76,8 @@ class _Expansion:
     def argument(self, argument: str) -> None:
         if argument == STANDARD_INPUT:
             self._add(_Candidate(STANDARD_INPUT, None, None), STANDARD_INPUT)
+        elif self._find is not None and "://" in argument:
+            self._uri(argument, self._find)
         elif glob.has_magic(argument) and not os.path.lexists(argument):
             matches = sorted(glob.glob(argument))  # noqa: PTH207 - Path.glob takes no absolute pattern
             for match in matches:
@@ -79,6 +87,25 @@ class _Expansion:
         else:
             self._path(argument)
 
+    def _uri(self, uri: str, find: Find) -> None:
+        before = len(self.candidates) + len(self.findings)
+        try:
+            found, named = find(uri)
+        except OSError as error:
+            self._note("file-unreadable", uri, f"cannot be read: {_reason(error)}")
+            return
+        for path, size in found:
+            self._file(path, size, path, named=named)
+        if len(self.candidates) + len(self.findings) == before:
+            self._note("not-a-capture", uri, "is a folder, or a pattern, without captures")
+
+    def _file(self, path: str, size: int, identity: str, *, named: bool) -> None:
+        first_time, refusal, looks_like = _probe(path, self._opener)
+        if refusal is None:
+            self._add(_Candidate(path, first_time, size), identity)
+        elif named or not looks_like:
+            self.findings.append(refusal)
+
     def _path(self, path: str, *, named: bool = True) -> None:
         """Takes a file if it is a capture; of a named folder, the files in it.
 
@@ -87,14 +114,11 @@ class _Expansion:
         try:
             status = Path(path).stat()
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-            self._note("file-unreadable", path, f"cannot be read: {_reason(error)}")
+            elsewhere = " (only pipeline reads from URIs: mount it, or copy it here)" if "://" in path else ""
+            self._note("file-unreadable", path, f"cannot be read: {_reason(error)}{elsewhere}")
             return
         if stat.S_ISREG(status.st_mode):
-            first_time, refusal, looks_like = _probe(path)
-            if refusal is None:
-                self._add(_Candidate(path, first_time, status.st_size), os.path.realpath(path))
-            elif named or not looks_like:
-                self.findings.append(refusal)
+            self._file(path, status.st_size, os.path.realpath(path), named=named)
         elif not named:
             pass
         elif stat.S_ISDIR(status.st_mode):
@@ -130,9 +154,9 @@ def _reason(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _probe(path: str) -> tuple[int | None, Finding | None, str]:
+def _probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:
     """Time of the first packet of a file; if it is no capture, the finding that says so, and what it looks like instead."""
-    reader = BlockReader(path, read_bytes=_PROBE_READ_BYTES)
+    reader = BlockReader(path, read_bytes=_PROBE_READ_BYTES, opener=opener)
     refusal = None
     try:
         for block in reader:
@@ -146,11 +170,11 @@ def _probe(path: str) -> tuple[int | None, Finding | None, str]:
     return reader.first_time, refusal, reader.looks_like
 
 
-def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE) -> Inputs:
+def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE, find: Find | None = None, opener: Opener = open_here) -> Inputs:
     """The captures that the arguments name: files, globs, folders (the captures directly in them, whatever their names) and "-".
 
     Several are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
-    `source_by` tells vantage points apart, as `source_namer` says.
+    `source_by` tells vantage points apart, as `source_namer` says. URIs are for who can `find` what is there, and has an `opener` for it.
 
     Raises:
         UsageError: no argument; `source_by` is no regular expression, or finds nothing in any path.
@@ -160,7 +184,7 @@ def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE) -> Inpu
         message = "no capture given: name a pcap or pcapng file, a folder, or - for standard input"
         raise UsageError(message)
     source_of = source_namer(source_by)
-    expansion = _Expansion()
+    expansion = _Expansion(find, opener)
     for argument in arguments:
         expansion.argument(argument)
     if not expansion.candidates:

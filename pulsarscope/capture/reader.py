@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +25,9 @@ from pulsarscope.limits import (
 )
 
 STANDARD_INPUT = "-"
+Opener = Callable[[str], AbstractContextManager["ByteStream"]]
+"""Opens a path, or raises OSError."""
+
 _MAGIC_BYTES = 4
 
 
@@ -35,6 +38,14 @@ class ByteStream(Protocol):
         """Up to `size` bytes; none at the end."""
 
 
+def open_here(path: str) -> AbstractContextManager[ByteStream]:
+    """A file of this machine. Raises OSError."""
+    try:
+        return Path(path).open("rb", buffering=0)
+    except ValueError as error:  # a NUL in the path
+        raise OSError(str(error)) from None
+
+
 class BlockReader:
     """The blocks of one input, an iterator. Bad input never raises: it becomes findings in the last block, which always comes.
 
@@ -42,7 +53,14 @@ class BlockReader:
     """
 
     def __init__(
-        self, source: str | ByteStream, file: int = 0, *, read_bytes: int | None = None, records: bool = False, by_interface: bool = False
+        self,
+        source: str | ByteStream,
+        file: int = 0,
+        *,
+        read_bytes: int | None = None,
+        records: bool = False,
+        by_interface: bool = False,
+        opener: Opener = open_here,
     ) -> None:
         """Opens nothing yet.
 
@@ -52,11 +70,13 @@ class BlockReader:
             read_bytes: bytes asked for in one read; None: as many as fit the size of the packets and the number of flows.
             records: whether blocks hold the packets as they stand in the file, too.
             by_interface: whether the interface, where it is known, stands behind flow keys (`flow.source_in`).
+            opener: opens paths.
         """
         self._source = source
         self._file = file
         self._read_bytes = read_bytes or READ_BLOCK_BYTES
         self._adapts = read_bytes is None
+        self._opener = opener
         self._kept = {"records": records, "by_interface": by_interface}
         self._progress = Progress()
         self._decoder: Decoder | None = None
@@ -135,10 +155,7 @@ class BlockReader:
             return nullcontext(self._source)
         if self._source == STANDARD_INPUT:
             return nullcontext(sys.stdin.buffer)
-        try:
-            return Path(self._source).open("rb", buffering=0)
-        except ValueError as error:  # a NUL in the path
-            raise OSError(str(error)) from None
+        return self._opener(self._source)
 
     def _chunks(self, stream: ByteStream) -> Iterator[bytes]:
         """What there is to read, without waiting to fill a block: `read1` of buffered streams, `read` of raw ones."""
@@ -190,7 +207,13 @@ class BlockReader:
 
 
 def read_blocks(
-    source: str | ByteStream, file_index: int = 0, *, read_bytes: int | None = None, records: bool = False, by_interface: bool = False
+    source: str | ByteStream,
+    file_index: int = 0,
+    *,
+    read_bytes: int | None = None,
+    records: bool = False,
+    by_interface: bool = False,
+    opener: Opener = open_here,
 ) -> BlockReader:
     """The blocks of one input, in packet order; see `BlockReader`."""
-    return BlockReader(source, file_index, read_bytes=read_bytes, records=records, by_interface=by_interface)
+    return BlockReader(source, file_index, read_bytes=read_bytes, records=records, by_interface=by_interface, opener=opener)

@@ -20,6 +20,7 @@ from pulsarscope.records import ConnectionRow
 from pulsarscope.spark import packets, runs
 from pulsarscope.spark.cells import FACT, PART, REPORT, Cells, Encoder, Report, fact_batch, facts_in, stream_bytes
 from pulsarscope.spark.parts import Parts
+from pulsarscope.spark.remote import opened
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -67,7 +68,7 @@ class ReadFiles(msgspec.Struct, frozen=True):
     def of_file(self, file: int) -> Batches:
         """All of one file."""
         path = self.inputs.paths[file]
-        reader = read_blocks(path, file, by_interface=self.inputs.by_interface)
+        reader = read_blocks(path, file, by_interface=self.inputs.by_interface, opener=opened)
         blocks: Iterator[Block] = reader
         if file == 0:  # what is not about the packets of a file is said once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)

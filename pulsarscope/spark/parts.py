@@ -13,6 +13,7 @@ from pulsarscope.export.arrow import RecordBatches
 from pulsarscope.export.ndjson import JsonLines
 from pulsarscope.export.parquet import ParquetFile
 from pulsarscope.export.sink import Sink, write_errors
+from pulsarscope.spark.remote import system_at
 
 UNFINISHED = "_"
 """What the names of files begin with that no reader of a table looks at."""
@@ -32,7 +33,7 @@ class Part(msgspec.Struct):
 
 def place(out: str) -> tuple[FileSystem, str]:
     """The file system and the path of a folder on this machine, or at a URI (hdfs://, s3://, gs://)."""
-    return FileSystem.from_uri(out) if "://" in out else (LocalFileSystem(), out)
+    return system_at(out) if "://" in out else (LocalFileSystem(), out)
 
 
 class Parts:

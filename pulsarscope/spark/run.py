@@ -18,6 +18,7 @@ from pulsarscope.spark.cells import Report
 from pulsarscope.spark.lakes import refuse_missing, write_table
 from pulsarscope.spark.partition import Job
 from pulsarscope.spark.parts import SUFFIXES, finish_tables
+from pulsarscope.spark.remote import find, opened
 from pulsarscope.spark.tables import Records, Survey, tasks
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def run(
     if not here:
         refuse_missing(spark, table_format, out)
     progress("looking for captures")
-    found = expand_inputs(inputs, options.source_by)
+    found = expand_inputs(inputs, options.source_by, find, opened)
     if found.sizes is None:
         message = "pipeline reads files, which tasks can read again: not standard input, pipes or devices"
         raise UsageError(message)

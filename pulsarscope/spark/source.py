@@ -12,6 +12,7 @@ from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.errors import UsageError
 from pulsarscope.spark import packets
 from pulsarscope.spark.partition import ReadFiles
+from pulsarscope.spark.remote import find, opened
 from pulsarscope.spark.tables import spark_schema
 
 if TYPE_CHECKING:
@@ -66,4 +67,4 @@ def inputs_of(options: dict[str, str]) -> Inputs:
     if not paths:
         message = 'no capture given: spark.read.format("pulsarscope").load("captures/")'
         raise UsageError(message)
-    return expand_inputs(paths, given.get("sourceby", "none"))
+    return expand_inputs(paths, given.get("sourceby", "none"), find, opened)

@@ -16,6 +16,7 @@ from pulsarscope.distributed import LOSS_CODES, Glance
 from pulsarscope.pipeline import Options
 from pulsarscope.records import ConnectionRow, Row
 from pulsarscope.spark.batch import batch_of
+from pulsarscope.spark.remote import opened
 from pulsarscope.spark.runs import pack_rows
 
 _FIELDS: Any = [
@@ -64,7 +65,7 @@ class Look(msgspec.Struct, frozen=True):
         """What one file holds."""
         source = self.inputs.source(file)
         seen = SeenFile(file)
-        blocks = read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface)
+        blocks = read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=opened)
         found = Glance(self.inputs, self.options).strangers(_noted(blocks, seen))
         rows = [(source, flow, file, 0, known is not None, _bytes(known or ()), pack_rows(known or ())) for flow, known in found.items()]
         return batch_of([(source, b"", file, 0, False, 0, msgspec.json.encode(seen)), *rows], SCHEMA)

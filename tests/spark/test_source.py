@@ -49,7 +49,7 @@ def test_all_that_opens_them_reaches_the_tasks(spark: Any, captures: Path, tmp_p
     (tmp_path / "dsb.pcapng").write_bytes(re.sub(rb"(CLIENT_HANDSHAKE_TRAFFIC_SECRET )..", rb"\1no", whole, count=1))
     key_log = tmp_path / "more.keylog"
     key_log.write_bytes((captures / "go-tls12.keylog").read_bytes() + b"CLIENT_RANDOM no secret\n")
-    options = {
+    options: dict[str, Any] = {
         "tls_keylog": str(key_log),
         "private_key": [str(path) for path in sorted((captures / "keys").glob("*.pem"))],
         "schemas": {"schemas-int32-31": "bytes"},
@@ -77,7 +77,7 @@ def test_interfaces_are_vantage_points_of_packets_in_a_data_frame(spark: Any, ca
 )
 def test_what_cannot_be_carried_out_is_refused_at_once(options: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        pulsarscope.spark.decode(None, **options)  # type: ignore[arg-type]
+        pulsarscope.spark.decode(None, **options)
 
 
 @pytest.mark.parametrize(
