@@ -50,21 +50,22 @@ class Capture:
 
     def records(self, *kinds: str) -> Iterator[Row]:
         """Rows of several kinds in one pass: frame, message, exchange, connection, finding; all when none is named."""
-        from pulsarscope.jobs import run  # noqa: PLC0415 - as below
-
-        wanted = frozenset(kinds or ROWS)
-        options = msgspec.structs.replace(self._options, records=wanted, rows_max=ROWS_MAX, rules="finding" in wanted)
-        with closing(iter(run(self._inputs, options, self._jobs))) as batches:
-            for batch in batches:
-                for row in batch.rows:
-                    if isinstance(row, Row):
-                        yield row
+        return self._decoded(frozenset(kinds or ROWS))
 
     def table(self, kind: str) -> Any:
         """One kind as a pyarrow.Table. Raises UsageError when pyarrow is missing."""
         from pulsarscope.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
 
-        return table(kind, self.records(kind))
+        return table(kind, self._decoded(frozenset({kind}), together=True))
+
+    def _decoded(self, wanted: frozenset[str], *, together: bool = False) -> Iterator[Any]:
+        from pulsarscope.jobs import run  # noqa: PLC0415 - as below
+
+        rules = "finding" in wanted
+        options = msgspec.structs.replace(self._options, records=wanted, rows_max=ROWS_MAX, rules=rules, together=together)
+        with closing(iter(run(self._inputs, options, self._jobs))) as batches:
+            for batch in batches:
+                yield from batch.rows
 
     def _rows(self, row_type: type[AnyRow]) -> Iterator[AnyRow]:
         return (row for row in self.records(row_type.kind) if isinstance(row, row_type))

@@ -27,7 +27,19 @@ from pulsarscope.flow import source_in
 from pulsarscope.key_logs import KeyLogs, take_key_log
 from pulsarscope.payload_decoders import payload_decoders
 from pulsarscope.private_keys import KeyFile, rsa_keys
-from pulsarscope.records import ROWS, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row, refuse_unknown, row_type
+from pulsarscope.records import (
+    ROWS,
+    EntryMessages,
+    FindingRow,
+    FrameRow,
+    MessageRow,
+    RawFrame,
+    Row,
+    RowList,
+    finding_row,
+    refuse_unknown,
+    row_type,
+)
 from pulsarscope.session.timeline import EndedTimeline, Settings, Timeline
 from pulsarscope.steps import FILE_SHIFT, Step, in_order, orders_of, spread
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
@@ -61,6 +73,8 @@ class Options(msgspec.Struct, frozen=True):
     """Columns of message rows wanted, in this order: the rows are then of `records.row_type`. None: whole rows."""
     rows_max: int | None = None
     """Hand on so many rows at a time; None: all that a block gives."""
+    together: bool = False
+    """Who takes the rows takes `records.EntryMessages` in the place of whole rows of messages, too; with `rows_max` only."""
     raw: bool = False
     """Put a RawFrame behind each FrameRow."""
     rules: bool = False
@@ -211,6 +225,8 @@ class Run:
         self._only_judged = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
         """Types of rows that are there for the rules alone."""
         self._gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
+        # Of rows someone looks into: which rule asks for them, how much payload they hold.
+        self._together = options.together and columns is None and not (self._messages_judged or self._gives_payloads)
         self._by_connection = "frame" in options.records and "message" not in options.records
         """Rows are few for each frame, and tell where those of the next one begin."""
         self._timelines: dict[str, Timeline | EndedTimeline] = {}
@@ -318,7 +334,7 @@ class Run:
             return self._carry_out_by_connection(steps, located)
         if len(events) > 1 or self._gives_payloads:
             steps = in_order(steps, together=not self._gives_payloads)
-        return self._carry_out(steps, located)
+        return self._carry_out(steps, located, together=self._together)
 
     def _ending(self, events: Sequence[ConnectionEvents]) -> Ending:
         """The rows of connections that end, or are written, with a file or with the run."""
@@ -368,8 +384,10 @@ class Run:
                 found.append((name, [finding_row(finding, timeline.source) for finding in findings]))
         return steps, found
 
-    def _carry_out(self, steps: Iterable[Step], located: Iterable[Row | RawFrame]) -> Iterator[list[Row | RawFrame]]:
-        rows = RowList(later=self._rows_max < sys.maxsize)
+    def _carry_out(
+        self, steps: Iterable[Step], located: Iterable[Row | RawFrame], *, together: bool = False
+    ) -> Iterator[list[Row | RawFrame]]:
+        rows = RowList(later=self._rows_max < sys.maxsize, together=together)
         payload_bytes = 0
         for _, name, step in steps:
             timeline = self._timelines[name]
@@ -465,7 +483,8 @@ class Run:
     def _judged(self, rows: list[Any], doctor: Doctor) -> list[Row | RawFrame]:
         """The rows, and the findings of the rules about them; without what only the rules wanted."""
         # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.
-        found = doctor.feed(rows if self._messages_judged else [row for row in rows if type(row) is not self._message_type])
+        messages = (self._message_type, EntryMessages)
+        found = doctor.feed(rows if self._messages_judged else [row for row in rows if type(row) not in messages])
         return [*(row for row in rows if type(row) not in self._only_judged), *found]
 
 

@@ -7,7 +7,7 @@ epoch (JSON and CSV print them as ISO 8601 with nine digits). Unsigned 64-bit id
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
 from types import NoneType, UnionType
@@ -17,6 +17,7 @@ import msgspec
 
 from pulsarscope.errors import UsageError
 from pulsarscope.findings import LAYERS, SEVERITIES, Finding
+from pulsarscope.limits import ROWS_MAX
 
 
 class Doc:
@@ -290,15 +291,35 @@ def finding_row(finding: Finding, source: str | None) -> FindingRow:
     )
 
 
+class EntryMessages(msgspec.Struct, gc=False):
+    """The messages of one entry in the place of their rows: an output of columns has no use for those, and to make them takes longest."""
+
+    kind: ClassVar[str] = MessageRow.kind
+
+    shared: MessageRow
+    """What they share."""
+    count: int
+    columns: Mapping[str, Sequence[Any]]
+    """What each has for itself, in place of what is shared."""
+
+
+def count_rows(rows: Iterable[Any]) -> int:
+    """How many rows these are."""
+    return sum([row.count if type(row) is EntryMessages else 1 for row in rows])
+
+
 class RowList(list[Any]):
     """Rows; the many of one entry can be put behind them to be made only when they are taken: a row takes ten times what it says."""
 
-    def __init__(self, *, later: bool) -> None:
-        """`later`: False makes all rows at once."""
+    def __init__(self, *, later: bool, together: bool = False) -> None:
+        """`later`: False makes all rows at once. `together`: what takes the rows takes `EntryMessages`, too."""
         super().__init__()
         self.later: list[tuple[int, Iterator[Row]]] = []
         """Rows yet to be made, and how many of the list stand before them: nothing may be inserted there."""
+        self.together = together
         self._allowed = later
+        self._messages = 0
+        """In the `EntryMessages` since rows were last put behind all others."""
 
     def extend_later(self, rows: Iterator[Row]) -> None:
         """Put these behind the rows so far."""
@@ -307,18 +328,32 @@ class RowList(list[Any]):
         else:
             self.extend(rows)
 
+    def hand_on(self) -> None:
+        """What there is, is to be taken before anything follows."""
+        self.extend_later(iter(()))
+        self._messages = 0
+
+    def append_together(self, messages: EntryMessages) -> None:
+        """Put these behind the rows so far; they are handed on before there are very many."""
+        self.append(messages)
+        self._messages += messages.count
+        if self._messages > ROWS_MAX:
+            self.hand_on()
+
     def take(self, size: int) -> Iterator[list[Any]]:
         """All rows, so many at a time. The list is empty then."""
-        parts: list[Iterable[Any]] = []
+        parts: list[Iterator[Any]] = []
         start = 0
         for stop, rows in self.later:
-            parts += (self[start:stop], rows)
+            parts.append(chain(self[start:stop], rows))
             start = stop
-        every = chain(*parts, self[start:])
+        parts.append(iter(self[start:]))
         self.later = []
+        self._messages = 0
         self.clear()
-        while piece := list(islice(every, size)):
-            yield piece
+        for part in parts:
+            while piece := list(islice(part, size)):
+                yield piece
 
 
 class RawFrame(msgspec.Struct, gc=False):

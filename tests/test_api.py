@@ -102,6 +102,16 @@ def test_a_table_has_a_row_for_each_record() -> None:
     assert "payload_sha256" in table.column_names
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_table_of_messages_says_what_their_rows_say(jobs: int) -> None:
+    pytest.importorskip("pyarrow")
+    capture = ps.open(str(CAPTURES / "acks-batchindex.pcap"), QUICKSTART, jobs=jobs)
+    table = capture.table("message")
+    for name in ("packet", "topic", "subscription", "ledger", "batch_index", "batch_size", "key", "payload_sha256", "redelivery_count"):
+        assert table[name].to_pylist() == [getattr(row, name) for row in capture.messages()], name
+    assert any(size is not None and size > 1 for size in table["batch_size"].to_pylist())
+
+
 def test_a_capture_left_in_the_middle_leaves_nothing_open() -> None:
     rows = ps.open(QUICKSTART).frames()
     assert next(rows).command == "CONNECT"

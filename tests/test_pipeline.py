@@ -14,13 +14,15 @@ import msgspec
 import pytest
 
 from pulsarscope import pipeline
+from pulsarscope.analysis import Doctor
 from pulsarscope.capture import expand_inputs, read_blocks
 from pulsarscope.errors import CaptureError, UsageError
+from pulsarscope.export.arrow import table
 from pulsarscope.findings import CAPTURE_CODES
 from pulsarscope.key_logs import read_key_logs
 from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import ALL_RECORDS, DAMAGE_CODES, Options, run
-from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
+from pulsarscope.records import ConnectionRow, EntryMessages, FindingRow, FrameRow, MessageRow, RawFrame, Row, count_rows
 from tests.capture.wrapping import FRAME_WRAPPERS, Wrapper, fragments, framed
 from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap, write_pcapng
 from tests.encoder.dialogue import message, receipt, send
@@ -397,6 +399,38 @@ class TestOptions:
         rows = rows_of(path, records=records, payload=payload, rows_max=500)
         assert rows == rows_of(path, records=records, payload=payload)
         assert [row.key for row in rows if row.kind == "message"] == [None, *map(str, range(count)), None, *map(str, range(count))]
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_messages_that_stay_together_say_what_their_rows_say(self, name: str) -> None:
+        pytest.importorskip("pyarrow")
+        rows = rows_of(CAPTURES / name)
+        together = rows_of(CAPTURES / name, rows_max=ROWS_MAX, together=True)
+        assert count_rows(together) == len(rows)
+        assert [row for row in together if row.kind != "message"] == [row for row in rows if row.kind != "message"]
+        tables = [table("message", (row for row in some if row.kind == "message")) for some in (rows, together)]
+        assert tables[0].equals(tables[1])
+
+    def test_messages_that_stay_together_are_handed_on_before_there_are_too_many(self, tmp_path: Path) -> None:
+        data = batch([Single(b"x")] * 1000)
+        conversation = Conversation().client(CONNECT)
+        for number in range(20):
+            conversation.server(message(payload=data, entry=number, metadata={"num_messages_in_batch": 1000}))
+        path = tmp_path / "batches.pcap"
+        write_pcap(path, conversation.packets)
+        made = run([str(path)], Options(frozenset({"message"}), rows_max=ROWS_MAX, together=True))
+        parts: list[list[Any]] = [part.rows for part in made if part.rows]
+        assert {type(row) for rows in parts for row in rows} == {EntryMessages}
+        assert sum(map(count_rows, parts)) == 20_000
+        assert max(map(count_rows, parts)) < ROWS_MAX + 1000
+
+    @pytest.mark.parametrize("looks", ["payload", "columns", "rule"])
+    def test_messages_whose_rows_someone_looks_into_do_not_stay_together(self, looks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        options: dict[str, Any] = {"payload": {"payload": "text"}, "columns": {"message_columns": ("topic",)}, "rule": {"rules": True}}
+        if looks == "rule":
+            monkeypatch.setattr(Doctor, "kinds", ALL_RECORDS)
+        path = CAPTURES / "acks-batchindex.pcap"
+        assert EntryMessages in map(type, rows_of(path, rows_max=ROWS_MAX, together=True))
+        assert EntryMessages not in map(type, rows_of(path, rows_max=ROWS_MAX, together=True, **options[looks]))
 
     def test_secrets_are_hidden_unless_asked_for(self) -> None:
         def tokens(*, show: bool) -> set[Any]:

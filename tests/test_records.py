@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from pulsarscope.findings import Finding
+from pulsarscope.limits import ROWS_MAX
 from pulsarscope.records import (
     ROWS,
     Checksum,
     Column,
     ConnectionRow,
+    EntryMessages,
     ExchangeRow,
     FindingRow,
     FrameRow,
@@ -22,6 +24,7 @@ from pulsarscope.records import (
     Row,
     RowList,
     columns,
+    count_rows,
     finding_row,
     row_type,
 )
@@ -227,8 +230,17 @@ def test_rows_of_a_list_are_made_when_they_are_taken() -> None:
     pieces = rows.take(3)
     assert [row.packet for row in next(pieces)] == [0, 1, 2]
     assert made == [2]
-    assert [[row.packet for row in piece] for piece in pieces] == [[3, 4, 5], [6]]
+    assert [[row.packet for row in piece] for piece in pieces] == [[3, 4], [5, 6]]
     assert (list(rows), rows.later) == ([], [])
+
+
+def test_messages_of_entries_are_counted_one_by_one_and_handed_on_before_there_are_too_many() -> None:
+    rows = RowList(later=True, together=True)
+    rows.append(Row())
+    for _ in range(5):
+        rows.append_together(EntryMessages(MessageRow(), ROWS_MAX // 2, {}))
+    assert count_rows(rows) == 1 + 5 * (ROWS_MAX // 2)
+    assert [len(piece) for piece in rows.take(ROWS_MAX)] == [4, 2]
 
 
 def test_or_at_once() -> None:

@@ -310,6 +310,7 @@ def run_options(request: Request, kinds: tuple[str, ...], chosen: Filter | Story
         payload=(request.payload if chosen is None else chosen.payload) if "message" in kinds else None,
         message_columns=_message_columns(request),
         rows_max=None if request.format is None else ROWS_MAX,  # a table's columns are as wide as the rows at once need
+        together=request.format == FOLDER_OUTPUT and chosen is None and request.limit is None,  # rows are neither looked at nor counted
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
     )

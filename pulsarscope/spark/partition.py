@@ -16,7 +16,7 @@ from pulsarscope.distributed import Fact, FlowRun, judge
 from pulsarscope.findings import Finding
 from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import Options
-from pulsarscope.records import ConnectionRow
+from pulsarscope.records import ConnectionRow, count_rows
 from pulsarscope.spark import packets, runs
 from pulsarscope.spark.cells import FACT, PART, REPORT, Cells, Encoder, Report, fact_batch, facts_in, stream_bytes
 from pulsarscope.spark.parts import Parts
@@ -130,7 +130,7 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]]) -> Bat
             if parts is not None:
                 parts.put(kind, some)
             else:
-                cells.add(kind, len(some), encoder.encode(kind, some))
+                cells.add(kind, count_rows(some), encoder.encode(kind, some))
         if collected.facts:
             cells.add(FACT, len(collected.facts), stream_bytes(fact_batch(collected.facts)))
         waiting.clear()
@@ -141,7 +141,7 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]]) -> Bat
         for rows in work(collected):
             for row in rows:
                 waiting.setdefault(row.kind, []).append(row)
-            count += len(rows)
+            count += count_rows(rows)
             if count >= ROWS_MAX or collected.waiting_bytes >= WAITING_BYTES or job.options.payload is not None:
                 pack()
                 count = 0
@@ -161,7 +161,8 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]]) -> Bat
 
 def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
     report = collected.report
-    run = FlowRun(job.inputs, msgspec.structs.replace(job.options, rows_max=ROWS_MAX), collected.tell, job.lossy)
+    together = job.table_format != "json"  # of all others it is Arrow's columns that rows become
+    run = FlowRun(job.inputs, msgspec.structs.replace(job.options, rows_max=ROWS_MAX, together=together), collected.tell, job.lossy)
 
     def noted(blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:

@@ -13,6 +13,7 @@ from pulsarscope.export.arrow import RecordBatches
 from pulsarscope.export.ndjson import JsonLines
 from pulsarscope.export.parquet import ParquetFile
 from pulsarscope.export.sink import Sink, write_errors
+from pulsarscope.records import count_rows
 from pulsarscope.spark.remote import system_at
 
 UNFINISHED = "_"
@@ -58,7 +59,7 @@ class Parts:
             sink = Sink(stream, folder)
             made = _Parquet(kind, sink) if self._format == "parquet" else _Lines(self._lines, sink)
             writer = self._writers[kind] = _Writer(made, sink, Part(kind, name, 0))
-        writer.part.rows += len(rows)
+        writer.part.rows += count_rows(rows)
         writer.made.put(rows)
 
     def finish(self) -> list[Part]:

@@ -175,6 +175,15 @@ def test_several_kinds_of_parquet_are_a_folder(given: Given, tmp_path: Path) -> 
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["frame.parquet", "message.parquet"]
 
 
+@pytest.mark.parametrize(("chosen", "count"), [({"limit": 7}, 7), ({"filter": "message.batch_index == 2"}, 20), ({}, 160)])
+def test_messages_of_batches_are_chosen_and_counted_one_by_one(tmp_path: Path, chosen: dict[str, Any], count: int) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "messages.parquet"
+    capture = Path(__file__).resolve().parents[2] / "captures" / "acks-batchindex.pcap"
+    assert work(Request(files=(str(capture),), records="message", format="parquet", out=str(out), **chosen)) == 0
+    assert parquet.read_metadata(out).num_rows == count
+
+
 @pytest.mark.parametrize(
     ("values", "kinds", "name"),
     [

@@ -21,7 +21,7 @@ from pulsarscope.protocols.pulsar.markers import marker_name
 from pulsarscope.protocols.pulsar.messages import Plan
 from pulsarscope.protocols.pulsar.values.connection import Values
 from pulsarscope.protocols.pulsar.values.schemas import SchemaName, schema_name
-from pulsarscope.records import MessageRow, Row, RowList, row_type
+from pulsarscope.records import EntryMessages, MessageRow, Row, RowList, row_type
 from pulsarscope.wire.contract import OK, TRUNCATED, Frame, Note
 
 if TYPE_CHECKING:
@@ -179,13 +179,16 @@ class EntryOpener:
         """Append the rows of an entry: whole ones, or of the columns wanted; very many or large ones to a RowList, to be made later."""
         base, columns = entry.base, entry.columns
         if columns is not None:
-            own = columns.get
-            values = [own(name) or repeat(getattr(base, name), entry.count) for name in self._columns]
-            rows = map(self._row_type, *values)
-            if (entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES) and isinstance(out, RowList):
-                out.extend_later(rows)
+            large = entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES
+            if not large and isinstance(out, RowList) and out.together:
+                out.append_together(EntryMessages(base, entry.count, {name: [*values] for name, values in columns.items()}))
             else:
-                out.extend(rows)
+                own = columns.get
+                rows = map(self._row_type, *[own(name) or repeat(getattr(base, name), entry.count) for name in self._columns])
+                if large and isinstance(out, RowList):
+                    out.extend_later(rows)
+                else:
+                    out.extend(rows)
         elif self._row_type is MessageRow:
             out.append(base)
         else:
@@ -193,7 +196,7 @@ class EntryOpener:
         if entry.value_bytes:
             self._value_bytes += entry.value_bytes
             if self._value_bytes > VALUES_TOGETHER_MAX_BYTES and isinstance(out, RowList):
-                out.extend_later(iter(()))  # what there is, is handed on
+                out.hand_on()
                 self._value_bytes = 0
 
     def _base_row(self, frame: Frame, metadata: dict[str, Any]) -> MessageRow:
