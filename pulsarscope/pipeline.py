@@ -225,7 +225,7 @@ class Run:
         self._only_judged = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
         """Types of rows that are there for the rules alone."""
         self._gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
-        # Of rows someone looks into: which rule asks for them, how much payload they hold.
+        # Not where someone looks into the rows: a rule does, and who counts their payload.
         self._together = options.together and columns is None and not (self._messages_judged or self._gives_payloads)
         self._by_connection = "frame" in options.records and "message" not in options.records
         """Rows are few for each frame, and tell where those of the next one begin."""

@@ -176,7 +176,10 @@ class EntryOpener:
         return entry
 
     def give(self, entry: Entry, out: list[Row]) -> None:
-        """Append the rows of an entry: whole ones, or of the columns wanted; very many or large ones to a RowList, to be made later."""
+        """Append the rows of an entry: whole ones, or of the columns wanted; very many or large ones to a RowList, to be made later.
+
+        Where a RowList takes them together, those of a batch are not made.
+        """
         base, columns = entry.base, entry.columns
         if columns is not None:
             large = entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES
