@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from pulsarscope.analysis.facts import Facts
 from pulsarscope.findings import Code
-from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
-from pulsarscope.wire.rules import Fact, Heard, Rules, Where, where_of
+from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handler, Handlers, Heard, Rules, Where, where_of
 
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: what was not seen may have been said."""
@@ -28,21 +28,46 @@ class Closed(NamedTuple):
     row: ConnectionRow
 
 
+Calls = Sequence[tuple[int, Handler]]
+"""Who wants a row: positions of rules, and their handlers."""
+
+
+class _Practice:
+    """The rules of a dissector, and who of them wants which rows: the same for all connections."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.codes = rules.codes
+        self.rules = rules.connection
+        self.frames = _Calls([rule.frames for rule in rules.connection])
+        self.exchanges = _Calls([rule.exchanges for rule in rules.connection])
+        self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
+
+
+class _Calls(dict[str, Calls]):
+    """By command; for one that no rule names stand those that want all others."""
+
+    def __init__(self, tables: Sequence[Handlers]) -> None:
+        names = {"*"}.union(*tables)
+        super().__init__(
+            {name: [(at, handler) for at, table in enumerate(tables) if (handler := table.get(name) or table.get("*"))] for name in names}
+        )
+
+    def __missing__(self, name: str) -> Calls:
+        return self["*"]
+
+
 class Patient:
     """One connection: its rules, and their voice (see `wire.rules.Voice`)."""
 
-    def __init__(self, connection: str, endpoints: tuple[str, str], doctor: Doctor, rules: Rules) -> None:
+    def __init__(self, connection: str, endpoints: tuple[str, str], doctor: Doctor, practice: _Practice) -> None:
         self.connection = connection
-        self._codes = rules.codes
         self.client, self.server = endpoints
+        self.practice = practice
         self._lost = False
         self._doctor = doctor
         self._heard: dict[str, list[Heard]] = {}
-        self.last = Where(None, 0, 0, 0, 0, connection)
-        self.rules = [make(self) for make in rules.connection]
-        self.frames: dict[str, list[Callable[[Any], None]]] = {}
-        self.exchanges: dict[str, list[Callable[[Any], None]]] = {}
-        self.messages = [rule.messages for rule in self.rules if rule.messages is not None]
+        self._last = Where(None, 0, 0, 0, 0, connection)
+        self._rules: list[ConnectionRule | None] = [None] * len(practice.rules)
 
     @property
     def lost(self) -> bool:
@@ -62,29 +87,35 @@ class Patient:
 
     def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """See `Voice`."""
-        self._doctor.say(self._codes[code], where, text, evidence)
+        self._doctor.say(self.practice.codes[code], where, text, evidence)
 
     def tell(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """See `Voice`."""
         self._doctor.tell(rule, key, Fact(where, what, values))
 
-    def frame_handlers(self, command: str) -> list[Callable[[Any], None]]:
-        """Who wants frames of this command."""
-        found = self.frames.get(command)
-        if found is None:
-            found = self.frames[command] = _handlers([rule.frames for rule in self.rules], command)
-        return found
+    def examine(self, calls: Calls, row: Row) -> None:
+        """Who wants this row gets it."""
+        rules = self._rules
+        for number, handle in calls:
+            handle(rules[number] or self._rule(number), row)
 
-    def exchange_handlers(self, request: str) -> list[Callable[[Any], None]]:
-        """Who wants exchanges of this request."""
-        found = self.exchanges.get(request)
-        if found is None:
-            found = self.exchanges[request] = _handlers([rule.exchanges for rule in self.rules], request)
-        return found
+    def examine_frame(self, row: FrameRow) -> None:
+        """The same for a frame."""
+        self._last = where_of(row)
+        self.examine(self.practice.frames[row.command or ""], row)
 
+    def end(self, row: ConnectionRow) -> None:
+        """The connection says no more. Its rules know it by their voice: they are let go, for the collector of circles comes seldom."""
+        for number, rule in enumerate(self._rules):
+            (rule or self._rule(number)).end(row, self._last)
+        self._rules.clear()
 
-def _handlers(tables: Iterable[Mapping[str, Callable[[Any], None]]], name: str) -> list[Callable[[Any], None]]:
-    return [handler for table in tables if (handler := table.get(name) or table.get("*")) is not None]
+    def _rule(self, number: int) -> ConnectionRule:
+        """The rule at this position, made when it is needed: there may be thousands of connections, of which each meets few rules."""
+        rule = self._rules[number]
+        if rule is None:
+            rule = self._rules[number] = self.practice.rules[number](self)
+        return rule
 
 
 class Doctor:
@@ -103,7 +134,8 @@ class Doctor:
         """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
-        self._rules = rules
+        self._practices = {name: _Practice(found) for name, found in rules.items()}
+        self._messages = any(found.messages for found in rules.values())
         self._endpoints = endpoints
         self._dissector_of = dissector_of
         self._patients: dict[str, Patient] = {}
@@ -116,7 +148,7 @@ class Doctor:
     def kinds(self) -> frozenset[str]:
         """The kinds of rows that must be fed."""
         kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind, FindingRow.kind}
-        return frozenset(kinds | {MessageRow.kind} if any(found.messages for found in self._rules.values()) else kinds)
+        return frozenset(kinds | {MessageRow.kind} if self._messages else kinds)
 
     def say(self, code: Code, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding."""
@@ -141,21 +173,17 @@ class Doctor:
             if kind is Closed:
                 patient = self._patients.pop(row.row.connection or "", None)
                 if patient is not None:
-                    self._end(patient, row.row)
+                    patient.end(row.row)
                 continue
             patient = None if kind is FindingRow or kind is ConnectionRow else self._patient(getattr(row, "connection", None))
             if patient is None:
                 continue
             if isinstance(row, FrameRow):
-                patient.last = where_of(row)
-                for handler in patient.frame_handlers(row.command or ""):
-                    handler(row)
+                patient.examine_frame(row)
             elif kind is ExchangeRow:
-                for handler in patient.exchange_handlers(row.request or ""):
-                    handler(row)
+                patient.examine(patient.practice.exchanges[row.request or ""], row)
             elif kind is MessageRow:
-                for handler in patient.messages:
-                    handler(row)
+                patient.examine(patient.practice.messages, row)
         return self._take()
 
     def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> list[FindingRow]:
@@ -179,12 +207,8 @@ class Doctor:
             return None
         patient = self._patients.get(name)
         if patient is None and name in self._dissector_of:
-            patient = self._patients[name] = Patient(name, self._endpoints[name], self, self._rules[self._dissector_of[name]])
+            patient = self._patients[name] = Patient(name, self._endpoints[name], self, self._practices[self._dissector_of[name]])
         return patient
-
-    def _end(self, patient: Patient, row: ConnectionRow) -> None:
-        for rule in patient.rules:
-            rule.end(row, patient.last)
 
     def _take(self) -> list[FindingRow]:
         said, self._said = self._said, []

@@ -8,7 +8,7 @@ judges the facts of one key, sorted by (source, file, packet, sub), so that ever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from pulsarscope.findings import Code
 from pulsarscope.records import ConnectionRow, Row
@@ -79,18 +79,28 @@ class Voice(Protocol):
         """A fact for the key rule of this name."""
 
 
-Handler = Callable[[Any], None]
+Handler = Callable[[Any, Any], None]
+"""A method of a rule: (the rule, a row)."""
+
+Handlers = Mapping[str, Handler]
+"""By the name of what they handle; "*" stands for all other names."""
 
 
-class ConnectionRule(Protocol):
-    """Judges one connection. Its state is bounded by constants with a reason each, and holds no row: an output may change it."""
+class ConnectionRule:
+    """Judges one connection; it is made when the first row comes that it handles, or at the end of the connection.
 
-    frames: Mapping[str, Handler]
-    """Handlers of FrameRow by command: only these frames are seen (a bound method each). "*" stands for all other commands."""
-    exchanges: Mapping[str, Handler]
-    """Handlers of ExchangeRow by request command; "*" for all others, and for responses without a request."""
-    messages: Handler | None
-    """Handler of MessageRow; None: none are needed, and payloads are not opened for this rule."""
+    Its state is bounded by constants with a reason each, and holds no row: an output may change it.
+    """
+
+    frames: ClassVar[Handlers] = {}
+    """Of FrameRow by command: only these frames are seen."""
+    exchanges: ClassVar[Handlers] = {}
+    """Of ExchangeRow by request command; "*" stands for responses without a request, too."""
+    messages: ClassVar[Handler | None] = None
+    """Of MessageRow; None: none are needed, and payloads are not opened for this rule."""
+
+    def __init__(self, voice: Voice) -> None:
+        """`voice`: speaks for the connection."""
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """The connection has ended, or the capture has; `last` is the place of its last row."""
@@ -114,7 +124,7 @@ class Rules(NamedTuple):
 
     codes: dict[str, Code]
     """The finding codes that they say."""
-    connection: tuple[Callable[[Voice], ConnectionRule], ...] = ()
+    connection: tuple[type[ConnectionRule], ...] = ()
     keys: tuple[KeyRule, ...] = ()
     messages: bool = False
     """Whether any rule wants MessageRows: payloads are then opened."""

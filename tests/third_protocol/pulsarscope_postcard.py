@@ -29,7 +29,7 @@ from pulsarscope.wire.contract import (
     Vocabulary,
 )
 from pulsarscope.wire.exchange import Request, elapsed
-from pulsarscope.wire.rules import Handler, Rules, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Rules, Voice, where_of
 
 HEAD = struct.Struct(">I2sBI")
 COMMANDS = {1: "PUT", 2: "TAKEN"}
@@ -254,19 +254,15 @@ class PostcardSession:
         """A connection says nothing of itself."""
 
 
-class LostCards:
+class LostCards(ConnectionRule):
     """Says which cards were not taken."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
-        self.frames: Mapping[str, Handler] = {"TAKEN": self._taken}
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _taken(self, row: FrameRow) -> None:
         if row.fields and row.fields["trouble"]:
             number = row.fields["number"]
             self._voice.say(LOST_CARD.code, where_of(row), f"Card {number} was not taken.", {"number": number})
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
-        """Nothing is left to say."""
+    frames: ClassVar[Handlers] = {"TAKEN": _taken}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.flow import SERVER
@@ -17,7 +17,7 @@ from pulsarscope.protocols.kafka07.commands import (
 )
 from pulsarscope.protocols.kafka07.summary import summary
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Rules, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Rules, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -100,16 +100,13 @@ KEPT_MAX = 1_000
 RETRIES = "kafka07-retries"
 
 
-class Exchanges:
+class Exchanges(ConnectionRule):
     """Refused, unanswered and late requests; see `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
         self._unanswered: list[tuple[Where, str]] = []
         self._unrequested: tuple[int, Where] | None = None
-        self.frames: Mapping[str, Handler] = {}
-        self.exchanges: Mapping[str, Handler] = {"*": self._exchange}
-        self.messages: Handler | None = None
 
     def _exchange(self, row: ExchangeRow) -> None:
         where = where_of(row)
@@ -146,6 +143,8 @@ class Exchanges:
                 text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s{lacks}."
                 self._voice.say("request-unanswered", where, text, evidence)
 
+    exchanges: ClassVar[Handlers] = {"*": _exchange}
+
 
 class _Last(NamedTuple):
     """What a rule keeps of the last request: rows are handed over, and change."""
@@ -157,7 +156,7 @@ class _Last(NamedTuple):
     """Under which its retry is looked for."""
 
 
-class Produced:
+class Produced(ConnectionRule):
     """What was produced last on a connection that the broker closes, and what is tried again on the next one."""
 
     def __init__(self, voice: Voice) -> None:
@@ -167,9 +166,6 @@ class Produced:
         self._messages = 0
         """Of produce requests since the last answer."""
         self._met = False
-        self.frames: Mapping[str, Handler] = dict.fromkeys(REQUESTS, self._asked) | dict.fromkeys(RESPONSES, self._answered)
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _asked(self, row: FrameRow) -> None:
         command = row.command or ""
@@ -199,16 +195,15 @@ class Produced:
             evidence = {"frames": [name], "topic": request.topic, "messages": self._messages, "closed": row.closed}
             self._voice.say("produce-lost", request.where, text, evidence)
 
+    frames: ClassVar[Handlers] = dict.fromkeys(REQUESTS, _asked) | dict.fromkeys(RESPONSES, _answered)
 
-class Fetches:
+
+class Fetches(ConnectionRule):
     """Fetches that bring no more than a piece of the next message."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
         self._stuck: set[tuple[Any, Any]] = set()
-        self.frames: Mapping[str, Handler] = {FETCH_RESPONSE: self._fetched, MULTIFETCH_RESPONSE: self._fetched}
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _fetched(self, row: FrameRow) -> None:
         fields, extra = row.fields or {}, row.extra or {}
@@ -225,8 +220,7 @@ class Fetches:
             evidence = {"frames": [row.request, where.name], "topic": topic, "partition": partition, "bytes": size}
             self._voice.say("fetch-too-small", where, text, evidence)
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+    frames: ClassVar[Handlers] = {FETCH_RESPONSE: _fetched, MULTIFETCH_RESPONSE: _fetched}
 
 
 def _judge_retries(_key: str, facts: Sequence[Fact], say: Say) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -13,7 +13,7 @@ from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, seconds, some
 from pulsarscope.protocols.pulsar.rules.transactions import told_here
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Voice, Where, where_of
+from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -69,8 +69,7 @@ class Acks(ConsumerRule[Acknowledging]):
     """Follows the ACKs of one connection."""
 
     def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Acknowledging, {"ACK": self._ack})
-        self.exchanges = {"ACK": self._answered}
+        super().__init__(voice, Acknowledging)
         self._corrupt = 0
         self._closed: dict[int, Acknowledging] = {}
         self._unanswered: dict[tuple[str | None, str | None], list[Where]] = {}
@@ -156,3 +155,6 @@ class Acks(ConsumerRule[Acknowledging]):
             text = f"{consumer.title} was closed by {who}, and {count(consumer.late, 'ACK')} came after that: the broker ignores such."
             evidence = {"frames": [consumer.closed.name, *consumer.late_frames], **consumer.evidence, "count": consumer.late}
             self.voice.say("ack-after-close", consumer.closed, text, evidence)
+
+    frames: ClassVar[Handlers] = {**ConsumerRule.frames, "ACK": _ack}
+    exchanges: ClassVar[Handlers] = {"ACK": _answered}

@@ -5,14 +5,14 @@ Producers and consumers seldom share a connection, so that all of this is told a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from pulsarscope.findings import WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.consumers import Position, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import count, host, seconds
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -43,7 +43,7 @@ TOPIC_IDLE_NS = 600_000_000_000
 """A topic on which nothing is sent, received or awaited for ten minutes is judged."""
 
 
-class Publications:
+class Publications(ConnectionRule):
     """Tells what was published; see `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -52,9 +52,6 @@ class Publications:
         """Producers that send delayed messages or within transactions, whose receipts make no backlog yet, or copy another cluster's."""
         self._receipts: dict[str, tuple[Where, Position]] = {}
         self._told: dict[str, int] = {}
-        self.frames: Mapping[str, Handler] = {"SEND": self._send, "SEND_RECEIPT": self._receipt}
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - what was published stays
         """See `ConnectionRule`."""
@@ -84,6 +81,8 @@ class Publications:
 
     def _tell(self, topic: str, where: Where, position: Position) -> None:
         self._voice.tell(BACKLOG, topic, where, "published", {"position": position, "server": host(self._voice.server)})
+
+    frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt}
 
 
 def judge_backlog(topic: str, facts: Sequence[Fact], say: Say) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import ClassVar
 
 import msgspec
 
@@ -11,7 +12,7 @@ from pulsarscope.flow import CLIENT
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, bitmap, indexes_of, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames, seconds
 from pulsarscope.records import FrameRow
-from pulsarscope.wire.rules import Voice, Where, where_of
+from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -59,7 +60,7 @@ class BatchIndexes(ConsumerRule[Consumer]):
     """Follows one connection; a subscription's acknowledgements outlive its consumer."""
 
     def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Consumer, {"MESSAGE": self._message, "ACK": self._ack, "SEEK": self._reset, "UNSUBSCRIBE": self._reset})
+        super().__init__(voice, Consumer)
         self._acked: dict[tuple[str | None, str | None], Entries] = {}
         self._kept = 0
 
@@ -152,3 +153,5 @@ class BatchIndexes(ConsumerRule[Consumer]):
                 "redelivery_count": fields.get("redelivery_count", 0),
             }
             self.voice.say("acked-redelivered", where, text, evidence)
+
+    frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "SEEK": _reset, "UNSUBSCRIBE": _reset}

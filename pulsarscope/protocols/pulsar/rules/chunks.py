@@ -5,8 +5,8 @@ That chunks are missing is said where a payload is opened (`chunk-missing`, `chu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.rules.journey import entry_key
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -76,7 +76,7 @@ class Receiver(msgspec.Struct):
             self.whole = self.whole or self.expected == count
 
 
-class Chunks:
+class Chunks(ConnectionRule):
     """Tells the facts of chunks. See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -85,9 +85,6 @@ class Chunks:
         """uuid and number of the chunks sent, by name of the SEND."""
         self._open: dict[tuple[str, int], None] = {}
         """Uuid and consumer of the messages whose last chunk has not been delivered."""
-        self.frames: Mapping[str, Handler] = {"SEND": self._send, "SEND_RECEIPT": self._receipt, "MESSAGE": self._message}
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _send(self, row: FrameRow) -> None:
         values = _chunk(row)
@@ -119,6 +116,8 @@ class Chunks:
         del row
         for uuid, consumer in self._open:
             self._voice.tell(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._voice.lost})
+
+    frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 
 def _put(table: dict[Any, Any], key: Any, value: Any) -> None:

@@ -6,14 +6,14 @@ difference from the other side: a broker stamps an entry after its SEND has pass
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.findings import NOTE, Code, table
 from pulsarscope.protocols.pulsar.rules.journey import entry_key
 from pulsarscope.protocols.pulsar.rules.phrases import count
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -49,7 +49,7 @@ class Bound(NamedTuple):
     where: Where
 
 
-class Clocks:
+class Clocks(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -60,9 +60,6 @@ class Clocks:
         self._told = {"sent": 0, "delivered": 0}
         self._sent: dict[str, Where] = {}
         """SENDs whose receipt is awaited, by name; as many as are told."""
-        self.frames: Mapping[str, Handler] = {"SEND": self._send, "SEND_RECEIPT": self._receipt, "MESSAGE": self._message}
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _send(self, row: FrameRow) -> None:
         metadata = row.metadata or {}
@@ -110,6 +107,8 @@ class Clocks:
             text = f"{clock} is {seconds} behind the capture's, or it held each message so long"
         evidence = {"frames": [where.name], "host": self._voice.client, "offset_ns": offset, "sends": self._sends}
         self._voice.say("clock-skew", where, f"{text}: by the publish times of {count(self._sends, 'SEND')}.", evidence)
+
+    frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 
 def judge(key: str, facts: Sequence[Fact], say: Say) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pulsarscope.findings import NOTE, WARNING, Code, table
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, seconds, some
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -64,7 +63,7 @@ _ACHIEVEMENTS = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MES
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 
 
-class Closing:
+class Closing(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -94,21 +93,6 @@ class Closing:
         """The client's latest frame that does not decode."""
         self._achieved = False
         """Whether anything that the client came for was done."""
-        self.frames: Mapping[str, Handler] = {
-            **dict.fromkeys(_OPENS, self._opening),
-            **dict.fromkeys(_CLOSES, self._close),
-            "PRODUCER_SUCCESS": self._queue,
-            "SEND": self._send,
-            "PING": self._ping,
-            "*": self._any,
-        }
-        self.exchanges: Mapping[str, Handler] = {
-            **dict.fromkeys(_OPENS, self._opened),
-            "SEND": self._sent,
-            "PING": self._round_trip,
-            "*": self._exchange,
-        }
-        self.messages: Handler | None = None
 
     def _any(self, row: FrameRow) -> None:
         direction = row.direction or CLIENT
@@ -283,3 +267,18 @@ class Closing:
         }
         key = f"{host(self._voice.client)}\n{self._voice.server}"
         self._voice.tell(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
+
+    frames: ClassVar[Handlers] = {
+        **dict.fromkeys(_OPENS, _opening),
+        **dict.fromkeys(_CLOSES, _close),
+        "PRODUCER_SUCCESS": _queue,
+        "SEND": _send,
+        "PING": _ping,
+        "*": _any,
+    }
+    exchanges: ClassVar[Handlers] = {
+        **dict.fromkeys(_OPENS, _opened),
+        "SEND": _sent,
+        "PING": _round_trip,
+        "*": _exchange,
+    }

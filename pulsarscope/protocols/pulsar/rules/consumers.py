@@ -6,12 +6,12 @@ A rule that waits for something not to happen needs a clock: PING and PONG, whic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 CONSUMERS_MAX = 10_000
 """Consumers followed on one connection; those of a client that reads thousands of partitions fit."""
@@ -64,27 +64,16 @@ class Consumer(msgspec.Struct):
 State = TypeVar("State", bound=Consumer)
 
 
-class ConsumerRule(Generic[State]):
+class ConsumerRule(ConnectionRule, Generic[State]):
     """A connection rule that looks at consumers; see `pulsarscope.wire.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice, state: type[State], frames: Mapping[str, Handler]) -> None:
-        """`frames`: handlers of the rule's own, for commands that are not handled here."""
+    def __init__(self, voice: Voice, state: type[State]) -> None:
+        """`state`: what is kept of each consumer."""
         self.voice = voice
         self.consumers: dict[int, State] = {}
         self._state = state
         self._subscribing: dict[str, int] = {}
-        self.frames: Mapping[str, Handler] = {
-            "SUBSCRIBE": self._subscribe,
-            "SUCCESS": self._success,
-            "ERROR": self._refused,
-            "CLOSE_CONSUMER": self._close,
-            "PING": self._tick,
-            "PONG": self._tick,
-            **frames,
-        }
         self._ticked = -TICK_NS
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def find(self, row: FrameRow) -> State | None:
         """The consumer that a frame names; None when it is not known."""
@@ -166,6 +155,15 @@ class ConsumerRule(Generic[State]):
         if consumer is not None:
             self.review(consumer, now, ending=True)
         return consumer
+
+    frames: ClassVar[Handlers] = {
+        "SUBSCRIBE": _subscribe,
+        "SUCCESS": _success,
+        "ERROR": _refused,
+        "CLOSE_CONSUMER": _close,
+        "PING": _tick,
+        "PONG": _tick,
+    }
 
 
 def position_of(message_id: Mapping[str, Any]) -> Position:

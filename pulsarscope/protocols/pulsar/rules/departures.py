@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pulsarscope.flow import SERVER
 from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.rules.phrases import said
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.records import ExchangeRow, FrameRow
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, where_of
 
 QUOTA_ERRORS = frozenset({"ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException"})
 TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
@@ -29,7 +28,7 @@ _KINDS = {
 }
 
 
-class Departures:
+class Departures(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -40,21 +39,6 @@ class Departures:
         """Kind and id by name of the request's frame."""
         self._sought: set[tuple[str, str | None]] = set()
         """Topics and subscriptions that were told to begin at another place, for which the broker closes their consumers."""
-        self.frames: Mapping[str, Handler] = {
-            "PRODUCER": self._ask,
-            "SUBSCRIBE": self._ask,
-            "CLOSE_PRODUCER": self._close,
-            "CLOSE_CONSUMER": self._close,
-            "SEEK": self._seek,
-            "TOPIC_MIGRATED": self._migrated,
-            "REACHED_END_OF_TOPIC": self._at_end,
-        }
-        self.exchanges: Mapping[str, Handler] = {
-            **dict.fromkeys([*ANSWERED_BY, "SEND"], self._refusal),
-            "PRODUCER": self._answer,
-            "SUBSCRIBE": self._answer,
-        }
-        self.messages: Handler | None = None
 
     def _ask(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -127,5 +111,17 @@ class Departures:
     def _values(self, name: str, frame: str | None) -> dict[str, Any]:
         return {"name": name, "client": self._voice.client, "frame": frame}
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+    frames: ClassVar[Handlers] = {
+        "PRODUCER": _ask,
+        "SUBSCRIBE": _ask,
+        "CLOSE_PRODUCER": _close,
+        "CLOSE_CONSUMER": _close,
+        "SEEK": _seek,
+        "TOPIC_MIGRATED": _migrated,
+        "REACHED_END_OF_TOPIC": _at_end,
+    }
+    exchanges: ClassVar[Handlers] = {
+        **dict.fromkeys([*ANSWERED_BY, "SEND"], _refusal),
+        "PRODUCER": _answer,
+        "SUBSCRIBE": _answer,
+    }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pulsarscope.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.rules.phrases import frames, said
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 ERRORS = frozenset({"ProducerBusy", "ProducerFenced", "ConsumerBusy"})
 """Refusals that are told here."""
@@ -27,7 +26,7 @@ PING_NS = 10_000_000_000
 _KINDS = {"PRODUCER": PRODUCERS, "SUBSCRIBE": CONSUMERS}
 
 
-class Holders:
+class Holders(ConnectionRule):
     """Tells who asked for a place, who got it, and when it was free again. See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -38,18 +37,6 @@ class Holders:
         """Key and description, by kind and id."""
         self._pinged: int | None = None
         """Time of the first PING of the broker that the client has not answered."""
-        self.frames: Mapping[str, Handler] = {
-            "PRODUCER": self._ask_producer,
-            "SUBSCRIBE": self._ask_consumer,
-            "CLOSE_PRODUCER": self._close_producer,
-            "CLOSE_CONSUMER": self._close_consumer,
-            "UNSUBSCRIBE": self._close_consumer,
-            "SEND_ERROR": self._send_error,
-            "PING": self._ping,
-            "PONG": self._pong,
-        }
-        self.exchanges: Mapping[str, Handler] = {"PRODUCER": self._answer, "SUBSCRIBE": self._answer}
-        self.messages: Handler | None = None
 
     def _ask_producer(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -124,3 +111,15 @@ class Holders:
         for (kind, number), (key, _) in self._held.items():
             until = None if row.closed == "open" else end
             self._voice.tell(kind, key, last, "gone", {"id": number, "spoke": last.time, "dead": dead, "until": until})
+
+    frames: ClassVar[Handlers] = {
+        "PRODUCER": _ask_producer,
+        "SUBSCRIBE": _ask_consumer,
+        "CLOSE_PRODUCER": _close_producer,
+        "CLOSE_CONSUMER": _close_consumer,
+        "UNSUBSCRIBE": _close_consumer,
+        "SEND_ERROR": _send_error,
+        "PING": _ping,
+        "PONG": _pong,
+    }
+    exchanges: ClassVar[Handlers] = {"PRODUCER": _answer, "SUBSCRIBE": _answer}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.findings import ERROR, Code, table
 from pulsarscope.limits import PENDING_REQUESTS_MAX
 from pulsarscope.protocols.pulsar.rules.phrases import frames
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.records import FrameRow
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -124,7 +124,7 @@ def entry_key(message_id: Any) -> str | None:
     return f"{ledger}:{entry}" if ledger > 0 and entry >= 0 else None
 
 
-class Journeys:
+class Journeys(ConnectionRule):
     """Tells the facts of journeys. See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -133,16 +133,6 @@ class Journeys:
         """Place and checksum of the SENDs that wait, by name."""
         self._acks: dict[str, tuple[list[str], int]] = {}
         """Entries and consumer of the ACKs that ask for a response, by name."""
-        self.frames: Mapping[str, Handler] = {
-            "SEND": self._send,
-            "SEND_RECEIPT": self._receipt,
-            "SEND_ERROR": self._refused,
-            "MESSAGE": self._message,
-            "ACK": self._ack,
-            "ACK_RESPONSE": self._ack_response,
-        }
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _send(self, row: FrameRow) -> None:
         where = where_of(row)
@@ -185,9 +175,14 @@ class Journeys:
         for key in keys:
             self._voice.tell(JOURNEY, key, where_of(row), CONFIRMED, {"consumer_id": consumer_id})
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
-        del row, last
+    frames: ClassVar[Handlers] = {
+        "SEND": _send,
+        "SEND_RECEIPT": _receipt,
+        "SEND_ERROR": _refused,
+        "MESSAGE": _message,
+        "ACK": _ack,
+        "ACK_RESPONSE": _ack_response,
+    }
 
 
 _NOT_SEEN = (None, None)

@@ -11,6 +11,7 @@ import base64
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -18,7 +19,7 @@ from pulsarscope.findings import WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, seconds
 from pulsarscope.records import FrameRow
-from pulsarscope.wire.rules import Fact, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -77,8 +78,7 @@ class KeyShared(ConsumerRule[Keyed]):
     """Follows the Key_Shared consumers of one connection."""
 
     def __init__(self, voice: Voice) -> None:
-        frames = {"MESSAGE": self._message, "ACK": self._ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": self._redeliver}
-        super().__init__(voice, Keyed, frames)
+        super().__init__(voice, Keyed)
         self._entries = self._latest = 0
 
     def review(self, consumer: Keyed, now: int, *, ending: bool) -> None:
@@ -177,6 +177,8 @@ class KeyShared(ConsumerRule[Keyed]):
         }
         under = json.dumps([consumer.topic, consumer.subscription, *key])
         self.voice.tell(HOLDING, under, held.since._replace(time=now), "held", values)
+
+    frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver}
 
 
 def key_of(row: FrameRow) -> Key | None:

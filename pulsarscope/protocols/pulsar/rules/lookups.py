@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.findings import ERROR, WARNING, Code, table
 from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, said, seconds, some
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -50,7 +50,7 @@ _COUNTED = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE")
 """What the limits of client and broker count as lookups."""
 
 
-class Lookups:
+class Lookups(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -67,13 +67,6 @@ class Lookups:
         self._places: list[Where] = []
         """First and latest refusal."""
         self._message: str | None = None
-        self.frames: Mapping[str, Handler] = {
-            **dict.fromkeys(_COUNTED, self._request),
-            "LOOKUP": self._lookup,
-            "LOOKUP_RESPONSE": self._response,
-        }
-        self.exchanges: Mapping[str, Handler] = dict.fromkeys(ANSWERED_BY, self._refusal) | dict.fromkeys(_COUNTED, self._answered)
-        self.messages: Handler | None = None
 
     def _request(self, row: FrameRow) -> None:
         self._total += 1
@@ -145,6 +138,13 @@ class Lookups:
             "message": said(self._message),
         }
         self._voice.say("too-many-requests", first, text, evidence)
+
+    frames: ClassVar[Handlers] = {
+        **dict.fromkeys(_COUNTED, _request),
+        "LOOKUP": _lookup,
+        "LOOKUP_RESPONSE": _response,
+    }
+    exchanges: ClassVar[Handlers] = dict.fromkeys(ANSWERED_BY, _refusal) | dict.fromkeys(_COUNTED, _answered)
 
 
 class Hop(NamedTuple):

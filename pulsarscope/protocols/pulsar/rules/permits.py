@@ -6,12 +6,14 @@ A client grants permits with FLOW; a delivery costs as many as the entry has mes
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pulsarscope.findings import NOTE, WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, SILENT_NS, TELL_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer, ConsumerRule, Position, bitmap, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import count, host, seconds
 from pulsarscope.records import FrameRow
-from pulsarscope.wire.rules import Voice, Where, where_of
+from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -70,16 +72,7 @@ class Permits(ConsumerRule[Ledger]):
     """Keeps the ledger of each consumer of a connection."""
 
     def __init__(self, voice: Voice) -> None:
-        frames = {
-            "FLOW": self._flow,
-            "MESSAGE": self._message,
-            "ACK": self._work,
-            "REDELIVER_UNACKNOWLEDGED_MESSAGES": self._work,
-            "ACTIVE_CONSUMER_CHANGE": self._active,
-            "GET_LAST_MESSAGE_ID": self._ask_last,
-            "GET_LAST_MESSAGE_ID_RESPONSE": self._last,
-        }
-        super().__init__(voice, Ledger, frames)
+        super().__init__(voice, Ledger)
         self._asking: dict[str, int] = {}
 
     def review(self, consumer: Ledger, now: int, *, ending: bool) -> None:
@@ -214,3 +207,14 @@ class Permits(ConsumerRule[Ledger]):
         if consumer.last is not None or (acknowledged is not None and position_of(acknowledged) < position):
             values = {"position": position, "consumer_id": consumer.number}
             self.voice.tell(BACKLOG, consumer.topic, where_of(row), "backlog", values)
+
+    frames: ClassVar[Handlers] = {
+        **ConsumerRule.frames,
+        "FLOW": _flow,
+        "MESSAGE": _message,
+        "ACK": _work,
+        "REDELIVER_UNACKNOWLEDGED_MESSAGES": _work,
+        "ACTIVE_CONSUMER_CHANGE": _active,
+        "GET_LAST_MESSAGE_ID": _ask_last,
+        "GET_LAST_MESSAGE_ID_RESPONSE": _last,
+    }

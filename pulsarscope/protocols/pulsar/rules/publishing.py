@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from pulsarscope.findings import WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, seconds
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -81,7 +81,7 @@ class Slow(NamedTuple):
     evidence: dict[str, Any]
 
 
-class Publishing:
+class Publishing(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -92,9 +92,6 @@ class Publishing:
         """Ids of those that closed and are forgotten."""
         self._slow: list[Slow] = []
         """What is to be said of them."""
-        self.frames: Mapping[str, Handler] = {"SEND": self._send, "PRODUCER": self._settle, "CLOSE_PRODUCER": self._settle}
-        self.exchanges: Mapping[str, Handler] = {"SEND": self._sent}
-        self.messages: Handler | None = None
 
     def _publisher(self, number: str) -> Publisher | None:
         found = self._publishers.get(number)
@@ -179,6 +176,9 @@ class Publishing:
         went_on = f"though the connection went on for {seconds(waited)} after the first"
         text = f"{_about(one)} got no answer to {count(len(late), 'SEND')}, {went_on}"
         self._voice.say("send-unanswered", late[0], f"{text}{lacking(lost=self._voice.lost)}.", evidence)
+
+    frames: ClassVar[Handlers] = {"SEND": _send, "PRODUCER": _settle, "CLOSE_PRODUCER": _settle}
+    exchanges: ClassVar[Handlers] = {"SEND": _sent}
 
 
 def _judge_latency(one: Publisher) -> Slow | None:

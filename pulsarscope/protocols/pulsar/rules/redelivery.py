@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import pairwise
 from statistics import median
+from typing import ClassVar
 
 import msgspec
 
@@ -12,7 +13,7 @@ from pulsarscope.findings import NOTE, WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames, seconds
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Voice, Where, where_of
+from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -103,11 +104,7 @@ class Redelivery(ConsumerRule[Repeating]):
     """Follows one connection."""
 
     def __init__(self, voice: Voice) -> None:
-        super().__init__(
-            voice,
-            Repeating,
-            {"MESSAGE": self._message, "REDELIVER_UNACKNOWLEDGED_MESSAGES": self._redeliver, "SEND": self._send},
-        )
+        super().__init__(voice, Repeating)
         self._dead: dict[str, DeadLetters] = {}
 
     def review(self, consumer: Repeating, now: int, *, ending: bool) -> None:  # noqa: ARG002 - counts, not waiting times
@@ -211,6 +208,13 @@ class Redelivery(ConsumerRule[Repeating]):
         dead.count += 1
         if len(dead.frames) < SHOWN_MAX:
             dead.frames.append(where_of(row))
+
+    frames: ClassVar[Handlers] = {
+        **ConsumerRule.frames,
+        "MESSAGE": _message,
+        "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,
+        "SEND": _send,
+    }
 
 
 def period_of(times: list[int]) -> int | None:

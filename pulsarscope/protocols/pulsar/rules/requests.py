@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas, transactions
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -64,24 +63,23 @@ WAITING_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
 
-class Requests:
+class Requests(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
         self._unanswered: list[tuple[Where, str]] = []
-        self.frames: Mapping[str, Handler] = {"PRODUCER": self._producer}
         self._unrequested: dict[str, tuple[int, Where]] = {}
         """Count and first place by response: a capture of one side alone has nothing else."""
         self._queued: set[tuple[int | None, int | None, int | None]] = set()
-        # ACK: acks.py; PING: closing.py; late receipts: publishing.py
-        self.exchanges: Mapping[str, Handler] = {"*": self._exchange, "ACK": _left_out, "PING": _left_out, "SEND": self._refused}
-        self.messages: Handler | None = None
 
     def _producer(self, row: FrameRow) -> None:
         """One that asks to wait for its turn is not slow when it does."""
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < WAITING_MAX:
             self._queued.add((row.file, row.packet, row.sub))
+
+    def _left_out(self, row: ExchangeRow) -> None:
+        """A family with a rule of its own."""
 
     def _refused(self, row: ExchangeRow) -> None:
         if row.status != "error" or _told_elsewhere(row):
@@ -121,9 +119,9 @@ class Requests:
                 text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s"
                 self._voice.say("request-unanswered", where, f"{text}{'; the capture lacks bytes' if self._voice.lost else ''}.", evidence)
 
-
-def _left_out(_: ExchangeRow) -> None:
-    """A family with a rule of its own."""
+    frames: ClassVar[Handlers] = {"PRODUCER": _producer}
+    # ACK: acks.py; PING: closing.py; late receipts: publishing.py
+    exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _left_out, "PING": _left_out, "SEND": _refused}
 
 
 def _told_elsewhere(row: ExchangeRow) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from pulsarscope.findings import WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -44,16 +43,13 @@ class Suspect(msgspec.Struct):
     """The SEND_RECEIPT, when the broker took it in the end."""
 
 
-class Resends:
+class Resends(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
         self._suspects: dict[tuple[int, int], Suspect] = {}
         """By producer and sequence id."""
-        self.frames: Mapping[str, Handler] = {"SEND": self._send, "SEND_RECEIPT": self._receipt, "SEND_ERROR": self._refused}
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _send(self, row: FrameRow) -> None:
         bad = row.checksum is not None and row.checksum.status == "bad"
@@ -124,6 +120,8 @@ class Resends:
         if suspect.refused >= LOOP_REFUSALS:
             text = f"{about} was sent {suspect.sent} times and refused {suspect.refused} times with ChecksumError; {end}."
             self._voice.say("resend-loop", suspect.first, text[0].upper() + text[1:], dict(evidence))
+
+    frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "SEND_ERROR": _refused}
 
 
 def _key(row: FrameRow) -> tuple[int, int]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pulsarscope.findings import ERROR, Code, table
 from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.rules.phrases import frames, host, said, some
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.records import ExchangeRow, FrameRow
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -98,25 +98,15 @@ def difference(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
     return found
 
 
-class Schemas:
+class Schemas(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
         self._asked: dict[str, dict[str, Any]] = {}
         """What a request says, by name of its frame; only those that bring a schema."""
-        self.frames: Mapping[str, Handler] = {
-            "PRODUCER": self._ask,
-            "SUBSCRIBE": self._ask,
-            "GET_OR_CREATE_SCHEMA": self._ask,
-            "GET_SCHEMA_RESPONSE": self._given,
-        }
         self._told: set[tuple[str, str]] = set()
         """Topics and schemas that are known to be: a thousand producers of one schema tell it once."""
-        self.exchanges: Mapping[str, Handler] = dict.fromkeys(ANSWERED_BY, self._refusal) | dict.fromkeys(
-            ("PRODUCER", "SUBSCRIBE", "GET_OR_CREATE_SCHEMA"), self._answered
-        )
-        self.messages: Handler | None = None
 
     def _ask(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -158,8 +148,15 @@ class Schemas:
         refused = asked | {"response": response, "message": said(row.error_message)}
         self._voice.tell(SCHEMAS, row.topic or "", where_of(row), "refused", refused)
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+    frames: ClassVar[Handlers] = {
+        "PRODUCER": _ask,
+        "SUBSCRIBE": _ask,
+        "GET_OR_CREATE_SCHEMA": _ask,
+        "GET_SCHEMA_RESPONSE": _given,
+    }
+    exchanges: ClassVar[Handlers] = dict.fromkeys(ANSWERED_BY, _refusal) | dict.fromkeys(
+        ("PRODUCER", "SUBSCRIBE", "GET_OR_CREATE_SCHEMA"), _answered
+    )
 
 
 def _judge_schemas(topic: str, facts: Sequence[Fact], say: Say) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 SESSIONS = "sessions-of-producer"
 
@@ -53,7 +53,7 @@ class Session(msgspec.Struct):
     dropped_highest: tuple[str, int] = ("", -1)
 
 
-class Sequences:
+class Sequences(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -62,16 +62,6 @@ class Sequences:
         self._asked: dict[str, int] = {}
         """Producer ids by name of the frame of PRODUCER."""
         self._samples = 0
-        self.frames: Mapping[str, Handler] = {
-            "PRODUCER": self._producer,
-            "PRODUCER_SUCCESS": self._created,
-            "CLOSE_PRODUCER": self._close,
-            "SEND": self._send,
-            "SEND_RECEIPT": self._receipt,
-            "SEND_ERROR": self._refused,
-        }
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _producer(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -174,3 +164,12 @@ class Sequences:
             "lost": self._voice.lost,
         }
         self._voice.tell(SESSIONS, f"{session.topic}\n{session.name}", where, "session", values)
+
+    frames: ClassVar[Handlers] = {
+        "PRODUCER": _producer,
+        "PRODUCER_SUCCESS": _created,
+        "CLOSE_PRODUCER": _close,
+        "SEND": _send,
+        "SEND_RECEIPT": _receipt,
+        "SEND_ERROR": _refused,
+    }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import ClassVar
 
 from pulsarscope.findings import ERROR, Code, table
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, some
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Handler, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -23,7 +23,7 @@ PLACES_MAX = 10
 """Such SENDs of one connection that are told by name."""
 
 
-class Sizes:
+class Sizes(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -33,9 +33,6 @@ class Sizes:
         self._places: list[Where] = []
         self._count = self._largest = 0
         self._names: dict[str, None] = {}
-        self.frames: Mapping[str, Handler] = {"CONNECTED": self._connected, "SEND": self._send}
-        self.exchanges: Mapping[str, Handler] = {}
-        self.messages: Handler | None = None
 
     def _connected(self, row: FrameRow) -> None:
         announced = (row.fields or {}).get("max_message_size")
@@ -65,3 +62,5 @@ class Sizes:
                 "max_message_size": self._limit,
             }
             self._voice.say("message-too-large", self._places[0], text, evidence)
+
+    frames: ClassVar[Handlers] = {"CONNECTED": _connected, "SEND": _send}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.findings import ERROR, WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, said, seconds, some
 from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Fact, Handler, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -63,7 +63,10 @@ def transaction_of(fields: Mapping[str, Any]) -> str | None:
     return None if _BITS[0] not in fields or _BITS[1] not in fields else f"({fields[_BITS[0]]},{fields[_BITS[1]]})"
 
 
-class Transactions:
+_WITHIN = ("ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION", "SEND", "ACK")
+
+
+class Transactions(ConnectionRule):
     """See `pulsarscope.wire.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
@@ -72,15 +75,6 @@ class Transactions:
         """Transaction, and time to live in ns of a new one, by name of the request's frame."""
         self._open: dict[str, tuple[Where, int]] = {}
         """Begun here and not ended: NEW_TXN_RESPONSE's place, time to live in ns."""
-        steps = ("ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION", "SEND", "ACK")
-        self.frames: Mapping[str, Handler] = {
-            "NEW_TXN": self._new,
-            "NEW_TXN_RESPONSE": self._begun,
-            "END_TXN": self._ending,
-            **dict.fromkeys(steps, self._step),
-        }
-        self.exchanges: Mapping[str, Handler] = dict.fromkeys([*STEPS, "SEND", "ACK"], self._exchange)
-        self.messages: Handler | None = None
 
     def _remember(self, row: FrameRow, transaction: str | None, ttl: int = 0) -> None:
         self._asked[where_of(row).name] = transaction, ttl
@@ -153,6 +147,14 @@ class Transactions:
                 "lost": self._voice.lost,
             }
             self._voice.tell(TRANSACTIONS, transaction, last, "left", left)
+
+    frames: ClassVar[Handlers] = {
+        "NEW_TXN": _new,
+        "NEW_TXN_RESPONSE": _begun,
+        "END_TXN": _ending,
+        **dict.fromkeys(_WITHIN, _step),
+    }
+    exchanges: ClassVar[Handlers] = dict.fromkeys([*STEPS, "SEND", "ACK"], _exchange)
 
 
 def told_here(row: ExchangeRow) -> bool:

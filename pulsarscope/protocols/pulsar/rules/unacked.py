@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import msgspec
 
@@ -11,7 +12,7 @@ from pulsarscope.protocols.pulsar.rules.consumers import SHARING, Consumer, Cons
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, seconds
 from pulsarscope.protocols.pulsar.rules.subscription_limit import HELD, TELL_STEP
 from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Voice, Where, where_of
+from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -86,7 +87,7 @@ class Unacked(ConsumerRule[Holding]):
     """Keeps what each consumer of a connection holds."""
 
     def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Holding, {"MESSAGE": self._message, "ACK": self._ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": self._redeliver})
+        super().__init__(voice, Holding)
         self._kept = 0
 
     def review(self, consumer: Holding, now: int, *, ending: bool) -> None:
@@ -233,3 +234,5 @@ class Unacked(ConsumerRule[Holding]):
             "act": "client",
         }
         self.voice.say("ack-hole", oldest.where, self.qualified(text), evidence)
+
+    frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver}

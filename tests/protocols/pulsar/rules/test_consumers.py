@@ -30,7 +30,7 @@ class Watched(ConsumerRule[Consumer]):
     """Writes down what it is asked to look at."""
 
     def __init__(self, *, lost: bool = False) -> None:
-        super().__init__(Deaf(lost=lost), Consumer, {})
+        super().__init__(Deaf(lost=lost), Consumer)
         self.seen: list[tuple[int, int, bool]] = []
 
     def review(self, consumer: Consumer, now: int, *, ending: bool) -> None:
@@ -38,7 +38,7 @@ class Watched(ConsumerRule[Consumer]):
 
     def tell(self, command: str, packet: int, request: str | None = None, **fields: Any) -> Watched:
         row = FrameRow(None, 0, packet, 1, packet * 10, "0:1", command=command, fields=fields, request=request)
-        self.frames[command](row)
+        self.frames[command](self, row)
         return self
 
 
