@@ -178,7 +178,7 @@ CAPTURE_CODES = table(
         "memory-cap",
         WARNING,
         "capture",
-        "A whole-process bound was reached and the longest-waiting connection was given up.",
+        "A whole-process bound was reached: what waited longest was given up, or judged before its end.",
         "Split the capture or filter it by port.",
     ),
 )

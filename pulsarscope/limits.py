@@ -268,14 +268,15 @@ EXTRACT_FINDINGS_MAX = 65_536
 STORY_REQUESTS_MAX = 8_192
 """Requests that `follow` keeps because their answer may belong to the story: a thousand SENDs in flight are usual; about 12 MiB."""
 
-FACT_KEYS_MAX = 4096
-"""Keys of one cross-connection rule that wait to be judged: messages in flight, mostly; about 5 MiB at four facts each."""
-
 FACTS_PER_KEY_MAX = 1_000
 """Facts kept of one key: a story is told by its beginning and its end."""
 
-FACTS_MAX = 131_072
-"""Facts of one cross-connection rule that wait to be judged: 32 of each of its keys, some 60 MiB."""
+FACTS_MAX_BYTES = 12 << 20
+"""What the facts of all cross-connection rules of a process that wait to be judged may take: those of 24,000 messages in flight; beyond
+that those keys are judged that were silent longest."""
+
+EARLY_KEYS_MAX = 7 << 16
+"""Keys judged early that are known as such, should one more fact come for them: four bytes each."""
 
 PRIVATE_KEY_MAX_BYTES = 1 << 20
 """Largest file taken for a private key: one of 16,384 bits takes 13 KB in PEM."""

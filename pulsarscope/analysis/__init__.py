@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from pulsarscope.analysis.doctor import LOSS_CODES, Closed, Doctor, Tell
-from pulsarscope.analysis.facts import keep
+from pulsarscope.analysis.story import keep
 
 __all__ = ["LOSS_CODES", "Closed", "Doctor", "Tell", "keep"]

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pulsarscope.analysis.facts import Facts
-from pulsarscope.findings import Code
+from pulsarscope.findings import CAPTURE_CODES, Code
+from pulsarscope.limits import FACTS_MAX_BYTES
 from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 from pulsarscope.wire.rules import ConnectionRule, Fact, Handler, Handlers, Heard, Rules, Where, where_of
 
@@ -199,7 +200,21 @@ class Doctor:
     def finish(self) -> list[FindingRow]:
         """The capture has ended: the keys that still wait are judged."""
         self._facts.finish()
+        self._say_cap()
         return self._take()
+
+    def _say_cap(self) -> None:
+        """Whether the bound on facts may have changed a verdict."""
+        parted, unknown = self._facts.parted, self._facts.unknown
+        if not parted and not unknown:
+            return
+        rules = ", ".join(f"{name} {number:,}" for name, number in sorted(parted.items()))
+        text = f"{parted.total():,} stories told across connections were judged before their end" + (f" ({rules})" if rules else "")
+        text += f"; of {unknown:,} more that is not known" if unknown else ""
+        text += f": what waits for a verdict takes at most {FACTS_MAX_BYTES >> 20} MiB."
+        evidence = {"judged_early": dict(sorted(parted.items())), "unknown": unknown, "bytes": FACTS_MAX_BYTES}
+        code = CAPTURE_CODES["memory-cap"]
+        self._said.append(FindingRow(None, None, None, None, None, None, code.code, code.severity, code.layer, text, evidence, code.hint))
 
     def _patient(self, name: str | None) -> Patient | None:
         """The connection of this name, if it has a dissector."""

@@ -2,101 +2,139 @@
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import OrderedDict  # whose oldest key goes at once; a dict looks through all that went before
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from pulsarscope.limits import FACT_KEYS_MAX, FACTS_MAX, FACTS_PER_KEY_MAX
+from pulsarscope.analysis.judged import JudgedKeys
+from pulsarscope.analysis.story import Story, begin
+from pulsarscope.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX
 from pulsarscope.wire.rules import Fact, KeyRule, Say, Where
 
 QUIET_NANOSECONDS = 1_000_000_000
 """A key without a fact for so long is quiet: clients try again after 100 ms at first, and who watches does not wait for long."""
 
 
+class _Waiting:
+    """What waits for one rule."""
+
+    def __init__(self, rule: KeyRule, say: Say) -> None:
+        self.rule, self.say = rule, say
+        self.stories: dict[str, Story] = {}
+        """By key, the one silent longest first."""
+        self.size = 0
+        """Bytes."""
+        self.unsettled: dict[str, None] = {}
+        """Keys with facts since they were settled, of a rule that can tell early."""
+        self.told: dict[str, set[tuple[str, Where]]] = {}
+        """What was said of keys when they were settled."""
+
+
 class Facts:
-    """Bounded: the keys silent longest are judged early when there are too many, of them or of their facts.
+    """Bounded: the keys silent longest are judged early when the facts of all take too much memory.
 
     A key keeps its first and its last facts.
 
-    What is judged together depends on the facts of a key alone, in the order of their places, so that every way of running agrees.
+    What is judged together depends on the facts of a key alone, in the order of their places, so that every way of running agrees. Keys
+    of which the capture's clock says that they are idle are not judged before the end, unless someone watches: some facts are told late,
+    when a connection ends or a hole is given up.
     """
 
     def __init__(self, rules: Mapping[str, tuple[KeyRule, Say]]) -> None:
         """Each rule by its name, with what makes its findings."""
-        self._rules = rules
-        self._kept: dict[str, OrderedDict[str, list[Fact]]] = {name: OrderedDict() for name in rules}
-        """By rule, then by key, the one silent longest first."""
-        self._counts = dict.fromkeys(rules, 0)
-        """Facts of each rule."""
-        self._unsettled: dict[str, dict[str, None]] = {name: {} for name, (rule, _) in rules.items() if rule.prompt}
-        """Keys with facts since they were settled."""
-        self._told: dict[tuple[str, str], set[tuple[str, Where]]] = {}
-        """What was said of keys, by rule and key, when they were settled."""
+        self._waiting = {name: _Waiting(*rule) for name, rule in rules.items()}
+        self._size = 0
+        """Bytes that wait for all rules."""
+        self._judged: JudgedKeys | None = None
+        """Keys judged early."""
+        self.parted: Counter[str] = Counter()
+        """Keys by rule that were judged in parts, because a fact came for them when they had been judged."""
+        self.unknown = 0
+        """Keys judged early of which that is not known: there were too many."""
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
         """One more fact."""
-        kept = self._kept[rule]
-        facts = kept.pop(key, None)
-        if facts is None:
-            facts = []
-            if len(kept) >= FACT_KEYS_MAX:
-                self._conclude(rule, *kept.popitem(last=False))
-        kept[key] = facts
-        self._counts[rule] -= len(facts)
-        keep(facts, fact)
-        self._counts[rule] += len(facts)
-        while self._counts[rule] > FACTS_MAX and len(kept) > 1:
-            self._conclude(rule, *kept.popitem(last=False))
-        if (unsettled := self._unsettled.get(rule)) is not None:
-            unsettled[key] = None
+        waiting = self._waiting[rule]
+        story = waiting.stories.pop(key, None)
+        if story is None:
+            story = begin(fact)
+            added = story.size + len(key)
+            if self._judged is not None and (rule, key) in self._judged:
+                self.parted[rule] += 1
+        else:
+            before = story.size
+            story.add(fact)
+            added = story.size - before
+        waiting.stories[key] = story
+        waiting.size += added
+        self._size += added
+        if waiting.rule.prompt:
+            waiting.unsettled[key] = None
+        if self._size > FACTS_MAX_BYTES:
+            self._make_room()
 
     def settle(self, time: int) -> None:
         """It is this time, and someone watches: keys silent for too long are judged.
 
         Those that are quiet are judged by the rules that can tell, and kept for what follows.
         """
-        for name, kept in self._kept.items():
-            since = time - self._rules[name][0].idle_ns
-            while kept and kept[next(iter(kept))][-1].where.time < since:
-                self._conclude(name, *kept.popitem(last=False))
-        for name, unsettled in self._unsettled.items():
-            kept = self._kept[name]
-            for key in [key for key in unsettled if time - kept[key][-1].where.time >= QUIET_NANOSECONDS]:
-                del unsettled[key]
-                if said := self.judge(name, key, kept[key]):
-                    self._told[name, key] = _still_possible(self._told.get((name, key), set()) | said, kept[key])
+        for waiting in self._waiting.values():
+            since = time - waiting.rule.idle_ns
+            while waiting.stories and waiting.stories[key := next(iter(waiting.stories))].time < since:
+                self._conclude(waiting, key)
+            for key in [key for key in waiting.unsettled if time - waiting.stories[key].time >= QUIET_NANOSECONDS]:
+                del waiting.unsettled[key]
+                facts = waiting.stories[key].facts()
+                if said := self._judge(waiting, key, facts):
+                    waiting.told[key] = _still_possible(waiting.told.get(key, set()) | said, facts)
 
     def finish(self) -> None:
         """All that are left are judged."""
-        for name, kept in self._kept.items():
-            while kept:
-                self._conclude(name, *kept.popitem(last=False))
+        for waiting in self._waiting.values():
+            for key in [*waiting.stories]:
+                self._conclude(waiting, key)
 
-    def _conclude(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
+    def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
+        """Judge the facts of one key, sorted, those behind a long silence on their own."""
+        self._judge(self._waiting[rule], key, facts)
+
+    def _make_room(self) -> None:
+        """Judge keys of the rule that keeps most: an eighth of its keys at a time, until an eighth of the room is free."""
+        while self._size > FACTS_MAX_BYTES * 7 // 8:
+            waiting = max(self._waiting.values(), key=lambda each: each.size)
+            self._judged = self._judged or JudgedKeys()
+            for key in [*islice(waiting.stories, len(waiting.stories) // 8 + 1)]:
+                self._conclude(waiting, key)
+                self.unknown += not self._judged.add((waiting.rule.name, key))
+
+    def _conclude(self, waiting: _Waiting, key: str) -> None:
         """Judge a key for the last time."""
-        self._counts[rule] -= len(facts)
-        self.judge(rule, key, facts)
-        self._unsettled.get(rule, {}).pop(key, None)
-        self._told.pop((rule, key), None)
+        story = waiting.stories.pop(key)
+        size = story.size + len(key)
+        self._size -= size
+        waiting.size -= size
+        self._judge(waiting, key, story.facts())
+        waiting.unsettled.pop(key, None)
+        waiting.told.pop(key, None)
 
-    def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> set[tuple[str, Where]]:
-        """Judge the facts of one key, sorted, those behind a long silence on their own; what was said that was not told before."""
-        known, voice = self._rules[rule]
-        told = self._told.get((rule, key), ())
+    def _judge(self, waiting: _Waiting, key: str, facts: Sequence[Fact]) -> set[tuple[str, Where]]:
+        """The same as `judge`; what was said that was not told before."""
+        rule = waiting.rule
+        told = waiting.told.get(key, ())
         said = set()
 
         def say(code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
             if (code, where) not in told:
                 said.add((code, where))
-                voice(code, where, text, evidence)
+                waiting.say(code, where, text, evidence)
 
         start = 0
         for index in range(1, len(facts)):
-            if facts[index].where.time - facts[index - 1].where.time > known.idle_ns:
-                known.judge(key, facts[start:index], say)
+            if facts[index].where.time - facts[index - 1].where.time > rule.idle_ns:
+                rule.judge(key, facts[start:index], say)
                 start = index
-        known.judge(key, facts[start:], say)
+        rule.judge(key, facts[start:], say)
         return said
 
 
@@ -106,19 +144,3 @@ def _still_possible(told: set[tuple[str, Where]], facts: Sequence[Fact]) -> set[
         return told
     places = {fact.where for fact in facts}
     return {one for one in told if one[1] in places}
-
-
-def keep(facts: list[Fact], fact: Fact) -> None:
-    """Put a fact among those of its key, in the order of their places. Of too many the first and the last are kept, however they come."""
-    if facts and place_of(fact) < place_of(facts[-1]):
-        insort(facts, fact, key=place_of)
-    else:
-        facts.append(fact)
-    if len(facts) > FACTS_PER_KEY_MAX:
-        del facts[FACTS_PER_KEY_MAX // 2]
-
-
-def place_of(fact: Fact) -> tuple[str, int, int, int, str]:
-    """By what facts are sorted; those of one place in the order in which their connection told them."""
-    where = fact.where
-    return where.source or "", where.file, where.packet, where.sub, where.connection

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from pulsarscope.analysis import facts as module
+from pulsarscope.analysis import judged, story
 from pulsarscope.analysis.facts import QUIET_NANOSECONDS, Facts
+from pulsarscope.analysis.story import begin
 from pulsarscope.wire.rules import Fact, KeyRule, Say, Where
 
 HOUR = 3_600_000_000_000
@@ -106,25 +108,77 @@ def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_orde
     assert counts == [2, 3]
 
 
-def test_facts_of_a_rule_are_bounded_over_all_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FACTS_MAX", 10)
+def bounded(monkeypatch: pytest.MonkeyPatch, stories: int) -> None:
+    """Facts of so many stories of one fact have room."""
+    monkeypatch.setattr(module, "FACTS_MAX_BYTES", stories * (begin(fact(0, 0)).size + len("key 10")))
+
+
+def test_keys_silent_longest_are_judged_when_the_facts_of_all_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
     told = Told(prompt=False)
-    for number in range(12):
-        told.facts.add("rule", f"key {number // 4}", fact(number, number))
-    assert told.packets == [0, 1, 2, 3]  # of the key that was silent longest; what remains has room
-    told.facts.add("rule", "key 1", fact(12, 12))
-    told.facts.add("rule", "key 1", fact(13, 13))
-    told.facts.add("rule", "key 1", fact(14, 14))
-    assert told.packets == [0, 1, 2, 3, 8, 9, 10, 11]
+    for number in range(10, 18):
+        told.facts.add("rule", f"key {number}", fact(number, number))
+    assert told.packets == []
+    told.facts.add("rule", "key 10", fact(18, 18))
+    assert told.packets == [11, 12]  # an eighth of the room is free again
     told.facts.finish()
-    assert sorted(told.packets) == list(range(15))
+    assert told.packets == [11, 12, 13, 14, 15, 16, 17, 10, 18]
+    assert not told.facts.parted
+    assert not told.facts.unknown
+
+
+def test_the_rule_that_keeps_most_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
+    judged = []
+    rules = {name: (KeyRule(name, HOUR, lambda key, _facts, _say: judged.append(key)), lambda *_: None) for name in ("few", "many")}
+    facts = Facts(rules)
+    facts.add("few", "oldest", fact(0, 0))
+    for number in range(10, 60):
+        facts.add("many", f"key {number}", fact(number, number))
+    assert judged
+    assert "oldest" not in judged
+
+
+def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
+    told = Told(prompt=False)
+    for number in range(10, 20):
+        told.facts.add("rule", f"key {number}", fact(number, number))
+    told.facts.add("rule", "key 10", fact(20, 20))
+    told.facts.add("rule", "key 20", fact(21, 21))
+    assert told.facts.parted == {"rule": 1}
+
+
+def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
+    monkeypatch.setattr(judged, "EARLY_KEYS_MAX", 5)
+    told = Told(prompt=False)
+    for number in range(100):
+        told.facts.add("rule", f"key {number:02}", fact(number, number))
+    assert told.facts.unknown == len(told.packets) - 5 > 0
+
+
+def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FACTS_MAX_BYTES", 4_000)
+    told = Told(prompt=True)
+    for number in range(1_000):
+        told.facts.add("rule", f"key {number * number % 37}", fact(number, number))
+        (waiting,) = told.facts._waiting.values()
+        kept = sum(story.size + len(key) for key, story in waiting.stories.items())
+        assert told.facts._size == waiting.size == kept <= 4_000
+    told.facts.settle(2 * HOUR)
+    assert told.facts._size == waiting.size == 0
+    assert not waiting.unsettled
+    assert not waiting.told
 
 
 def test_a_key_that_never_ends_remembers_no_more_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 4)
+    monkeypatch.setattr(story, "FACTS_PER_KEY_MAX", 4)
     told = Told(prompt=True)
     for number in range(50):
         told.add(fact(number, 2 * number * QUIET_NANOSECONDS))
         told.facts.settle((2 * number + 1) * QUIET_NANOSECONDS)
     assert told.packets == list(range(50))
-    assert len(told.facts._told["rule", "key"]) <= 4
+    (waiting,) = told.facts._waiting.values()
+    assert len(waiting.told["key"]) <= 4

@@ -101,7 +101,8 @@ def _journey(entry: str, topic: str | None, receipt: Fact | None, deliveries: Se
     if receipt is None:
         return Journey(entry, topic, None, None, None, None, tuple(deliveries))
     values = receipt.values
-    return Journey(entry, topic, values["producer_name"], values["sent"], receipt.where, values["checksum"], tuple(deliveries))
+    sent = None if values["sent"] is None else Where(*values["sent"])
+    return Journey(entry, topic, values["producer_name"], sent, receipt.where, values["checksum"], tuple(deliveries))
 
 
 def _settle(deliveries: list[Delivery], where: Where, what: str, consumer_id: int) -> None:
@@ -129,14 +130,14 @@ class Journeys(ConnectionRule):
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
-        self._sends: dict[str, tuple[Where, str]] = {}
+        self._sends: dict[str, tuple[list[Any], str]] = {}
         """Place and checksum of the SENDs that wait, by name."""
         self._acks: dict[str, tuple[list[str], int]] = {}
         """Entries and consumer of the ACKs that ask for a response, by name."""
 
     def _send(self, row: FrameRow) -> None:
         where = where_of(row)
-        _keep(self._sends, where.name, (where, checksum_of(row)))
+        _keep(self._sends, where.name, ([*where], checksum_of(row)))
 
     def _receipt(self, row: FrameRow) -> None:
         sent, checksum = self._sends.pop(row.request or "", _NOT_SEEN)

@@ -1,0 +1,106 @@
+"""The facts of one key, in order; and packed, while they wait to be judged."""
+
+from __future__ import annotations
+
+import marshal
+from bisect import insort
+from collections.abc import Iterator
+
+import lz4.block
+import msgspec
+
+from pulsarscope.limits import FACTS_PER_KEY_MAX
+from pulsarscope.wire.rules import Fact, Where
+
+STORY_BYTES = 280
+"""What a story takes without its bytes: of itself, of its key, and of its place in a dictionary."""
+
+TRIM_FACTOR = 2
+"""A story is trimmed when it has so many times the facts that are kept: that unpacks it."""
+
+MODEL_MAX_BYTES = 4 << 10
+"""So much of the first fact is looked at when another one is packed; facts have some hundred bytes."""
+
+_LENGTH_BYTES = 4
+_MARSHAL_VERSION = 2
+"""The last one that does not look for objects that come twice: half the time, and a fact has few."""
+
+
+class Story(msgspec.Struct, gc=False):
+    """The facts of one key, packed, in the order in which they were told: the first one, of the others what they say otherwise.
+
+    A quarter of what they take as objects.
+    """
+
+    first: bytes
+    time: int
+    """Latest of all facts."""
+    count: int = 1
+    rest: bytearray | None = None
+    """Each with its length before it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory, without the characters of its key."""
+        return STORY_BYTES + len(self.first) + (0 if self.rest is None else len(self.rest))
+
+    def add(self, fact: Fact) -> None:
+        """One more fact, which is not the first."""
+        self.time = max(self.time, fact.where.time)
+        self.count += 1
+        if self.rest is None:
+            self.rest = bytearray()
+        pack = lz4.block.compress(_pack(fact), dict=self.first[:MODEL_MAX_BYTES])
+        self.rest += len(pack).to_bytes(_LENGTH_BYTES, "big") + pack
+        if self.count >= TRIM_FACTOR * FACTS_PER_KEY_MAX:
+            first, *rest = self.facts()
+            self.first, self.rest, self.count = _pack(first), None, 1
+            for one in rest:
+                self.add(one)
+
+    def facts(self) -> list[Fact]:
+        """In the order of their places; of too many the first and the last."""
+        facts: list[Fact] = []
+        for fact in self._told():
+            keep(facts, fact)
+        return facts
+
+    def _told(self) -> Iterator[Fact]:
+        yield _unpack(self.first)
+        if self.rest is None:
+            return
+        model, start = self.first[:MODEL_MAX_BYTES], 0
+        while start < len(self.rest):
+            end = start + _LENGTH_BYTES
+            start = end + int.from_bytes(self.rest[start:end], "big")
+            yield _unpack(lz4.block.decompress(self.rest[end:start], dict=model))
+
+
+def begin(fact: Fact) -> Story:
+    """The story whose first fact this is."""
+    return Story(_pack(fact), fact.where.time)
+
+
+def _pack(fact: Fact) -> bytes:
+    return marshal.dumps((*fact.where, fact.what, fact.values), _MARSHAL_VERSION)
+
+
+def _unpack(pack: bytes) -> Fact:
+    source, file, packet, sub, time, connection, what, values = marshal.loads(pack)  # noqa: S302 - this process packed it
+    return Fact(Where(source, file, packet, sub, time, connection), what, values)
+
+
+def keep(facts: list[Fact], fact: Fact) -> None:
+    """Put a fact among those of its key, in the order of their places. Of too many the first and the last are kept, however they come."""
+    if facts and place_of(fact) < place_of(facts[-1]):
+        insort(facts, fact, key=place_of)
+    else:
+        facts.append(fact)
+    if len(facts) > FACTS_PER_KEY_MAX:
+        del facts[FACTS_PER_KEY_MAX // 2]
+
+
+def place_of(fact: Fact) -> tuple[str, int, int, int, str]:
+    """By what facts are sorted; those of one place in the order in which their connection told them."""
+    where = fact.where
+    return where.source or "", where.file, where.packet, where.sub, where.connection
