@@ -67,7 +67,8 @@ class Patient:
         self._lost = False
         self._doctor = doctor
         self._heard: dict[str, list[Heard]] = {}
-        self._last = Where(None, 0, 0, 0, 0, connection)
+        self.last = Where(None, 0, 0, 0, 0, connection)
+        """Place of its last frame."""
         self._rules: list[ConnectionRule | None] = [None] * len(practice.rules)
 
     @property
@@ -100,15 +101,10 @@ class Patient:
         for number, handle in calls:
             handle(rules[number] or self._rule(number), row)
 
-    def examine_frame(self, row: FrameRow) -> None:
-        """The same for a frame."""
-        self._last = where_of(row)
-        self.examine(self.practice.frames[row.command or ""], row)
-
     def end(self, row: ConnectionRow) -> None:
         """The connection says no more. Its rules know it by their voice: they are let go, for the collector of circles comes seldom."""
         for number, rule in enumerate(self._rules):
-            (rule or self._rule(number)).end(row, self._last)
+            (rule or self._rule(number)).end(row, self.last)
         self._rules.clear()
 
     def _rule(self, number: int) -> ConnectionRule:
@@ -162,29 +158,27 @@ class Doctor:
 
     def feed(self, rows: Sequence[Any]) -> list[FindingRow]:
         """The findings that these rows bring about."""
-        for row in rows:  # those of the layers below come behind the rows, maybe behind the end, of the connection that they are about
-            if type(row) is FindingRow:
-                patient = self._patient(row.connection)
-                if patient is not None:
-                    patient.hear(row)
-                elif row.connection is None:
-                    self.lost = self.lost or row.code in LOSS_CODES
+        # Those of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
+        for row in [row for row in rows if type(row) is FindingRow]:
+            patient = self._patient(row.connection)
+            if patient is not None:
+                patient.hear(row)
+            elif row.connection is None:
+                self.lost = self.lost or row.code in LOSS_CODES
         for row in rows:
             kind = type(row)
-            if kind is Closed:
-                patient = self._patients.pop(row.row.connection or "", None)
-                if patient is not None:
-                    patient.end(row.row)
-                continue
-            patient = None if kind is FindingRow or kind is ConnectionRow else self._patient(getattr(row, "connection", None))
-            if patient is None:
-                continue
             if isinstance(row, FrameRow):
-                patient.examine_frame(row)
+                if (patient := self._patient(row.connection)) is not None:
+                    patient.last = where_of(row)
+                    patient.examine(patient.practice.frames[row.command or ""], row)
             elif kind is ExchangeRow:
-                patient.examine(patient.practice.exchanges[row.request or ""], row)
+                if (patient := self._patient(row.connection)) is not None:
+                    patient.examine(patient.practice.exchanges[row.request or ""], row)
             elif kind is MessageRow:
-                patient.examine(patient.practice.messages, row)
+                if (patient := self._patient(row.connection)) is not None:
+                    patient.examine(patient.practice.messages, row)
+            elif kind is Closed and (patient := self._patients.pop(row.row.connection or "", None)) is not None:
+                patient.end(row.row)
         return self._take()
 
     def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> list[FindingRow]:
@@ -218,10 +212,8 @@ class Doctor:
 
     def _patient(self, name: str | None) -> Patient | None:
         """The connection of this name, if it has a dissector."""
-        if name is None:
-            return None
-        patient = self._patients.get(name)
-        if patient is None and name in self._dissector_of:
+        patient = self._patients.get(name or "")
+        if patient is None and name is not None and name in self._dissector_of:
             patient = self._patients[name] = Patient(name, self._endpoints[name], self, self._practices[self._dissector_of[name]])
         return patient
 

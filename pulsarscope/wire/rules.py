@@ -32,7 +32,8 @@ class Where(NamedTuple):
 
 def where_of(row: Row) -> Where:
     """The place of a row."""
-    return Where(row.source, row.file or 0, row.packet or 0, row.sub or 0, row.time or 0, row.connection or "")
+    # As the class makes it, without the call in between: there are several for each frame.
+    return tuple.__new__(Where, (row.source, row.file or 0, row.packet or 0, row.sub or 0, row.time or 0, row.connection or ""))
 
 
 class Fact(NamedTuple):

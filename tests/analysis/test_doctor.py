@@ -100,11 +100,8 @@ def test_a_bound_that_may_have_changed_a_verdict_is_said_once_with_counts(monkey
     assert not found
     (cap,) = doctor.finish()
     assert (cap.code, cap.severity, cap.connection) == ("memory-cap", "warning", None)
-    assert cap.evidence["judged_early"]["topics"] == 40
-    assert (
-        cap.text
-        == "40 stories told across connections were judged before their end (topics 40): what waits for a verdict takes at most 12 MiB."
-    )
+    assert cap.evidence == {"judged_early": {"topics": 40}, "unknown": 0, "bytes": FACTS_MAX_BYTES}
+    assert (cap.text or "").startswith("40 stories told across connections were judged before their end (topics 40): what waits")
 
 
 def test_a_bound_that_changed_no_verdict_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
