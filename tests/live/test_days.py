@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.analysis import facts
+from pulsarscope.analysis import facts, story
 from pulsarscope.capture import Block, Record, read_blocks
 from pulsarscope.capture.pcapng import PcapngDecoder
 from pulsarscope.export.pcapng import interface_block, packet_block, section_block
@@ -67,6 +67,7 @@ def memory_after(capture: Path, connections: tuple[int, ...]) -> list[int]:
 
 @pytest.mark.slow
 def test_memory_is_flat(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "FACTS_PER_KEY_MAX", 10)  # all is about the same topics here: their stories are full sooner
+    for module in (facts, story):
+        monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 10)  # all is about the same topics here: their stories are full sooner
     after_hours, after_more = memory_after(captures / "errors.pcap", (240, 720))
     assert after_more < after_hours + 200_000
