@@ -33,8 +33,8 @@ class JudgedKeys:
 
     def _slot(self, key: tuple[str, str]) -> tuple[int, int]:
         """Where this key stands, or would, and what stands there for it."""
-        number, mark = divmod(hash(key) & (1 << 64) - 1, 0xFFFF_FFFF)
-        mark += 1
+        number = hash(key)
+        mark = number >> 32 & 0xFFFF_FFFF or 1
         slot = number % _SLOTS
         while self._slots[slot] not in (0, mark):
             slot = (slot + 1) % _SLOTS

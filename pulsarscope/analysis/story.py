@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import marshal
 from bisect import insort
-from collections.abc import Iterator
 
 import lz4.block
 import msgspec
@@ -60,20 +59,14 @@ class Story(msgspec.Struct, gc=False):
 
     def facts(self) -> list[Fact]:
         """In the order of their places; of too many the first and the last."""
-        facts: list[Fact] = []
-        for fact in self._told():
-            keep(facts, fact)
-        return facts
-
-    def _told(self) -> Iterator[Fact]:
-        yield _unpack(self.first)
-        if self.rest is None:
-            return
+        facts = [_unpack(self.first)]
+        rest = self.rest or b""
         model, start = self.first[:MODEL_MAX_BYTES], 0
-        while start < len(self.rest):
+        while start < len(rest):
             end = start + _LENGTH_BYTES
-            start = end + int.from_bytes(self.rest[start:end], "big")
-            yield _unpack(lz4.block.decompress(self.rest[end:start], dict=model))
+            start = end + int.from_bytes(rest[start:end], "big")
+            keep(facts, _unpack(lz4.block.decompress(rest[end:start], dict=model)))
+        return facts
 
 
 def begin(fact: Fact) -> Story:
