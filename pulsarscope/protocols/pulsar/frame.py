@@ -10,8 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from crc32c import crc32c
-
+from pulsarscope.protocols.pulsar.checksum import crc32c
 from pulsarscope.protocols.pulsar.commands import ANNOUNCING_COMMANDS, REPEATED_COMMANDS, Reader, command_table
 from pulsarscope.protocols.pulsar.layouts import CHECKED, COPY_MAX_BYTES, Repeated, keep, learn
 from pulsarscope.protocols.pulsar.messages import INT32, Plan, Plans, WireError, walk

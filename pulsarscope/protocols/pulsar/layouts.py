@@ -14,8 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from crc32c import crc32c
-
+from pulsarscope.protocols.pulsar.checksum import crc32c
 from pulsarscope.protocols.pulsar.messages import Plan
 from pulsarscope.protocols.pulsar.usual import HIGHER, HIGHEST, METADATA_MIN_BYTES, NAMES, RESTS, TIMES, Memo, higher, rest_of, time_of
 from pulsarscope.records import Checksum
