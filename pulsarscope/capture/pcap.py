@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from struct import Struct
+from itertools import count
+from struct import Struct, error
 
 from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, Record
 from pulsarscope.capture.decoder import NANOSECONDS, Decoder, Flows, NotACaptureError
-from pulsarscope.capture.layout import NO_LAYOUT, WHOLE_MASK, WHOLE_TCP, layout_of
+from pulsarscope.capture.layout import NO_LAYOUT, SHAPES_MAX, WHOLE_MASK, WHOLE_TCP, Shape, layout_of, shape_of
 from pulsarscope.capture.tally import plural
 from pulsarscope.findings import Finding
 from pulsarscope.limits import PACKET_MAX_BYTES
@@ -48,6 +49,7 @@ class PcapDecoder(Decoder):
         self._link_type = 0
         self._interface = CaptureInterface(0, 0, "")
         self._snaplen = PACKET_MAX_BYTES
+        self._shapes: dict[int, Shape] = {}  # by captured length: that of the latest packet with it
         self._second = -1
         self._last_fraction = 0
 
@@ -70,41 +72,61 @@ class PcapDecoder(Decoder):
             self._read_header(data)
             position = _FILE_HEADER_BYTES
 
-        # The hot loop: attributes are local names, and what is plain is decided by one chain of tests.
         layout = layout_of(self._link_type)
-        bound = self._snaplen if layout and not self._goes_cold(self._link_type) else -1
-        link_bytes, minimum, marker, unpack_packet, payload_starts = layout or NO_LAYOUT
+        bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._goes_cold(self._link_type) else -1
+        link_bytes, _, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
+        shapes, no_shape = self._shapes, layout.no_shape
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
         per_second, largest = NANOSECONDS // unit, PACKET_MAX_BYTES
-        number, second, last_fraction = self._packets, self._second, self._last_fraction
+        whole_mask, whole_tcp, control_flags = WHOLE_MASK, WHOLE_TCP, CONTROL_FLAGS
+        numbers, second, last_fraction = count(self._packets + 1), self._second, self._last_fraction
         base = second * NANOSECONDS
         last_record = size - header_bytes
-        while position <= last_record:
+        while True:
+            # The hot loop, left where a packet is not plain: the general way takes that one. Attributes are local names. There is no look
+            # at the end of the data, because unpacking fails there; and none at the place of the payload, where the shape tells it.
+            try:
+                for number in numbers:
+                    seconds, fraction, captured, wire_bytes = unpack_record(data, position)
+                    start = position + header_bytes
+                    shape_total, shape_offset, unpack = shapes.get(captured, no_shape)
+                    kind, version, total, whole, key, sequence, acknowledgment, offset, flags, window, payload = unpack(data, start)
+                    if not (captured == wire_bytes and kind == marker and version == 0x45 and whole & whole_mask == whole_tcp):
+                        break
+                    if total != shape_total or offset != shape_offset:
+                        payload_start, payload_end = payload_starts[offset], link_bytes + total
+                        if not (payload_start <= payload_end <= captured <= bound and start + captured <= size):
+                            break
+                        payload = data[start + payload_start : start + payload_end]
+                        if len(shapes) >= SHAPES_MAX:
+                            shapes.clear()
+                        shapes[captured] = shape_of(form, captured, total, offset, payload_start, payload_end)
+                    position = start + captured
+                    if seconds != second or not last_fraction <= fraction < per_second:
+                        self._check_time(number, seconds * NANOSECONDS + fraction * unit, base + last_fraction * unit, fraction)
+                        second = seconds
+                        base = second * NANOSECONDS
+                    last_fraction = fraction
+                    time = base + fraction * unit
+                    flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0))
+                    if flags & control_flags:
+                        control.add(key)
+            except error:
+                pass
+            if position > last_record:
+                break
             seconds, fraction, captured, wire_bytes = unpack_record(data, position)
             start = position + header_bytes
             end = start + captured
             if end > size or captured > largest:
                 break
             position = end
-            number += 1
+            time = seconds * NANOSECONDS + fraction * unit
             if seconds != second or not last_fraction <= fraction < per_second:
-                time = seconds * NANOSECONDS + fraction * unit
                 self._check_time(number, time, base + last_fraction * unit, fraction)
                 second = seconds
                 base = second * NANOSECONDS
             last_fraction = fraction
-            if minimum <= captured == wire_bytes <= bound:
-                kind, version, total, whole, key, sequence, acknowledgment, offset, flags, window = unpack_packet(data, start)
-                if kind == marker and version == 0x45 and whole & WHOLE_MASK == WHOLE_TCP:
-                    payload_start = start + payload_starts[offset]
-                    payload_end = start + link_bytes + total
-                    if payload_start <= payload_end <= end:
-                        payload = data[payload_start:payload_end]
-                        flows[key].append((number, base + fraction * unit, sequence, acknowledgment, flags, window, payload, 0))
-                        if flags & CONTROL_FLAGS:
-                            control.add(key)
-                        continue
-            time = base + fraction * unit
             if captured > self._snaplen:
                 self._tally.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
             packet = data[start:end]
@@ -112,8 +134,8 @@ class PcapDecoder(Decoder):
                 self._records.append(Record(number, time, wire_bytes, self._interface, packet))
             self._cold_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
 
-        self._packets, self._second, self._last_fraction = number, second, last_fraction
-        self._last_time = base + last_fraction * unit if number else 0
+        self._packets, self._second, self._last_fraction = number - 1, second, last_fraction
+        self._last_time = base + last_fraction * unit if number > 1 else 0
         self._look_ahead(data, position, size)
         return position
 

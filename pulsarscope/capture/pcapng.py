@@ -52,7 +52,7 @@ class PcapngDecoder(Decoder):
         unpack_words, unpack_word, longest = self._unpack_packet_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
         number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
         current_interface = current_high = -1
-        bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts) = -1, 0, 0, NO_LAYOUT
+        bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts, _) = -1, 0, 0, NO_LAYOUT
         last_block, last_packet = size - _BLOCK_MIN_BYTES, size - _PACKET_START
         while position <= last_block:
             words = unpack_words(data, position) if position <= last_packet else _NO_PACKET
@@ -61,7 +61,7 @@ class PcapngDecoder(Decoder):
                 if interface_id != current_interface or high != current_high:
                     current_interface, current_high = interface_id, high
                     bound, unit, base, layout = self._clock(interface_id, high)
-                    link_bytes, minimum, marker, unpack_packet, payload_starts = layout
+                    link_bytes, minimum, marker, unpack_packet, payload_starts, _ = layout
                     if self._apart is not None and bound >= 0:
                         flows, control = self._flows_at(self._interfaces[interface_id].source)
                 start = position + _PACKET_START

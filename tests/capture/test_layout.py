@@ -94,3 +94,28 @@ def test_plain_packets_take_the_hot_loop(link_type: int, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("pulsarscope.capture.link.tcp_segment", refuse)
     assert everything(blocks_of(data)) == expected
+
+
+@pytest.mark.parametrize("link_type", sorted(LINK_HEADERS))
+def test_packets_of_one_length_need_not_be_laid_out_alike(link_type: int) -> None:
+    header = LINK_HEADERS[link_type]
+    alike = [
+        header + ipv4(tcp(b"twelve bytes")),
+        header + ipv4(tcp(b"", options=bytes(12))),
+        header + ipv4(tcp(b"padded")) + bytes(6),
+        header + ipv4(tcp(b"twelve bytes"), total=90),  # more than there is
+    ]
+    assert len({len(packet) for packet in alike}) == 1
+    data = pcap([Record(packet) for packet in alike * 3 + alike[:1] * 2], link_type=link_type)
+    hot = everything(blocks_of(data))
+    with general_way_only():
+        assert everything(blocks_of(data)) == hot
+    (segments,) = flows_of(blocks_of(data)).values()
+    assert [segment[6] for segment in segments[:3]] == [b"twelve bytes", b"", b"padded"]
+
+
+def test_shapes_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [Record(LINK_HEADERS[1] + ipv4(tcp(bytes(size)))) for size in (1, 2, 3, 1, 2, 3)]
+    expected = everything(blocks_of(pcap(records)))
+    monkeypatch.setattr("pulsarscope.capture.pcap.SHAPES_MAX", 2)
+    assert everything(blocks_of(pcap(records))) == expected
