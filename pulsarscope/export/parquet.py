@@ -26,7 +26,7 @@ UNIQUE_COLUMNS = frozenset(
 )
 """Whose values, as times, hardly come again."""
 
-ROW_GROUP_BYTES = 8 << 20
+ROW_GROUP_BYTES = 4 << 20
 """A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
 
 
