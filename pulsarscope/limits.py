@@ -37,6 +37,10 @@ PCAPNG_INTERFACES_MAX = 65_536
 INTERFACE_NAME_MAX_CHARACTERS = 255
 """Of a pcapng interface's name, which may stand behind every flow key: those of Linux have 15, of Windows 50, of pipes those of a path."""
 
+PORTION_HEADERS_MAX_BYTES = 64 << 10
+"""Headers, interfaces and their statistics in a pcapng file that is read in portions: each portion begins with those before it. Hundreds of
+interfaces fit."""
+
 SECRETS_MAX_BYTES = 16 << 20
 """TLS key logs kept of one pcapng file: about 100,000 connections; the rest is not kept."""
 

@@ -3,7 +3,9 @@
 from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, Record, Segment
 from pulsarscope.capture.inputs import Inputs, expand_inputs
 from pulsarscope.capture.key_logs import key_log_lines
+from pulsarscope.capture.portions import Portion, divide
 from pulsarscope.capture.reader import BlockReader, open_here, read_blocks
+from pulsarscope.capture.tally import Count, Tally
 
 __all__ = [
     "CONTROL_FLAGS",
@@ -11,9 +13,13 @@ __all__ = [
     "BlockReader",
     "Blocks",
     "CaptureInterface",
+    "Count",
     "Inputs",
+    "Portion",
     "Record",
     "Segment",
+    "Tally",
+    "divide",
     "expand_inputs",
     "key_log_lines",
     "open_here",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Iterable
 
 from pulsarscope.capture import link
 from pulsarscope.capture.block import CONTROL_FLAGS, Block, Record, Segment
 from pulsarscope.capture.layers import Fragment, Inner, Reject
-from pulsarscope.capture.tally import Tally, capture_finding, plural
+from pulsarscope.capture.tally import Count, Tally, capture_finding, plural
 from pulsarscope.capture.unwrap import Unwrapper
 from pulsarscope.findings import Finding
 from pulsarscope.flow import key_at
@@ -106,6 +107,34 @@ class Decoder(ABC):
         self._pieces = [data[consumed:]]
         self._held = len(data) - consumed
 
+    def go_on(self, before: bytes, offset: int, packets: int, counts: Iterable[Count]) -> None:
+        """Go on at a place further on in the file, between two packets.
+
+        Args:
+            before: of what stands before it all that holds there, and the packet before.
+            offset: of the place.
+            packets: so many are before it.
+            counts: of them.
+
+        Raises:
+            NotACaptureError: the file header is not that of a capture.
+        """
+        self.feed(before, 0)
+        self._tally.go_on(counts)
+        self._packets, self._offset = packets, offset
+
+    @property
+    def counts(self) -> list[Count]:
+        """What packets did wrong so far."""
+        return self._tally.counts
+
+    @property
+    def is_entangled(self) -> bool:
+        """Whether more of what came so far than `go_on` is told matters for what comes: fragments, or damage."""
+        return (
+            self._unwrapper.has_met_fragments or self._damage is not None or any(count.code == "capture-malformed" for count in self.counts)
+        )
+
     def skip(self, packets: int) -> None:
         """So many packets are left out here: those that follow keep the numbers that they have in the capture."""
         self._packets += packets
@@ -120,21 +149,25 @@ class Decoder(ABC):
         """Its time; 0 before the first."""
         return self._last_time
 
-    def finish(self, bytes_read: int, damage: Finding | None = None) -> Block:
+    def finish(self, bytes_read: int, damage: Finding | None = None, *, goes_on: bool = False) -> Block:
         """The last block: no packets, and the findings that sum up the file.
 
         Args:
             bytes_read: as for `feed`.
             damage: why the input ended early; then an unfinished record is no finding of its own.
+            goes_on: the file does, so that only damage is told.
 
         Raises:
             NotACaptureError: the file ended within its header.
         """
         ending = self._end(self._held)
         self._unwrapper.end()
+        if goes_on:
+            ending = [finding for finding in ending if finding.code == "capture-truncated"]
         if damage is not None:
             ending = [finding for finding in ending if finding.code != "capture-truncated"] + [damage]
-        findings = self._tally.findings() + ([] if self._damage is None else [self._damage]) + ending
+        summary = [] if goes_on else self._tally.findings()
+        findings = summary + ([] if self._damage is None else [self._damage]) + ending
         return self._block({}, set(), findings, self._packets + 1, bytes_read)
 
     def _block(

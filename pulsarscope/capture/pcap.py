@@ -13,7 +13,7 @@ from pulsarscope.capture.tally import plural
 from pulsarscope.findings import Finding
 from pulsarscope.limits import PACKET_MAX_BYTES
 
-_FILE_HEADER_BYTES = 24
+FILE_HEADER_BYTES = 24
 _RECORD_BYTES = 16
 
 MAGICS: Mapping[bytes, tuple[str, int, int]] = {
@@ -67,10 +67,10 @@ class PcapDecoder(Decoder):
     def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
         size = len(data)
         if not self.recognised:
-            if size < _FILE_HEADER_BYTES:
+            if size < FILE_HEADER_BYTES:
                 return 0
             self._read_header(data)
-            position = _FILE_HEADER_BYTES
+            position = FILE_HEADER_BYTES
 
         layout = layout_of(self._link_type)
         bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._goes_cold(self._link_type) else -1
@@ -160,6 +160,6 @@ class PcapDecoder(Decoder):
 
     def _end(self, rest: int) -> list[Finding]:
         if not self.recognised:
-            message = f"cut within the pcap header ({rest} of {plural(_FILE_HEADER_BYTES, 'byte')})"
+            message = f"cut within the pcap header ({rest} of {plural(FILE_HEADER_BYTES, 'byte')})"
             raise NotACaptureError(message)
         return [self._truncated(rest)] if rest and not self.stopped else []

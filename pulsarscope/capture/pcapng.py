@@ -15,11 +15,11 @@ from pulsarscope.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_
 MAGIC = b"\n\r\r\n"
 """Type of a Section Header Block (§4.1), the same in both byte orders."""
 
-_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _STATISTICS, _PACKET, _SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
-_BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
+BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 _TLS_KEY_LOG = 0x544C534B  # "TLSK" (§4.7)
 
-_BLOCK_MIN_BYTES = 12
+BLOCK_MIN_BYTES = 12
 _SECTION_MIN_BYTES = 28
 _PACKET_START = 28  # of the bytes of a packet in an Enhanced or (old) Packet Block
 _NO_PACKET = (0,) * 7  # stands for the words of a block at the end of the data that is too short for a packet
@@ -53,11 +53,11 @@ class PcapngDecoder(Decoder):
         number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
         current_interface = current_high = -1
         bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts, _) = -1, 0, 0, NO_LAYOUT
-        last_block, last_packet = size - _BLOCK_MIN_BYTES, size - _PACKET_START
+        last_block, last_packet = size - BLOCK_MIN_BYTES, size - _PACKET_START
         while position <= last_block:
             words = unpack_words(data, position) if position <= last_packet else _NO_PACKET
             block_type, length, interface_id, high, low, captured, wire_bytes = words
-            if block_type == _PACKET:
+            if block_type == PACKET:
                 if interface_id != current_interface or high != current_high:
                     current_interface, current_high = interface_id, high
                     bound, unit, base, layout = self._clock(interface_id, high)
@@ -95,7 +95,7 @@ class PcapngDecoder(Decoder):
             if next_position < 0:
                 break
             position = next_position
-            if block_type != _PACKET:  # a section or interface begins perhaps
+            if block_type != PACKET:  # a section or interface begins perhaps
                 unpack_words, unpack_word = self._unpack_packet_words, self._unpack_word
                 current_interface = -1
             number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
@@ -114,12 +114,12 @@ class PcapngDecoder(Decoder):
     def _cold_block(self, data: bytes, position: int, size: int, flows: Flows, control: set[bytes]) -> int:
         """Reads the block at `position`, any block, and returns where the next one starts; -1 when it is not all there."""
         if data.startswith(MAGIC, position):
-            byte_order = _BYTE_ORDERS.get(data[position + 8 : position + 12])
+            byte_order = BYTE_ORDERS.get(data[position + 8 : position + 12])
             if byte_order is None:
                 return self._lose("A section header has no byte-order magic", data, position, size)
             self._set_byte_order(byte_order)
         block_type, length = self._unpack_words(data, position)
-        least = _SECTION_MIN_BYTES if block_type == _SECTION else _BLOCK_MIN_BYTES
+        least = _SECTION_MIN_BYTES if block_type == SECTION else BLOCK_MIN_BYTES
         if not least <= length <= PCAPNG_BLOCK_MAX_BYTES:
             return self._lose(f"A block of type {block_type:#x} claims an impossible length of {length:,} bytes", data, position, size)
         end: int = position + length
@@ -133,19 +133,19 @@ class PcapngDecoder(Decoder):
                 return self._lose(f"A block of type {block_type:#x} has two different lengths", data, position, size)
 
         body = data[position + 8 : end - 4]
-        if block_type == _SECTION:
+        if block_type == SECTION:
             self._begin_section(body)
         elif self._unreadable_section:
             pass
-        elif block_type == _SIMPLE_PACKET:
+        elif block_type == SIMPLE_PACKET:
             self._read_simple_packet(body, flows, control)
-        elif block_type in {_PACKET, _OLD_PACKET}:
+        elif block_type in {PACKET, OLD_PACKET}:
             self._read_packet(body, block_type, flows, control)
-        elif block_type == _INTERFACE:
+        elif block_type == INTERFACE:
             self._read_interface(body)
-        elif block_type == _STATISTICS:
+        elif block_type == STATISTICS:
             self._read_statistics(body)
-        elif block_type == _SECRETS:
+        elif block_type == SECRETS:
             self._read_secrets(body)
         return end
 
@@ -160,13 +160,13 @@ class PcapngDecoder(Decoder):
     def _next_section(self, data: bytes, position: int, size: int) -> int:
         """Where the search for a section header has arrived; too close to the end of the data to go on if it is not there."""
         while (found := data.find(MAGIC, position, size)) >= 0:
-            if found + _BLOCK_MIN_BYTES > size:
+            if found + BLOCK_MIN_BYTES > size:
                 return found
-            if data[found + 8 : found + 12] in _BYTE_ORDERS:
+            if data[found + 8 : found + 12] in BYTE_ORDERS:
                 self._lost = False
                 return found
             position = found + 1
-        return max(position, size - _BLOCK_MIN_BYTES + 1)
+        return max(position, size - BLOCK_MIN_BYTES + 1)
 
     def _begin_section(self, body: bytes) -> None:
         major, minor = Struct(self._byte_order + "HH").unpack_from(body, 4)
@@ -218,7 +218,7 @@ class PcapngDecoder(Decoder):
             return
         interface_id, high, low, captured, wire_bytes = Struct(self._byte_order + "IIIII").unpack_from(body)
         drops = 0
-        if block_type == _OLD_PACKET:
+        if block_type == OLD_PACKET:
             interface_id, drops = Struct(self._byte_order + "HH").unpack_from(body)
         if interface_id >= len(self._interfaces):
             self._malformed_block("interface-undefined")

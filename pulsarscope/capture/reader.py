@@ -13,8 +13,9 @@ from pulsarscope.capture.block import Block
 from pulsarscope.capture.compression import Progress, decompressed
 from pulsarscope.capture.decoder import Decoder, NotACaptureError
 from pulsarscope.capture.names import printable
+from pulsarscope.capture.portions import Portion
 from pulsarscope.capture.recognise import looks_like
-from pulsarscope.capture.tally import capture_finding, plural
+from pulsarscope.capture.tally import Count, capture_finding, plural
 from pulsarscope.findings import Finding
 from pulsarscope.limits import (
     HEAP_KEPT_BYTES,
@@ -49,7 +50,7 @@ def open_here(path: str) -> AbstractContextManager[ByteStream]:
 class BlockReader:
     """The blocks of one input, an iterator. Bad input never raises: it becomes findings in the last block, which always comes.
 
-    Nothing seeks and every read may be short: a pipe gives its packets as they arrive.
+    Nothing seeks, but to a portion, and every read may be short: a pipe gives its packets as they arrive.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class BlockReader:
         records: bool = False,
         by_interface: bool = False,
         opener: Opener = open_here,
+        portion: Portion | None = None,
     ) -> None:
         """Opens nothing yet.
 
@@ -71,6 +73,7 @@ class BlockReader:
             records: whether blocks hold the packets as they stand in the file, too.
             by_interface: whether the interface, where it is known, stands behind flow keys (`flow.source_in`).
             opener: opens paths.
+            portion: of the file, if not all of it is to be read; the last one's findings sum up the file.
         """
         self._source = source
         self._file = file
@@ -78,6 +81,7 @@ class BlockReader:
         self._adapts = read_bytes is None
         self._opener = opener
         self._kept = {"records": records, "by_interface": by_interface}
+        self._portion = portion or Portion(file)
         self._progress = Progress()
         self._decoder: Decoder | None = None
         self._head = b""  # less than a magic number
@@ -105,6 +109,16 @@ class BlockReader:
         """Time of the first packet, nanoseconds since the epoch; None before it was read."""
         return None if self._decoder is None else self._decoder.first_time
 
+    @property
+    def counts(self) -> list[Count]:
+        """What packets did wrong so far."""
+        return [] if self._decoder is None else self._decoder.counts
+
+    @property
+    def is_entangled(self) -> bool:
+        """Whether what comes next cannot be read without all that came so far."""
+        return self._decoder is not None and self._decoder.is_entangled
+
     def take_secrets(self) -> list[tuple[int, bytes]]:
         """TLS key logs that the capture has brought since they were last taken, in pcapng Decryption Secrets Blocks.
 
@@ -129,7 +143,7 @@ class BlockReader:
         bytes(HEAP_KEPT_BYTES)  # freed at once: that is how glibc learns to keep so much (mallopt(3), M_MMAP_THRESHOLD)
         try:
             with self._open() as stream:
-                for chunk in decompressed(self._chunks(stream), self._progress, self._file):
+                for chunk in self._input(stream):
                     block = self._feed(chunk)
                     if block is not None and block.packets:
                         yield block
@@ -157,10 +171,20 @@ class BlockReader:
             return nullcontext(sys.stdin.buffer)
         return self._opener(self._source)
 
+    def _input(self, stream: ByteStream) -> Iterator[bytes]:
+        """What the decoder is fed with."""
+        portion = self._portion
+        if portion.is_whole:
+            return decompressed(self._chunks(stream), self._progress, self._file)
+        if before := portion.seek(stream):
+            self._decoder = self._decoder_for(before)
+            self._decoder.go_on(before, portion.start, portion.packets, portion.counts)
+        return self._chunks(stream)
+
     def _chunks(self, stream: ByteStream) -> Iterator[bytes]:
         """What there is to read, without waiting to fill a block: `read1` of buffered streams, `read` of raw ones."""
         read = getattr(stream, "read1", stream.read)
-        while chunk := read(self._read_bytes):
+        while chunk := read(min(self._read_bytes, self._portion.left(self._progress.bytes_read))):
             self._progress.bytes_read += len(chunk)
             yield chunk
 
@@ -185,7 +209,7 @@ class BlockReader:
 
     def _last_block(self, damage: Finding | None) -> Block:
         if self._decoder is not None:
-            return self._decoder.finish(self._progress.bytes_read, damage)
+            return self._decoder.finish(self._progress.bytes_read, damage, goes_on=self._portion.end is not None)
         if damage is not None:
             message = f"not readable as a capture: {damage.text.rstrip('.')}"
         elif not self._head:
@@ -214,6 +238,9 @@ def read_blocks(
     records: bool = False,
     by_interface: bool = False,
     opener: Opener = open_here,
+    portion: Portion | None = None,
 ) -> BlockReader:
     """The blocks of one input, in packet order; see `BlockReader`."""
-    return BlockReader(source, file_index, read_bytes=read_bytes, records=records, by_interface=by_interface, opener=opener)
+    return BlockReader(
+        source, file_index, read_bytes=read_bytes, records=records, by_interface=by_interface, opener=opener, portion=portion
+    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from pulsarscope.findings import CAPTURE_CODES, Finding
 
@@ -23,19 +24,17 @@ def capture_finding(
     return Finding(code, row.severity, row.layer, text, evidence, row.hint, file, packet, None, time)
 
 
-class Count:
+class Count(msgspec.Struct):
     """One kind of event in one file. `amount` is what the kind measures: bytes cut, nanoseconds stepped back."""
 
-    __slots__ = ("first_packet", "first_time", "group", "largest", "packets", "reasons", "total")
-
-    def __init__(self, packet: int, time: int, group: str | None) -> None:
-        self.first_packet = packet
-        self.first_time = time
-        self.group = group
-        self.packets = 0
-        self.total = 0
-        self.largest = 0
-        self.reasons: Counter[str] = Counter()
+    code: str
+    group: str | None
+    first_packet: int
+    first_time: int
+    packets: int = 0
+    total: int = 0
+    largest: int = 0
+    reasons: dict[str, int] = {}
 
     def add(self, reason: str | None, amount: int) -> None:
         """Counts one more packet."""
@@ -43,7 +42,15 @@ class Count:
         self.total += amount
         self.largest = max(self.largest, amount)
         if reason is not None:
-            self.reasons[reason] += 1
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def add_later(self, later: Count) -> None:
+        """Counts what was counted further on in the file."""
+        self.packets += later.packets
+        self.total += later.total
+        self.largest = max(self.largest, later.largest)
+        for reason, packets in later.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + packets
 
 
 def plural(number: int, noun: str) -> str:
@@ -110,8 +117,27 @@ class Tally:
         """Counts one event at a packet. `group` splits a code into several findings (link types), `reason` only counts apart."""
         count = self._counts.get((code, group))
         if count is None:
-            count = self._counts[code, group] = Count(packet, time, group)
+            count = self._counts[code, group] = Count(code, group, packet, time)
         count.add(reason, amount)
+
+    @property
+    def counts(self) -> list[Count]:
+        """What has been counted, in the order in which it first happened."""
+        return [*self._counts.values()]
+
+    def go_on(self, counts: Iterable[Count]) -> None:
+        """Forget what has been counted, and go on from these counts."""
+        self._counts.clear()
+        self.add_later(counts)
+
+    def add_later(self, counts: Iterable[Count]) -> None:
+        """Counts what was counted further on in the file."""
+        for count in counts:
+            before = self._counts.get((count.code, count.group))
+            if before is None:
+                self._counts[count.code, count.group] = msgspec.structs.replace(count, reasons=dict(count.reasons))
+            else:
+                before.add_later(count)
 
     def findings(self) -> list[Finding]:
         """One finding per code and group, in the order in which they first happened."""

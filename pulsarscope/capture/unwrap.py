@@ -17,6 +17,7 @@ class Unwrapper:
         self._fragments = Fragments(tally)
         self.fragments: list[tuple[int, int]] = []
         """Packets that brought parts of a segment that another packet completed, each with that one; for the caller to take out."""
+        self.has_met_fragments = False
 
     def segment(self, found: Inner | Fragment, packet: bytes, number: int, time: int, interface: str = "") -> Tcp | Reject | None:
         """The TCP segment in what was found in packet `number`; None when there is none, or none yet.
@@ -34,6 +35,7 @@ class Unwrapper:
                 packet = packet[inner.start : inner.end]
                 inner = by_ethertype(packet, inner.ethertype, 0, inner.end - inner.start)
             elif isinstance(inner, Fragment):
+                self.has_met_fragments = True
                 if interface:
                     inner = inner._replace(key=interface.encode() + b"\0" + inner.key)
                 joined = self._fragments.add(inner, packet, numbers, time)

@@ -18,6 +18,7 @@ from pulsarscope.cli.options import (
     FindingFilterOption,
     Format,
     FormatOption,
+    IntervalOption,
     JobsOption,
     LimitOption,
     LinesOption,
@@ -34,6 +35,7 @@ from pulsarscope.cli.options import (
     RecordsOption,
     ReportFormatOption,
     SecretsOption,
+    SplitOption,
     StatisticsFormat,
     TableFormat,
     TableFormatOption,
@@ -142,9 +144,7 @@ def stats(
             help="Of total, connections, topics, producers, subscriptions, commands, exchanges, slowest; all by default.",
         ),
     ] = None,
-    interval: Annotated[
-        str | None, typer.Option("--interval", metavar="TIME", help="What happened in each interval of this length, as in 1s or 500ms.")
-    ] = None,
+    interval: IntervalOption = None,
     output_format: StatisticsFormat = None,
     out: OutOption = None,
     no_color: NoColorOption = False,
@@ -520,6 +520,7 @@ def pipeline(
     records: RecordsOption = "all",
     table_format: TableFormatOption = TableFormat.parquet,
     partitions: Annotated[int | None, typer.Option("--partitions", min=1, metavar="N", help="Tasks that decode.")] = None,
+    split: SplitOption = None,
     settings: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what is there for it, and what is missing.")] = False,
     payload: PayloadOption = None,
@@ -535,7 +536,7 @@ def pipeline(
     from pulsarscope.cli.pipeline import Cluster, check_cluster, write_tables  # noqa: PLC0415 - as above
     from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
 
-    cluster = Cluster(master, tuple(settings or ()), partitions)
+    cluster = Cluster(master, tuple(settings or ()), partitions, split)
     request = Request(
         files=tuple(files or ()),
         records=records,

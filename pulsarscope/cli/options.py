@@ -97,10 +97,17 @@ JobsOption = Annotated[
 RecordsOption = Annotated[
     str, typer.Option("--records", metavar="KIND,...", help="Of frame, message, exchange, connection, finding; or all.")
 ]
+IntervalOption = Annotated[
+    str | None, typer.Option("--interval", metavar="TIME", help="What happened in each interval of this length, as in 1s or 500ms.")
+]
 StatisticsFormat = Annotated[ListFormat | None, typer.Option("--format", "-f", help="The same for programs.")]
 ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="The report for programs.")]
 LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N of each list; 10 by default.")]
 QuietReportOption = Annotated[bool, typer.Option("-q", "--quiet", help="Less: no headings, progress or warnings.")]
 TablesOption = Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="A new folder, or URI, for a table of each kind.")]
 MasterOption = Annotated[str | None, typer.Option("--master", metavar="URL", help="The cluster; all cores of this machine by default.")]
+SplitOption = Annotated[
+    str | None,
+    typer.Option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default."),
+]
 TableFormatOption = Annotated[TableFormat, typer.Option("--format", "-f", help="Of the tables; the last two where Spark has them.")]

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 0.5
 
+SPLIT_BYTES = 1 << 30
+"""Larger plain files are read in portions: rings of smaller ones keep the tasks of a cluster busy as they are."""
+
+SPLIT_LEAST_BYTES = 64 << 10
+"""Of a portion: the driver keeps some hundred bytes of each."""
+
 
 class Cluster(msgspec.Struct, frozen=True):
     """Where and how it runs."""
@@ -40,6 +46,8 @@ class Cluster(msgspec.Struct, frozen=True):
     settings: tuple[str, ...] = ()
     """NAME=VALUE each."""
     partitions: int | None = None
+    split: str | None = None
+    """Files with more bytes are read in portions of about so many; "off": none is."""
 
 
 def check_cluster(cluster: Cluster) -> int:
@@ -63,6 +71,7 @@ def write_tables(request: Request, cluster: Cluster) -> int:
     from pulsarscope.spark.session import session  # noqa: PLC0415 - as above
 
     options = options_of(request)
+    _split_bytes(cluster.split)
     if request.out is None:
         message = "pipeline writes a folder of tables: name it with -o"
         raise UsageError(message)
@@ -102,10 +111,31 @@ def carry_out(spark: SparkSession, request: Request, options: Options, cluster: 
     from pulsarscope.spark.run import run  # noqa: PLC0415 - as above
 
     out = request.out or ""
-    summary = run(spark, request.files, out, options, request.format or "parquet", cluster.partitions, tell)
+    table_format, split = request.format or "parquet", _split_bytes(cluster.split)
+    summary = run(spark, request.files, out, options, table_format, cluster.partitions, split, tell)
     if not request.quiet:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(summary, out)))
     return EXIT_DAMAGED if summary.damaged else failing_code(request.fail_on, summary.severities)
+
+
+def _split_bytes(word: str | None) -> int | None:
+    """Bytes of a portion; None: files are not split.
+
+    Raises:
+        UsageError: that is none.
+    """
+    from pulsarscope.cli.live import scaled  # noqa: PLC0415 - as above
+    from pulsarscope.filter.values import SIZES  # noqa: PLC0415 - as above
+
+    if word is None:
+        return SPLIT_BYTES
+    if word == "off":
+        return None
+    size = int(scaled(word, SIZES, "--split"))
+    if size < SPLIT_LEAST_BYTES:
+        message = f"--split {word}: a portion has {SPLIT_LEAST_BYTES >> 10}KiB at least; or give off"
+        raise UsageError(message)
+    return size
 
 
 def _settings(cluster: Cluster) -> Mapping[str, str]:

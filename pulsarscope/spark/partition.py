@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from pulsarscope.capture import Block, Inputs, read_blocks
+from pulsarscope.capture import Block, Inputs, Portion, read_blocks
 from pulsarscope.distributed import Fact, FlowRun, judge
 from pulsarscope.findings import Finding
 from pulsarscope.limits import ROWS_MAX
@@ -49,9 +49,10 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class ReadFiles(msgspec.Struct, frozen=True):
-    """Positions of files, the rows of the only column -> runs, or packets."""
+    """Positions in the list of portions, the rows of the only column -> runs, or packets."""
 
     inputs: Inputs
+    portions: Sequence[Portion]
     packets: bool = False
     strangers: Mapping[int, frozenset[bytes]] = {}
     """Lower flow keys of what is left out, by file; only of runs."""
@@ -59,18 +60,19 @@ class ReadFiles(msgspec.Struct, frozen=True):
     """About key logs; those of the inputs come with them."""
 
     def __call__(self, positions: Iterable[Any]) -> Batches:
-        """All of the files."""
+        """All of the portions."""
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
         for batch in positions:
-            for file in batch.column(0).to_pylist():
-                yield from self.of_file(file)
+            for position in batch.column(0).to_pylist():
+                yield from self.of_portion(self.portions[position])
 
-    def of_file(self, file: int) -> Batches:
-        """All of one file."""
+    def of_portion(self, portion: Portion) -> Batches:
+        """All of one portion."""
+        file = portion.file
         path = self.inputs.paths[file]
-        reader = read_blocks(path, file, by_interface=self.inputs.by_interface, opener=opened)
+        reader = read_blocks(path, file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
         blocks: Iterator[Block] = reader
-        if file == 0:  # what is not about the packets of a file is said once
+        if file == portion.start == 0:  # what is not about the packets of a file is said once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)
         source = self.inputs.source(file)
         if self.packets:

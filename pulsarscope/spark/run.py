@@ -79,9 +79,12 @@ def run(
     options: Options,
     table_format: str = "parquet",
     partitions: int | None = None,
+    split: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Summary:
     """Decode captures into one table for each kind of record, in folders of `out`.
+
+    Files that have more bytes than `split` are read in portions of about so many, as far as they can be; None: each is read by one task.
 
     Raises:
         CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out, or Spark lacks the format.
@@ -98,8 +101,8 @@ def run(
         message = "pipeline reads files, which tasks can read again: not standard input, pipes or devices"
         raise UsageError(message)
     progress("looking into the captures")
-    survey = Survey(spark, found, options)
-    seen = survey.files
+    survey = Survey(spark, found, options, split)
+    seen = survey.seen
     job = Job(found, survey.options, survey.lossy, out if here else None, table_format)
     records = Records(survey.runs(), job, partitions or tasks(spark, found.sizes or 0))
     progress("decoding")
@@ -121,9 +124,9 @@ def run(
         severities.update(report.severities)
     return Summary(
         found,
-        sum(file.packets for file in seen),
-        sum(file.segments for file in seen),
-        sum(file.size for file in seen),
+        sum(one.packets for one in seen),
+        sum(one.segments for one in seen),
+        sum(one.size for one in seen),
         {kind: rows[kind] for kind in job.kinds},
         reports,
         severities,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pulsarscope.capture import Inputs, expand_inputs
+from pulsarscope.capture import Inputs, Portion, expand_inputs
 from pulsarscope.errors import UsageError
 from pulsarscope.spark import packets
 from pulsarscope.spark.partition import ReadFiles
@@ -52,7 +52,7 @@ class PacketReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The packets of a file, and what is odd about it."""
-        return ReadFiles(self._inputs, packets=True).of_file(partition.value)
+        return ReadFiles(self._inputs, (), packets=True).of_portion(Portion(partition.value))
 
 
 def inputs_of(options: dict[str, str]) -> Inputs:

@@ -1,17 +1,18 @@
-"""A first look into each file: what must be known before any packet is decoded, and which packets need not be.
+"""A first look into each file, portion by portion: what must be known before any packet is decoded, and which packets need not be.
 
-The packets of two endpoints that speak no known protocol, all in one file, are not shuffled: their rows are known by then.
+The packets of two endpoints that speak no known protocol, all in one portion, are not shuffled: their rows are known by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from pulsarscope.capture import Block, BlockReader, Inputs, read_blocks
+from pulsarscope.capture import Block, BlockReader, Count, Inputs, Portion, Tally, divide, read_blocks
 from pulsarscope.distributed import LOSS_CODES, Glance
 from pulsarscope.pipeline import Options
 from pulsarscope.records import ConnectionRow, Row
@@ -30,55 +31,100 @@ _FIELDS: Any = [
 ]
 
 SCHEMA = pa.schema(_FIELDS)
-"""One row per pair of endpoints in a file, with its rows when it is a stranger; and one per file, which has no flow key."""
+"""One row per pair of endpoints in a portion, with its rows when it is a stranger; and one per portion, which has no flow key."""
+
+_PORTION: Any = [("data", pa.binary())]
+
+PORTIONS = pa.schema(_PORTION)
+"""One row per portion of a file."""
 
 
-class SeenFile(msgspec.Struct):
-    """What a file holds."""
+class Divide(msgspec.Struct, frozen=True):
+    """Positions of files -> the portions in which they are read."""
 
-    file: int
-    """Its position."""
+    inputs: Inputs
+    size: int
+    """Bytes of one, about."""
+
+    def __call__(self, positions: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+        """Each row of the only column is the position of a file."""
+        for batch in positions:
+            for file in batch.column(0).to_pylist():
+                portions = divide(self.inputs.paths[file], file, self.size)
+                yield batch_of([(msgspec.json.encode(portion),) for portion in portions], PORTIONS)
+
+
+class Seen(msgspec.Struct):
+    """What a portion of a file holds."""
+
+    portion: Portion
     packets: int = 0
     segments: int = 0
     """Packets of TCP."""
     size: int = 0
     """In bytes, as stored."""
     lossy: bool = False
-    """It says itself that packets are missing."""
+    """The file says itself that packets are missing."""
     secrets: list[tuple[tuple[int, int], bytes]] = []
     """TLS key logs in it, each with the place from which it holds."""
+    counts: list[Count] = []
+    """What packets do wrong."""
+    is_entangled: bool = False
+    """The portions behind it cannot be read each by itself."""
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Positions of files -> what they hold."""
+    """Positions in the list of portions -> what they hold."""
 
     inputs: Inputs
     options: Options
+    portions: Sequence[Portion]
 
     def __call__(self, positions: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         """Each row of the only column is a position."""
         for batch in positions:
-            for file in batch.column(0).to_pylist():
-                yield self.look(file)
+            for position in batch.column(0).to_pylist():
+                yield self.look(self.portions[position])
 
-    def look(self, file: int) -> pa.RecordBatch:
-        """What one file holds."""
+    def look(self, portion: Portion) -> pa.RecordBatch:
+        """What one portion holds."""
+        file = portion.file
         source = self.inputs.source(file)
-        seen = SeenFile(file)
-        blocks = read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=opened)
+        seen = Seen(portion)
+        blocks = read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
         found = Glance(self.inputs, self.options).strangers(_noted(blocks, seen))
+        if portion.end is not None:
+            seen.counts, seen.is_entangled = blocks.counts, blocks.is_entangled
         rows = [(source, flow, file, 0, known is not None, _bytes(known or ()), pack_rows(known or ())) for flow, known in found.items()]
         return batch_of([(source, b"", file, 0, False, 0, msgspec.json.encode(seen)), *rows], SCHEMA)
 
 
-def _noted(blocks: BlockReader, seen: SeenFile) -> Iterator[Block]:
+def _noted(blocks: BlockReader, seen: Seen) -> Iterator[Block]:
     for block in blocks:
-        seen.secrets += [((seen.file, packets_before), log) for packets_before, log in blocks.take_secrets()]
+        seen.secrets += [((seen.portion.file, packets_before), log) for packets_before, log in blocks.take_secrets()]
         seen.packets += block.packets
         seen.segments += sum(map(len, block.flows.values()))
         seen.size = block.bytes_read
         seen.lossy = seen.lossy or any(finding.code in LOSS_CODES for finding in block.findings)
         yield block
+
+
+def entangled(seen: Iterable[Seen]) -> list[int]:
+    """The files that must be read whole after all."""
+    return sorted({one.portion.file for one in seen if one.is_entangled})
+
+
+def counted(seen: Iterable[Seen]) -> list[Portion]:
+    """The portions in their order, the last ones of files with what was counted in the others."""
+    found: list[Portion] = []
+    ordered = sorted(seen, key=lambda one: (one.portion.file, one.portion.start))
+    for file, of_file in groupby(ordered, lambda one: one.portion.file):
+        tally = Tally(file)
+        for one in of_file:
+            tally.add_later(one.counts)
+            found.append(one.portion)
+        found[-1] = msgspec.structs.replace(found[-1], counts=tuple(tally.counts))
+    return found
 
 
 def _bytes(rows: Iterable[Row]) -> int:

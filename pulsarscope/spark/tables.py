@@ -16,14 +16,14 @@ from pyspark import StorageLevel
 from pyspark.sql import functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pulsarscope.capture import Inputs
+from pulsarscope.capture import Inputs, Portion
 from pulsarscope.distributed import LOSS_CODES, with_secrets
 from pulsarscope.export.arrow import arrow_schema
 from pulsarscope.pipeline import Options
 from pulsarscope.spark import cells, packets, runs, survey
 from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
 from pulsarscope.spark.parts import Part
-from pulsarscope.spark.survey import Look
+from pulsarscope.spark.survey import Look, Seen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,49 +47,76 @@ def spark_schema(schema: pa.Schema) -> Any:
 class Survey:
     """A first look into all files; `close` it when everything is decoded."""
 
-    def __init__(self, spark: SparkSession, inputs: Inputs, options: Options) -> None:
-        """Looks."""
+    def __init__(self, spark: SparkSession, inputs: Inputs, options: Options, split: int | None) -> None:
+        """Looks.
+
+        Args:
+            spark: the session.
+            inputs: the captures.
+            options: of the run.
+            split: files that have more bytes are read in portions of about so many; None: none is.
+        """
         self._spark = spark
         self._inputs = inputs
-        self._found = map_files(spark, inputs, Look(inputs, options), survey.SCHEMA).persist(StorageLevel.DISK_ONLY)
-        of_files = self._found.where(functions.length("flow") == 0).select("data").collect()
-        self.files = [msgspec.json.decode(row.data, type=survey.SeenFile) for row in of_files]
-        """What they hold."""
-        self.options = with_secrets(inputs, options, sorted(found for file in self.files for found in file.secrets))
+        self._options = options
+        self._kept: list[DataFrame] = []
+        self._found, self.seen = self._look(divided(spark, inputs, split))
+        if whole := survey.entangled(self.seen):
+            again, seen = self._look([Portion(file) for file in whole])
+            self._found = self._found.where(~functions.col("file").isin(whole)).unionByName(again)
+            self.seen = [one for one in self.seen if one.portion.file not in whole] + seen
+        self.options = with_secrets(inputs, options, sorted(found for one in self.seen for found in one.secrets))
         """With the secrets in them, and what is wrong with those."""
+
+    def _look(self, portions: Sequence[Portion]) -> tuple[DataFrame, list[Seen]]:
+        task = Look(self._inputs, self._options, portions)
+        found = map_numbers(self._spark, len(portions), self._inputs.sizes, task, survey.SCHEMA).persist(StorageLevel.DISK_ONLY)
+        self._kept.append(found)
+        of_portions = found.where(functions.length("flow") == 0).select("data").collect()
+        return found, [msgspec.json.decode(row.data, type=Seen) for row in of_portions]
 
     @property
     def lossy(self) -> int | None:
         """The first file that says that it lacks packets."""
-        return min((file.file for file in self.files if file.lossy), default=None)
+        return min((one.portion.file for one in self.seen if one.lossy), default=None)
 
     def runs(self) -> DataFrame:
         """The runs of all files, with the rows of strangers instead of their packets."""
         pairs = self._found.where(functions.length("flow") > 0).groupBy("source", "flow")
         alone = pairs.agg(
-            functions.count("*").alias("files"),
+            functions.count("*").alias("portions"),
             *(functions.first(name).alias(name) for name in ("stranger", "bytes", "file", "packet", "data")),
         )
-        chosen = alone.where("files = 1 and stranger").orderBy(functions.desc("bytes"), "source", "flow").limit(STRANGERS_MAX)
+        chosen = alone.where("portions = 1 and stranger").orderBy(functions.desc("bytes"), "source", "flow").limit(STRANGERS_MAX)
         strangers: dict[int, set[bytes]] = {}
         for row in chosen.select("file", "flow").collect():
             strangers.setdefault(row.file, set()).add(bytes(row.flow))
         left_out = {file: frozenset(flows) for file, flows in strangers.items()}
-        task = ReadFiles(self._inputs, strangers=left_out, findings=self.options.key_logs.findings)
-        read = map_files(self._spark, self._inputs, task, runs.SCHEMA)
+        portions = survey.counted(self.seen)
+        task = ReadFiles(self._inputs, portions, strangers=left_out, findings=self.options.key_logs.findings)
+        read = map_numbers(self._spark, len(portions), self._inputs.sizes, task, runs.SCHEMA)
         if not strangers:
             return read
         return read.unionByName(chosen.select("source", functions.lit(b"").alias("flow"), "file", "packet", "data"))
 
     def close(self) -> None:
         """Let go of what was kept."""
-        self._found.unpersist()
+        for found in self._kept:
+            found.unpersist()
 
 
-def map_files(spark: SparkSession, inputs: Inputs, task: Any, schema: pa.Schema) -> DataFrame:
-    """What a task gives for the positions of files; small files share one."""
-    count = len(inputs.paths)
-    return _map(spark.range(0, count, 1, min(count, tasks(spark, inputs.sizes or 0))), task, schema)
+def divided(spark: SparkSession, inputs: Inputs, split: int | None) -> list[Portion]:
+    """The portions in which files are read: whole, but for those that have more bytes than `split`."""
+    files = len(inputs.paths)
+    if split is None or (inputs.sizes or 0) <= split:
+        return [Portion(file) for file in range(files)]
+    found = map_numbers(spark, files, inputs.sizes, survey.Divide(inputs, split), survey.PORTIONS).collect()
+    return [msgspec.json.decode(row.data, type=Portion) for row in found]
+
+
+def map_numbers(spark: SparkSession, count: int, size: int | None, task: Any, schema: pa.Schema) -> DataFrame:
+    """What a task gives for the numbers below `count`, which stand for captures of so many bytes; small ones share one."""
+    return _map(spark.range(0, count, 1, min(count, tasks(spark, size or 0))), task, schema)
 
 
 def tasks(spark: SparkSession, size: int) -> int:

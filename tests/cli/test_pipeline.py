@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pulsarscope.capture import Inputs
 from pulsarscope.cli import app
-from pulsarscope.cli.pipeline import Cluster, _lines, _settings, write_tables
+from pulsarscope.cli.pipeline import Cluster, _lines, _settings, _split_bytes, write_tables
 from pulsarscope.cli.work import Request
 from pulsarscope.errors import UsageError
 
@@ -59,6 +59,17 @@ def test_settings_are_names_and_values() -> None:
     assert _settings(Cluster(settings=("spark.a=b", "c=d=e", "f="))) == {"spark.a": "b", "c": "d=e", "f": ""}
     with pytest.raises(UsageError, match=r"--conf spark\.x: give"):
         _settings(Cluster(settings=("spark.x",)))
+
+
+@pytest.mark.parametrize(("word", "size"), [(None, 1 << 30), ("off", None), ("64KiB", 1 << 16), ("1.5MB", 1_500_000)])
+def test_the_size_of_portions_has_a_unit(word: str | None, size: int | None) -> None:
+    assert _split_bytes(word) == size
+
+
+@pytest.mark.parametrize(("word", "why"), [("65535B", "64KiB at least; or give off"), ("0GiB", "with a unit"), ("all", "with a unit")])
+def test_a_size_that_is_none_is_refused_before_anything_starts(word: str, why: str) -> None:
+    with pytest.raises(UsageError, match=f"--split {word}: .*{why}"):
+        write_tables(Request(("x",), out="y"), Cluster(split=word))
 
 
 def test_formats_that_are_none_are_refused_before_anything_starts() -> None:

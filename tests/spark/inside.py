@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from pulsarscope import pipeline
-from pulsarscope.capture import Inputs
+from pulsarscope.capture import Inputs, Portion
 from pulsarscope.cli.reading import Reading
 from pulsarscope.distributed import with_secrets
 from pulsarscope.export.arrow import table
 from pulsarscope.pipeline import ALL_RECORDS, Options
 from pulsarscope.records import ROWS, Row
-from pulsarscope.spark import cells, packets, runs
+from pulsarscope.spark import cells, packets, runs, survey
 from pulsarscope.spark.batch import batch_of
 from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
-from pulsarscope.spark.survey import Look, SeenFile
+from pulsarscope.spark.survey import Divide, Look, Seen
 
 EVERYTHING = Options(ALL_RECORDS, rules=True)
 EACH_ITS_OWN = r"([^/]*)$"
@@ -67,26 +67,32 @@ def given(captures: Path) -> Reading:
 
 
 class Cluster:
-    """Decodes captures in so many partitions."""
+    """Decodes captures in so many partitions, files in portions of about `split` bytes."""
 
-    def __init__(self, inputs: Inputs, options: Options = EVERYTHING, *, partitions: int = 3, by_packet: bool = False) -> None:
-        positions = [pa.RecordBatch.from_arrays([pa.array([file])], names=["id"]) for file in range(len(inputs.paths))]
-        seen = [row for batch in shipped(Look(inputs, options))(positions) for row in batch.to_pylist()]
-        self.files = [msgspec.json.decode(row["data"], type=SeenFile) for row in seen if not row["flow"]]
-        options = with_secrets(inputs, options, sorted(found for file in self.files for found in file.secrets))
-        self.job = Job(inputs, options, min((file.file for file in self.files if file.lossy), default=None))
-        places = Counter((row["source"], row["flow"]) for row in seen)
-        self.strangers = [row for row in seen if row["stranger"] and places[row["source"], row["flow"]] == 1 and not by_packet]
+    def __init__(
+        self, inputs: Inputs, options: Options = EVERYTHING, *, partitions: int = 3, by_packet: bool = False, split: int | None = None
+    ) -> None:
+        self.divided = [Portion(file) for file in range(len(inputs.paths))]
+        if split is not None:
+            found = rows_of(shipped(Divide(inputs, split))(numbers(inputs.paths)))
+            self.divided = [msgspec.json.decode(row["data"], type=Portion) for row in found]
+        rows = look(inputs, options, self.divided)
+        self.whole = survey.entangled(seen_in(rows))
+        if self.whole:
+            rows = [row for row in rows if row["file"] not in self.whole] + look(inputs, options, [Portion(file) for file in self.whole])
+        self.seen = seen_in(rows)
+        options = with_secrets(inputs, options, sorted(found for one in self.seen for found in one.secrets))
+        self.job = Job(inputs, options, min((one.portion.file for one in self.seen if one.lossy), default=None))
+        places = Counter((row["source"], row["flow"]) for row in rows)
+        self.strangers = [row for row in rows if row["stranger"] and places[row["source"], row["flow"]] == 1 and not by_packet]
         left_out = {file: frozenset(row["flow"] for row in self.strangers if row["file"] == file) for file in range(len(inputs.paths))}
-        rows = [
-            batch
-            for position in positions
-            for batch in shipped(ReadFiles(inputs, by_packet, left_out, options.key_logs.findings))([position])
-        ]
+        self.portions = survey.counted(self.seen)
+        read = shipped(ReadFiles(inputs, self.portions, by_packet, left_out, options.key_logs.findings))
+        made = [batch for number in numbers(self.portions) for batch in read([number])]
         if self.strangers:
-            rows.append(batch_of([(row["source"], b"", row["file"], 0, row["data"]) for row in self.strangers], runs.SCHEMA))
+            made.append(batch_of([(row["source"], b"", row["file"], 0, row["data"]) for row in self.strangers], runs.SCHEMA))
         schema = packets.SCHEMA if by_packet else runs.SCHEMA
-        dealt = deal(rows, schema, runs.ORDER, partitions)
+        dealt = deal(made, schema, runs.ORDER, partitions)
         decoded = [batch for part in dealt for batch in shipped(Decode(self.job, by_packet))(part)]
         facts = list(cells.unpack(of(cells.FACT, decoded)))
         judged = [batch for part in deal(facts, cells.FACTS, cells.FACT_ORDER, partitions) for batch in shipped(Judge(self.job))(part)]
@@ -106,6 +112,26 @@ class Cluster:
 def shipped(task: Any) -> Any:
     """A task as it comes to a worker."""
     return pickle.loads(pickle.dumps(task))  # noqa: S301 - our own
+
+
+def numbers(things: Sequence[Any]) -> list[Any]:
+    """Their positions, each in a batch."""
+    return [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in range(len(things))]
+
+
+def rows_of(batches: Iterable[Any]) -> list[dict[str, Any]]:
+    """All rows."""
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def look(inputs: Inputs, options: Options, portions: Sequence[Portion]) -> list[dict[str, Any]]:
+    """What the first look finds."""
+    return rows_of(shipped(Look(inputs, options, portions))(numbers(portions)))
+
+
+def seen_in(rows: Iterable[dict[str, Any]]) -> list[Seen]:
+    """What it says of portions."""
+    return [msgspec.json.decode(row["data"], type=Seen) for row in rows if not row["flow"]]
 
 
 def of(kind: str, batches: Iterable[Any]) -> list[Any]:

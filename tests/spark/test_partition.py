@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from pulsarscope.cli.work import Request
 from pulsarscope.flow import source_in
 from pulsarscope.pipeline import Options
 from pulsarscope.spark import cells
+from tests.capture.test_portions import capture_of_a_copied_capture
 from tests.encoder import write_pcapng
 from tests.encoder.recapture import bridged, packets_of
 from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, given, local, of, ring
@@ -89,6 +91,63 @@ def test_a_ring_of_twelve_files_listed_in_any_order(bulk: Path, tmp_path: Path, 
         assert Cluster(shuffled, partitions=partitions).tables() == want
 
 
+SMALLEST = 64 << 10
+
+
+def plain(captures: Path, folder: Path) -> Path:
+    """All captures, and one in which another one is copied; none is compressed, for only what is plain is split."""
+    folder.mkdir()
+    for path in captures.iterdir():
+        if path.suffix == ".zst":
+            (folder / path.stem).write_bytes(zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read())
+        elif path.suffix == ".gz":
+            (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        elif path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "copied.pcap").write_bytes(capture_of_a_copied_capture(1 << 20))
+    return folder
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("partitions", "split"), [(1, SMALLEST), (3, 5_000), (7, SMALLEST), (64, SMALLEST), (64, 5_000)])
+def test_all_captures_in_portions(captures: Path, tmp_path: Path, partitions: int, split: int) -> None:
+    inputs = expand_inputs([str(plain(captures, tmp_path / "plain"))], EACH_ITS_OWN)
+    cluster = Cluster(inputs, partitions=partitions, split=split)
+    portions = Counter(portion.file for portion in cluster.portions)
+    assert sum(number > 1 for number in portions.values()) >= (14 if split == SMALLEST else 50)
+    assert {Path(inputs.paths[file]).name for file in cluster.whole} == {"rw-ipfrag.pcap"}
+    assert cluster.tables() == local(inputs)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("by_packet", [False, True])
+def test_all_captures_in_portions_as_one_ring(captures: Path, tmp_path: Path, *, by_packet: bool) -> None:
+    inputs = expand_inputs([str(plain(captures, tmp_path / "plain"))])
+    assert Cluster(inputs, by_packet=by_packet, split=5_000).tables() == local(inputs)
+
+
+IN_PORTIONS = {
+    "rw-bigendian.pcap": 3,
+    "rw-seqwrap.pcap": 3,
+    "rw-ipfrag.pcap": 1,
+    "go-tls13-dsb.pcapng": 4,
+    "snaplen200.pcap": 4,
+    "raw-not-pulsar.pcap": 4,
+    "copied.pcap": 4,
+}
+
+
+def test_files_in_portions_are_the_files(captures: Path, tmp_path: Path) -> None:
+    """A pair of endpoints of no known protocol in several portions is not known by one of them; what files say is said once."""
+    for name, portions in IN_PORTIONS.items():
+        path = tmp_path / name
+        path.write_bytes(capture_of_a_copied_capture(300_000) if name == "copied.pcap" else (captures / name).read_bytes())
+        inputs = expand_inputs([str(path)])
+        cluster = Cluster(inputs, partitions=3, split=min(-(-path.stat().st_size // 4), SMALLEST))
+        assert len(cluster.portions) >= portions
+        assert cluster.tables() == local(inputs)
+
+
 def test_only_what_is_asked_for_is_given(captures: Path) -> None:
     inputs = expand_inputs([str(captures / "quickstart.pcapng")])
     options = Options(frozenset({"message"}), payload="text")
@@ -111,7 +170,7 @@ def test_every_packet_is_decoded_or_counted_in_a_connection_of_no_known_protocol
     cluster = Cluster(inputs, partitions=7)
     reports = cluster.reports()
     decoded, strange = sum(report.packets for report in reports), sum(report.strange for report in reports)
-    assert decoded + strange == sum(file.segments for file in cluster.files)
+    assert decoded + strange == sum(one.segments for one in cluster.seen)
     assert strange > 0
     assert sum(report.connections for report in reports) == len(cluster.tables()["connection"])
 

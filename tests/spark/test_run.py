@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import heapq
 import json
 import random
 import re
@@ -13,7 +15,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from benchmarks.traffic import short_connections
+from benchmarks.traffic import records, short_connections, steady, write_records
 from pulsarscope.capture import expand_inputs
 from pulsarscope.cli.pipeline import Cluster, carry_out, options_of
 from pulsarscope.cli.reading import Reading
@@ -27,8 +29,9 @@ run = pytest.importorskip("pulsarscope.spark.run", reason="no pyspark: pip insta
 
 
 def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: Path, tmp_path: Path) -> None:
+    """Those of more than 64 KiB in portions, as far as they can be."""
     request = Request((str(captures),), records="all", out=str(tmp_path / "out"), reading=Reading(source_by=EACH_ITS_OWN))
-    assert carry_out(spark, request, options_of(request), Cluster(partitions=3), lambda _: None) == 0
+    assert carry_out(spark, request, options_of(request), Cluster(partitions=3, split="64KiB"), lambda _: None) == 0
     out = tmp_path / "out"
     assert written(out) == local(expand_inputs([str(captures)], EACH_ITS_OWN))
     assert {path.name for path in out.iterdir()} == {*ROWS, "_SUCCESS"}
@@ -73,6 +76,42 @@ def corrupt(files: list[Path]) -> None:
     noise[len(noise) // 2 : len(noise) // 2 + 2000] = random.Random(1).randbytes(2000)  # more than a packet
     noisy.write_bytes(noise)
     other.write_bytes(b"\xd4\xc3\xb2\xa1 but no capture")
+
+
+@pytest.mark.cluster
+def test_a_ring_of_mixed_traffic_partly_compressed_listed_in_any_order(spark: Any, tmp_path: Path) -> None:
+    bulk, folder = tmp_path / "bulk.cap", tmp_path / "ring"
+    mixed(bulk, 10)
+    folder.mkdir()
+    files = []
+    for number, path in enumerate(ring(bulk, folder, 12)):
+        data = path.read_bytes()
+        name, packed = ((".gz", gzip.compress(data, 1)), (".zst", zstandard.compress(data)), ("", data))[number % 3]
+        path.unlink()
+        files.append(path.with_name(path.name + name))
+        files[-1].write_bytes(packed)
+    want = local(expand_inputs([str(path) for path in files]))
+    assert len(want["frame"]) > 20_000
+    assert len(want["connection"]) > 300
+    random.Random(1).shuffle(files)
+    for partitions, split in ((1, None), (3, 1 << 16), (7, None), (64, 1 << 18)):
+        out = tmp_path / f"out{partitions}"
+        run(spark, [str(path) for path in files], str(out), EVERYTHING, partitions=partitions, split=split)
+        assert written(out) == want
+
+
+def mixed(out: Path, megabytes: int) -> None:
+    """Traffic of all kinds at the same time, each kind from hosts of its own."""
+    made = []
+    for number, kind in enumerate(("tiny", "sync", "batch", "big", "connections")):
+        path = out.with_name(kind)
+        if kind == "connections":
+            short_connections(path, 100 * megabytes // 3, 1)
+        else:
+            steady(path, kind, megabytes / 5, 1)
+        network = bytes([10, 1 + number])
+        made.append([(time, packet[:26] + packet[26:34].replace(b"\x0a\x01", network) + packet[34:]) for time, packet in records(path)])
+    write_records(path, out, heapq.merge(*made))
 
 
 def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: Path) -> None:

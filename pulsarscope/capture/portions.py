@@ -1,0 +1,182 @@
+"""Large capture files in portions, of which each can be read by itself: the packets have the numbers that they have in the file.
+
+No border is guessed, for what looks like a record may stand inside of one: a capture that is copied over the network looks like records for
+as long as one likes. All records are walked from the first one of the file on, by their lengths; nothing else of packets is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from struct import Struct
+from typing import Any, BinaryIO
+
+import msgspec
+
+from pulsarscope.capture import pcap, pcapng
+from pulsarscope.capture.tally import Count
+from pulsarscope.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
+
+WALK_BYTES = 1 << 20
+"""Bytes read at a time: small packets leave nothing to skip."""
+
+Span = tuple[int, int]
+"""Position in the file of its first byte, and of the byte behind its last."""
+
+PACKET, HEADER, OTHER = range(3)
+"""What a record is: a header says how later ones are read."""
+
+
+class Portion(msgspec.Struct, frozen=True):
+    """A stretch of a capture file, from one border between records to another; or the whole file, whatever it is."""
+
+    file: int
+    """Position in the run's list of files."""
+    start: int = 0
+    """Position of its first byte in the file."""
+    end: int | None = None
+    """Of the byte behind its last; None: it goes to the end of the file."""
+    packets: int = 0
+    """So many are before it."""
+    before: tuple[Span, ...] = ()
+    """What stands before it and holds in it, in the order of the file: headers, sections, interfaces; and the packet before."""
+    counts: tuple[Count, ...] = ()
+    """What the packets before it do wrong, for who sums up the file."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the file."""
+        return self.start == 0 and self.end is None
+
+    def seek(self, stream: Any) -> bytes:
+        """Go to where it starts; the bytes of what is before."""
+        parts = []
+        for start, end in self.before:
+            stream.seek(start)
+            parts.append(stream.read(end - start))
+        stream.seek(self.start)
+        return b"".join(parts)
+
+    def left(self, read: int) -> int:
+        """Bytes of it that are left when so many have been read."""
+        return sys.maxsize if self.end is None else self.end - self.start - read
+
+
+class _IndivisibleError(Exception):
+    """What stands in a file cannot be read without all that is before it."""
+
+
+def divide(path: str, file: int, size: int) -> list[Portion]:
+    """The portions of a file, each of about `size` bytes or less; a single one when it is not larger, or cannot be divided.
+
+    That is: when it is compressed, no capture, damaged, or has too much else than packets. What only the packets show, fragments for one,
+    is said by `BlockReader.is_entangled`.
+    """
+    try:
+        with Path(path).open("rb", buffering=0) as stream:
+            return _portions(stream, file, size)
+    except (_IndivisibleError, OSError, ValueError):  # ValueError: a NUL in the path. Who reads it will say so.
+        return [Portion(file)]
+
+
+def _portions(stream: BinaryIO, file: int, size: int) -> list[Portion]:
+    total = os.fstat(stream.fileno()).st_size
+    found = [Portion(file)]
+    if total <= size:
+        return found
+    even = -(-total // -(-total // size))
+    wanted = even
+    headers: list[Span] = []
+    last: list[Span] = []
+    packets = headers_bytes = 0
+    for start, end, what in _records(stream):
+        if start >= wanted:
+            found[-1] = msgspec.structs.replace(found[-1], end=start)
+            found.append(Portion(file, start, None, packets, tuple(sorted(headers + last))))
+            wanted = (start // even + 1) * even
+        if what == PACKET:
+            packets += 1
+            last = [(start, end)]
+        elif what == HEADER:
+            headers.append((start, end))
+            headers_bytes += end - start
+            if headers_bytes > PORTION_HEADERS_MAX_BYTES:
+                raise _IndivisibleError
+    return found
+
+
+def _records(stream: BinaryIO) -> Iterator[tuple[int, int, int]]:
+    """Start and end of each record or block, and what it is, as far as they are whole but for the last."""
+    head = stream.read(pcap.FILE_HEADER_BYTES)
+    if head.startswith(pcapng.MAGIC):
+        return _blocks_of_pcapng(stream, head[8:12])
+    if head[:4] in pcap.MAGICS:
+        return _records_of_pcap(stream, head)
+    raise _IndivisibleError
+
+
+def _records_of_pcap(stream: BinaryIO, head: bytes) -> Iterator[tuple[int, int, int]]:
+    byte_order, _, header_bytes = pcap.MAGICS[head[:4]]
+    unpack, largest = Struct(byte_order + "8xI4x").unpack_from, PACKET_MAX_BYTES
+    position = len(head)
+    yield 0, position, HEADER
+    while len(data := _read(stream, position, WALK_BYTES)) >= header_bytes:
+        at, last = 0, len(data) - header_bytes
+        while at <= last:
+            (captured,) = unpack(data, at)
+            if captured > largest:
+                raise _IndivisibleError
+            end = at + header_bytes + captured
+            yield position + at, position + end, PACKET
+            at = end
+        position += at
+
+
+def _blocks_of_pcapng(stream: BinaryIO, magic: bytes) -> Iterator[tuple[int, int, int]]:
+    byte_order = pcapng.BYTE_ORDERS.get(magic, "<")
+    unpack, unpack_word = Struct(byte_order + "II").unpack_from, Struct(byte_order + "I").unpack_from
+    least, largest = pcapng.BLOCK_MIN_BYTES, PCAPNG_BLOCK_MAX_BYTES
+    position = secrets_bytes = 0
+    wanted = WALK_BYTES
+    while data := _read(stream, position, wanted):
+        at, last = 0, len(data) - least
+        while at <= last:
+            block_type, length = unpack(data, at)
+            if length & 3 or not least <= length <= largest:
+                raise _IndivisibleError
+            end = at + length
+            if end > len(data):
+                break
+            if unpack_word(data, end - 4)[0] != length:
+                raise _IndivisibleError
+            what = WHAT.get(block_type, OTHER)
+            if what is None or (block_type == pcapng.SECTION and data[at + 8 : at + 12] != magic):
+                raise _IndivisibleError
+            if block_type == pcapng.SECRETS:
+                secrets_bytes += length
+                if secrets_bytes > SECRETS_MAX_BYTES:
+                    raise _IndivisibleError
+            yield position + at, position + end, what
+            at = end
+        if not at and len(data) < wanted:
+            return
+        position += at
+        wanted = WALK_BYTES if at else largest
+
+
+def _read(stream: BinaryIO, position: int, size: int) -> bytes:
+    stream.seek(position)
+    return stream.read(size)
+
+
+WHAT: Mapping[int, int | None] = {
+    pcapng.SECTION: HEADER,
+    pcapng.INTERFACE: HEADER,
+    pcapng.STATISTICS: HEADER,
+    pcapng.PACKET: PACKET,
+    pcapng.OLD_PACKET: None,  # counts drops from one packet to the next
+    pcapng.SIMPLE_PACKET: None,  # has the time of the packet before
+}
+"""Blocks by what they are; None: a file with such is not divided. All others say nothing of packets."""
