@@ -131,13 +131,16 @@ class Doctor:
         """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
-        self._practices = {name: _Practice(found) for name, found in rules.items()}
+        self.practices = {name: _Practice(found) for name, found in rules.items()}
+        """By dissector name."""
         self._messages = any(found.messages for found in rules.values())
         self._endpoints = endpoints
         self._dissector_of = dissector_of
-        self._patients: dict[str, Patient] = {}
+        self.patients: dict[str, Patient] = {}
+        """Connections that have not ended."""
         self._said: list[FindingRow] = []
         keys = {rule.name: (rule, partial(self._say_of, found.codes)) for found in rules.values() for rule in found.keys}
+        self._idle_ns = {name: rule.idle_ns for name, (rule, _) in keys.items()}
         self._facts = Facts(keys)
         self.tell = self._facts.add if tell is None else tell
 
@@ -177,9 +180,13 @@ class Doctor:
             elif kind is MessageRow:
                 if (patient := self._patient(row.connection)) is not None:
                     patient.examine(patient.practice.messages, row)
-            elif kind is Closed and (patient := self._patients.pop(row.row.connection or "", None)) is not None:
+            elif kind is Closed and (patient := self.patients.pop(row.row.connection or "", None)) is not None:
                 patient.end(row.row)
         return self._take()
+
+    def idle_ns(self, rule: str) -> int:
+        """How long a rule that looks across connections remembers a key."""
+        return self._idle_ns[rule]
 
     def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> list[FindingRow]:
         """The findings that the facts of one key bring about, sorted by place."""
@@ -212,9 +219,9 @@ class Doctor:
 
     def _patient(self, name: str | None) -> Patient | None:
         """The connection of this name, if it has a dissector."""
-        patient = self._patients.get(name or "")
+        patient = self.patients.get(name or "")
         if patient is None and name is not None and name in self._dissector_of:
-            patient = self._patients[name] = Patient(name, self._endpoints[name], self, self._practices[self._dissector_of[name]])
+            patient = self.patients[name] = Patient(name, self._endpoints[name], self, self.practices[self._dissector_of[name]])
         return patient
 
     def _take(self) -> list[FindingRow]:

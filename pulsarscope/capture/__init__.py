@@ -1,7 +1,7 @@
 """Files and streams to blocks of TCP segments."""
 
 from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, Record, Segment
-from pulsarscope.capture.inputs import Inputs, expand_inputs
+from pulsarscope.capture.inputs import Inputs, expand_inputs, probe, source_namer
 from pulsarscope.capture.key_logs import key_log_lines
 from pulsarscope.capture.portions import Portion, divide
 from pulsarscope.capture.reader import BlockReader, open_here, read_blocks
@@ -23,5 +23,7 @@ __all__ = [
     "expand_inputs",
     "key_log_lines",
     "open_here",
+    "probe",
     "read_blocks",
+    "source_namer",
 ]

@@ -100,7 +100,7 @@ class _Expansion:
             self._note("not-a-capture", uri, "is a folder, or a pattern, without captures")
 
     def _file(self, path: str, size: int, identity: str, *, named: bool) -> None:
-        first_time, refusal, looks_like = _probe(path, self._opener)
+        first_time, refusal, looks_like = probe(path, self._opener)
         if refusal is None:
             self._add(_Candidate(path, first_time, size), identity)
         elif named or not looks_like:
@@ -154,7 +154,7 @@ def _reason(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:
+def probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:
     """Time of the first packet of a file; if it is no capture, the finding that says so, and what it looks like instead."""
     reader = BlockReader(path, read_bytes=_PROBE_READ_BYTES, opener=opener)
     refusal = None

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from pulsarscope.cli.options import (
+    Cluster,
     ColumnsOption,
     FailOn,
     FailOnOption,
@@ -23,7 +24,6 @@ from pulsarscope.cli.options import (
     LimitOption,
     LinesOption,
     ListFormat,
-    MasterOption,
     MessageFilterOption,
     NoColorOption,
     OptionalFiles,
@@ -35,15 +35,15 @@ from pulsarscope.cli.options import (
     RecordsOption,
     ReportFormatOption,
     SecretsOption,
-    SplitOption,
     StatisticsFormat,
     TableFormat,
     TableFormatOption,
     TablesOption,
     TimeMode,
     TimeOption,
+    Watching,
 )
-from pulsarscope.cli.reading import Reading, reads_captures
+from pulsarscope.cli.reading import Reading, gathers, reads_captures
 from pulsarscope.errors import OutputError, PulsarscopeError
 
 COLLECT_EVERY_OBJECTS = 100_000
@@ -511,32 +511,30 @@ def live(
 
 
 @app.command()
+@gathers("cluster", Cluster)
+@gathers("watching", Watching)
 @reads_captures
 def pipeline(
     files: OptionalFiles = None,
     *,
     out: TablesOption = None,
-    master: MasterOption = None,
     records: RecordsOption = "all",
     table_format: TableFormatOption = TableFormat.parquet,
-    partitions: Annotated[int | None, typer.Option("--partitions", min=1, metavar="N", help="Tasks that decode.")] = None,
-    split: SplitOption = None,
-    settings: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Only say what is there for it, and what is missing.")] = False,
     payload: PayloadOption = None,
     show_secrets: SecretsOption = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no summary.")] = False,
     fail_on: FailOnOption = FailOn.never,
     reading: Reading,
+    watching: Watching,
+    cluster: Cluster,
 ) -> None:
     """Decode very many captures into tables with Spark.
 
     On a cluster or on this machine; the rows are those of decode.
     """
-    from pulsarscope.cli.pipeline import Cluster, check_cluster, write_tables  # noqa: PLC0415 - as above
+    from pulsarscope.cli.pipeline import run_pipeline  # noqa: PLC0415 - as above
     from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
 
-    cluster = Cluster(master, tuple(settings or ()), partitions, split)
     request = Request(
         files=tuple(files or ()),
         records=records,
@@ -548,7 +546,7 @@ def pipeline(
         fail_on=fail_on.value,
         reading=reading,
     )
-    raise typer.Exit(check_cluster(cluster) if check else write_tables(request, cluster))
+    raise typer.Exit(run_pipeline(request, cluster, watching))
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -105,9 +105,35 @@ ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f
 LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N of each list; 10 by default.")]
 QuietReportOption = Annotated[bool, typer.Option("-q", "--quiet", help="Less: no headings, progress or warnings.")]
 TablesOption = Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="A new folder, or URI, for a table of each kind.")]
-MasterOption = Annotated[str | None, typer.Option("--master", metavar="URL", help="The cluster; all cores of this machine by default.")]
-SplitOption = Annotated[
-    str | None,
-    typer.Option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default."),
-]
 TableFormatOption = Annotated[TableFormat, typer.Option("--format", "-f", help="Of the tables; the last two where Spark has them.")]
+
+
+class Cluster(NamedTuple):
+    """Where and how `pipeline` runs."""
+
+    master: Annotated[str | None, typer.Option("--master", metavar="URL", help="The cluster; all cores of this machine by default.")] = None
+    partitions: Annotated[int | None, typer.Option("--partitions", min=1, metavar="N", help="Tasks that decode.")] = None
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default.")
+    ] = None
+    settings: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark.")] = None
+    check: Annotated[bool, typer.Option("--check", help="Only say what is there for it, and what is missing.")] = False
+
+
+class Watching(NamedTuple):
+    """What `pipeline` was told of a folder to watch."""
+
+    watch: Annotated[
+        str | None,
+        typer.Option("--watch", metavar="DIR", help="Experimental: decode the rotated captures that land in a folder, until Ctrl-C."),
+    ] = None
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", metavar="DIR", help="With --watch: the folder by which the same command goes on later.")
+    ] = None
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: how often to look for new captures.")
+    ] = 60
+    settle: Annotated[
+        float, typer.Option("--settle", min=0, metavar="SECONDS", help="With --watch: what has not changed for so long is finished.")
+    ] = 60
+    finish: Annotated[bool, typer.Option("--finish", help="With --watch: take what is there, end all that is open, and exit.")] = False

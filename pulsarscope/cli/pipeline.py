@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pulsarscope.cli.options import Cluster, Watching
 from pulsarscope.cli.work import (
     EXIT_DAMAGED,
     EXIT_DONE,
@@ -39,15 +40,19 @@ SPLIT_LEAST_BYTES = 64 << 10
 """Of a portion: the driver keeps some hundred bytes of each."""
 
 
-class Cluster(msgspec.Struct, frozen=True):
-    """Where and how it runs."""
+def run_pipeline(request: Request, cluster: Cluster, watching: Watching) -> int:
+    """Carry out the command; the exit code.
 
-    master: str | None = None
-    settings: tuple[str, ...] = ()
-    """NAME=VALUE each."""
-    partitions: int | None = None
-    split: str | None = None
-    """Files with more bytes are read in portions of about so many; "off": none is."""
+    Raises:
+        UsageError: it cannot be carried out as asked. CaptureError: no input is a capture. OutputError: it cannot be written.
+    """
+    if cluster.check:
+        return check_cluster(cluster)
+    if watching == Watching():
+        return write_tables(request, cluster)
+    from pulsarscope.cli.watch import watch  # noqa: PLC0415 - asked for by few
+
+    return watch(request, cluster, watching)
 
 
 def check_cluster(cluster: Cluster) -> int:
@@ -55,7 +60,7 @@ def check_cluster(cluster: Cluster) -> int:
     from pulsarscope.spark.check import checks  # noqa: PLC0415 - Spark is an extra
 
     ready = True
-    for found, text in checks(cluster.master, _settings(cluster)):
+    for found, text in checks(cluster.master, settings_of(cluster)):
         ready = ready and found
         sys.stdout.write(f"{'ok     ' if found else 'missing'}  {escape(text)}\n")
         sys.stdout.flush()
@@ -63,27 +68,29 @@ def check_cluster(cluster: Cluster) -> int:
 
 
 def write_tables(request: Request, cluster: Cluster) -> int:
-    """Carry out a request in a session of its own; the exit code.
-
-    Raises:
-        UsageError: it cannot be carried out as asked. CaptureError: no input is a capture. OutputError: it cannot be written.
-    """
+    """Carry out a request in a session of its own; the exit code. Raises as `run_pipeline`."""
     from pulsarscope.spark.session import session  # noqa: PLC0415 - as above
 
     options = options_of(request)
     _split_bytes(cluster.split)
-    if request.out is None:
-        message = "pipeline writes a folder of tables: name it with -o"
-        raise UsageError(message)
+    folder_of(request)
     if not request.files:
         message = "no capture given: name files, folders or patterns"
         raise UsageError(message)
     try:
-        with session(cluster.master, _settings(cluster)) as spark, _progress(spark, wanted=not request.quiet) as tell:
+        with session(cluster.master, settings_of(cluster)) as spark, _progress(spark, wanted=not request.quiet) as tell:
             return carry_out(spark, request, options, cluster, tell)
     except KeyboardInterrupt:
         complain("interrupted; the output is not complete")
         return EXIT_INCOMPLETE
+
+
+def folder_of(request: Request) -> str:
+    """Where the tables are to be. Raises UsageError: that was not said."""
+    if request.out is None:
+        message = "pipeline writes a folder of tables: name it with -o"
+        raise UsageError(message)
+    return request.out
 
 
 def options_of(request: Request) -> Options:
@@ -110,7 +117,7 @@ def carry_out(spark: SparkSession, request: Request, options: Options, cluster: 
     """Carry out a request; the exit code. `tell` takes what is being done."""
     from pulsarscope.spark.run import run  # noqa: PLC0415 - as above
 
-    out = request.out or ""
+    out = folder_of(request)
     table_format, split = request.format or "parquet", _split_bytes(cluster.split)
     summary = run(spark, request.files, out, options, table_format, cluster.partitions, split, tell)
     if not request.quiet:
@@ -138,9 +145,10 @@ def _split_bytes(word: str | None) -> int | None:
     return size
 
 
-def _settings(cluster: Cluster) -> Mapping[str, str]:
+def settings_of(cluster: Cluster) -> Mapping[str, str]:
+    """What Spark is to be told. Raises UsageError: that is no setting."""
     settings = {}
-    for text in cluster.settings:
+    for text in cluster.settings or ():
         name, equals, value = text.partition("=")
         if not (name and equals):
             message = f"--conf {text}: give a setting of Spark and its value, as in --conf spark.executor.memory=4g"

@@ -45,22 +45,36 @@ class Reading(NamedTuple):
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, which takes a `reading: Reading` as its last parameter, each of its options instead: typer reads signatures."""
-    signature = inspect.signature(command, eval_str=True)
-    types = get_type_hints(Reading, include_extras=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "reading"]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=Reading._field_defaults[name], annotation=types[name])
-        for name in Reading._fields
-    ]
+    """Give a command, which takes a `reading: Reading`, each of its options instead."""
 
     @wraps(command)
-    def gathered(**given: Any) -> None:
+    def heeding(**given: Any) -> None:
         if given["quiet"]:
             warnings.simplefilter("ignore")
-        reading = Reading(**{name: given.pop(name) for name in Reading._fields})
-        command(**given, reading=reading)
+        command(**given)
 
-    gathered.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
-    gathered.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *shared]}
-    return gathered
+    return gathers("reading", Reading)(heeding)
+
+
+def gathers(name: str, options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command that takes a tuple of options under this name each of them instead: typer reads signatures."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        types = get_type_hints(options, include_extras=True)
+        own = [parameter for parameter in signature.parameters.values() if parameter.name != name]
+        gathered = [
+            inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=options._field_defaults[field], annotation=types[field])
+            for field in options._fields
+        ]
+
+        @wraps(command)
+        def gathering(**given: Any) -> None:
+            told = options(**{field: given.pop(field) for field in options._fields})
+            command(**given, **{name: told})
+
+        gathering.__signature__ = signature.replace(parameters=[*own, *gathered])  # type: ignore[attr-defined]
+        gathering.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *gathered]}
+        return gathering
+
+    return decorate

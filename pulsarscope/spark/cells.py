@@ -1,7 +1,7 @@
 """What a partition makes, packed: rows of one kind as one cell of bytes, so that one pass gives all kinds and costs Spark next to nothing.
 
-Beside the kinds of records there are facts, for the rules that look across connections, a report for each partition, and the names of the
-files that it wrote, when it wrote its records itself.
+Beside the kinds of records there are facts, for the rules that look across connections, a report for each partition, the names of the
+files that it wrote, when it wrote its records itself, and the flows that are open when a batch of a stream ends.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pulsarscope.spark.batch import batch_of
 FACT = "fact"
 REPORT = "report"
 PART = "part"
+OPEN = "open"
 
 _CELL: Any = [("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())]
 
@@ -60,6 +61,8 @@ class Report(msgspec.Struct):
     largest: int = 0
     """Payload of the largest flow."""
     connections: int = 0
+    open: int = 0
+    """Flows that the next batch of a stream goes on with."""
     severities: dict[str, int] = {}
     damaged: bool = False
     seconds: float = 0.0
@@ -72,6 +75,7 @@ class Report(msgspec.Struct):
         self.flows += other.flows
         self.largest = max(self.largest, other.largest)
         self.connections += other.connections
+        self.open += other.open
         self.severities = {
             name: self.severities.get(name, 0) + other.severities.get(name, 0) for name in self.severities.keys() | other.severities.keys()
         }

@@ -12,13 +12,14 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, Inputs, Portion, read_blocks
-from pulsarscope.distributed import Fact, FlowRun, judge
+from pulsarscope.distributed import Fact, FlowRun, OpenFlow, judge
 from pulsarscope.findings import Finding
 from pulsarscope.limits import ROWS_MAX
 from pulsarscope.pipeline import Options
 from pulsarscope.records import ConnectionRow, count_rows
 from pulsarscope.spark import packets, runs
-from pulsarscope.spark.cells import FACT, PART, REPORT, Cells, Encoder, Report, fact_batch, facts_in, stream_bytes
+from pulsarscope.spark.batch import batch_of
+from pulsarscope.spark.cells import FACT, OPEN, PART, REPORT, Cells, Encoder, Report, fact_batch, facts_in, stream_bytes
 from pulsarscope.spark.parts import Parts
 from pulsarscope.spark.remote import opened
 
@@ -31,6 +32,15 @@ WAITING_BYTES = 4 << 20
 """Payload of packets whose rows wait as objects before they are packed."""
 
 
+class Moment(msgspec.Struct, frozen=True):
+    """How far a stream has come with a batch."""
+
+    newest: Mapping[str | None, int]
+    """The latest time of the packets of each source, nanoseconds since the epoch."""
+    ends: bool = False
+    """Nothing will come: no flow and no key stays open."""
+
+
 class Job(msgspec.Struct, frozen=True):
     """What all tasks of a run share."""
 
@@ -41,6 +51,8 @@ class Job(msgspec.Struct, frozen=True):
     out: str | None = None
     """The folder where tasks write their records; None: cells bring them."""
     table_format: str = "parquet"
+    moment: Moment | None = None
+    """Of the stream of which this is a batch; None: it is all there is."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -72,7 +84,7 @@ class ReadFiles(msgspec.Struct, frozen=True):
         path = self.inputs.paths[file]
         reader = read_blocks(path, file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
         blocks: Iterator[Block] = reader
-        if file == portion.start == 0:  # what is not about the packets of a file is said once
+        if (file, portion.start) == (self.portions[0].file, 0):  # what is not about the packets of a file is said once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)
         source = self.inputs.source(file)
         if self.packets:
@@ -100,14 +112,16 @@ class Judge(msgspec.Struct, frozen=True):
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """All facts of a key must be among them."""
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
-        return _records(self.job, lambda collected: _judged(self.job, batches, collected))
+        # Facts that wait for the next batch come before those told in it.
+        return _records(self.job, lambda collected: _judged(self.job, batches, collected), -(1 << 62))
 
 
 class _Collected(msgspec.Struct):
     """What a task collects beside rows."""
 
-    facts: list[tuple[int, str, str, Any]] = []
     told: int = 0
+    facts: list[tuple[int, str, str, Any]] = []
+    open: list[tuple[Any, ...]] = []
     waiting_bytes: int = 0
     report: Report = msgspec.field(default_factory=Report)
 
@@ -116,11 +130,17 @@ class _Collected(msgspec.Struct):
         self.told += 1
         self.facts.append((self.told, rule, key, fact))
 
+    def keep(self, flow: runs.Flow, left: OpenFlow) -> None:
+        """Take what is open of a flow."""
+        self.open.append(runs.open_row(flow.source, flow.key, left))
+        self.waiting_bytes += len(left.state)
+        self.report.open += 1
 
-def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]]) -> Batches:
+
+def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: int = 0) -> Batches:
     """The cells of the rows that the work gives, or of the files that they are in."""
     began = time.monotonic()
-    collected = _Collected()
+    collected = _Collected(told)
     cells = Cells()
     encoder = Encoder()
     parts = None if job.out is None else Parts(job.out, job.table_format, job.kinds)
@@ -135,7 +155,10 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]]) -> Bat
                 cells.add(kind, count_rows(some), encoder.encode(kind, some))
         if collected.facts:
             cells.add(FACT, len(collected.facts), stream_bytes(fact_batch(collected.facts)))
+        if collected.open:
+            cells.add(OPEN, len(collected.open), stream_bytes(batch_of(collected.open, runs.SCHEMA)))
         waiting.clear()
+        collected.open.clear()
         collected.facts.clear()
         collected.waiting_bytes = 0
 
@@ -175,9 +198,9 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
             yield block
 
     for part in runs.Sorted(batches):
-        if isinstance(part, Iterator):
+        if isinstance(part, runs.Flow):
             before = report.bytes
-            yield from run.flow(noted(part))
+            yield from _flow(job, run, part._replace(blocks=noted(part.blocks)), collected)
             report.flows += 1
             report.largest = max(report.largest, report.bytes - before)
         elif isinstance(part, Finding):
@@ -190,9 +213,31 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
     report.damaged = run.damaged
 
 
+def _flow(job: Job, run: FlowRun, flow: runs.Flow, collected: _Collected) -> Iterator[list[Any]]:
+    """The rows of a flow to its end; or, as long as more may come of it in a stream, those of this batch."""
+    moment, left = job.moment, flow.before
+    if left is None or not flow.silent:
+        if left is not None:
+            run.resume(left)
+        yield from run.flow(flow.blocks)
+        if moment is None or moment.ends:
+            yield from run.end()
+            return
+        left = run.suspend()
+    if left is None:
+        return
+    if moment is None or moment.ends or left.is_over(moment.newest.get(flow.source, 0), len(job.inputs.paths)):
+        run.resume(left)
+        yield from run.end()
+    else:
+        collected.keep(flow, left)
+        yield []
+
+
 def _judged(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
     severities = collected.report.severities
-    for row in judge(facts_in(batches), job.options):
+    newest = None if job.moment is None or job.moment.ends else max(job.moment.newest.values(), default=0)
+    for row in judge(facts_in(batches), job.options, newest, collected.tell):
         severities[row.severity or ""] = severities.get(row.severity or "", 0) + 1
         if row.kind in job.options.records:
             yield [row]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
@@ -111,18 +113,35 @@ class _Lines:
 
 def finish_tables(out: str, parts: list[Part], kinds: tuple[str, ...]) -> None:
     """Give the files of a run their names, and remove what attempts that failed have left."""
+    finish_parts(out, names_for(parts), kinds)
     system, path = place(out)
-    by_kind: dict[str, list[Part]] = {kind: [] for kind in kinds}
-    for part in parts:
-        by_kind[part.kind].append(part)
+    with write_errors(out), system.open_output_stream(f"{path}/_SUCCESS"):
+        pass
+
+
+Names = list[tuple[str, str, str]]
+"""Kind, name as long as it is not finished, and the name of each file."""
+
+
+def names_for(parts: list[Part], batch: str = "") -> Names:
+    """The names that files are to have: counted for each kind, behind that of the batch of a stream."""
+    counts: dict[str, Iterator[int]] = {}
+    numbered = [(part, next(counts.setdefault(part.kind, count()))) for part in parts]
+    return [(part.kind, part.name, f"part-{batch}{number:05}.{part.name.rpartition('.')[2]}") for part, number in numbered]
+
+
+def finish_parts(out: str, names: Names, kinds: tuple[str, ...]) -> None:
+    """Give files their names, unless they have them already, and remove what attempts that failed have left."""
+    system, path = place(out)
     with write_errors(out):
-        for kind, some in by_kind.items():
+        for kind in kinds:
             folder = f"{path}/{kind}"
             system.create_dir(folder)
-            for number, part in enumerate(some):
-                system.move(f"{folder}/{part.name}", f"{folder}/part-{number:05}.{part.name.rpartition('.')[2]}")
-            for left in system.get_file_info(FileSelector(folder)):
-                if left.base_name.startswith(UNFINISHED):
-                    system.delete_file(left.path)
-        with system.open_output_stream(f"{path}/_SUCCESS"):
-            pass
+            there = {one.base_name for one in system.get_file_info(FileSelector(folder))}
+            for name, final in [(name, final) for its_kind, name, final in names if its_kind == kind]:
+                if name in there or final not in there:
+                    system.move(f"{folder}/{name}", f"{folder}/{final}")
+                    there.discard(name)
+            for left in there:
+                if left.startswith(UNFINISHED):
+                    system.delete_file(f"{folder}/{left}")

@@ -8,12 +8,13 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import CONTROL_FLAGS, Block, Segment
+from pulsarscope.distributed import OpenFlow
 from pulsarscope.findings import Finding
 from pulsarscope.flow import reverse_key
 from pulsarscope.records import Row
@@ -23,7 +24,11 @@ _FIELDS: Any = [("source", pa.string()), ("flow", pa.binary()), ("file", pa.int6
 
 SCHEMA = pa.schema(_FIELDS)
 """One row per run: its flow key, the lower of both directions; its file and first packet. In the place of runs of a flow without a key
-there are findings about files, as JSON, and rows that are known already, pickled."""
+there are findings about files, as JSON, and rows that are known already, pickled. In front of the runs of a flow that an earlier batch of a
+stream has suspended there is what is open of it, in a file of its own."""
+
+SUSPENDED = -1
+"""That file."""
 
 ORDER = ("source", "flow", "file", "packet")
 """By what the runs of a partition are sorted before they are decoded."""
@@ -91,6 +96,24 @@ def unpack_rows(data: bytes) -> list[Row]:
     return rows
 
 
+def open_row(source: str | None, flow: bytes, left: OpenFlow) -> tuple[str | None, bytes, int, int, bytes]:
+    """The row of a flow that is suspended."""
+    return source, flow, SUSPENDED, 0, msgspec.msgpack.encode(left)
+
+
+class Flow(NamedTuple):
+    """One flow among sorted runs."""
+
+    source: str | None
+    key: bytes
+    before: OpenFlow | None
+    """What an earlier batch has left open of it."""
+    silent: bool
+    """There are no packets of it."""
+    blocks: Iterator[Block]
+    """To be taken before the next flow."""
+
+
 class Runs:
     """Runs that wait to be handed on together. Of one source and file at a time."""
 
@@ -146,17 +169,22 @@ def runs_of_file(
 
 
 class Sorted:
-    """Sorted runs -> their flows, each as its blocks; in between, findings about files."""
+    """Sorted runs -> their flows; in between, findings about files, and rows that are known already."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
         self._row: Any = next(self._rows, None)
 
-    def __iter__(self) -> Iterator[Finding | list[Row] | Iterator[Block]]:
+    def __iter__(self) -> Iterator[Finding | list[Row] | Flow]:
         while self._row is not None:
-            source, flow, _, _, data = self._row
+            source, flow, file, _, data = self._row
             if flow:
-                yield self._blocks(source, flow)
+                before = None
+                if file == SUSPENDED:
+                    before = msgspec.msgpack.decode(data, type=OpenFlow)
+                    self._row = next(self._rows, None)
+                silent = self._row is None or self._row[:2] != (source, flow)
+                yield Flow(source, flow, before, silent, self._blocks(source, flow))
             else:
                 yield msgspec.json.decode(data, type=Finding) if data.startswith(b"{") else unpack_rows(data)
                 self._row = next(self._rows, None)

@@ -52,6 +52,14 @@ def installed(name: str) -> str | None:
         return None
 
 
+def refuse_lacking() -> None:
+    """Raise UsageError when something must be installed first."""
+    lacking = missing()
+    if lacking:
+        message = f"pipeline needs {', '.join(lacking)}: {INSTALL}"
+        raise UsageError(message)
+
+
 @contextmanager
 def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session, which ends when it is left.
@@ -64,10 +72,7 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         UsageError: something is missing, or there is no such master.
         OutputError: Spark does not start.
     """
-    lacking = missing()
-    if lacking:
-        message = f"pipeline needs {', '.join(lacking)}: {INSTALL}"
-        raise UsageError(message)
+    refuse_lacking()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - as said
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ

@@ -5,6 +5,7 @@ The packets of two endpoints that speak no known protocol, all in one portion, a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -63,6 +64,8 @@ class Seen(msgspec.Struct):
     """Packets of TCP."""
     size: int = 0
     """In bytes, as stored."""
+    newest: int = 0
+    """The latest time of its packets, about, nanoseconds since the epoch."""
     lossy: bool = False
     """The file says itself that packets are missing."""
     secrets: list[tuple[tuple[int, int], bytes]] = []
@@ -79,6 +82,8 @@ class Look(msgspec.Struct, frozen=True):
     inputs: Inputs
     options: Options
     portions: Sequence[Portion]
+    strangers: bool = True
+    """Look for them. In a stream the files to come may have more packets of any."""
 
     def __call__(self, positions: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         """Each row of the only column is a position."""
@@ -92,7 +97,8 @@ class Look(msgspec.Struct, frozen=True):
         source = self.inputs.source(file)
         seen = Seen(portion)
         blocks = read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
-        found = Glance(self.inputs, self.options).strangers(_noted(blocks, seen))
+        noted = _noted(blocks, seen)
+        found = Glance(self.inputs, self.options).strangers(noted) if self.strangers else dict.fromkeys(deque(noted, 0))
         if portion.end is not None:
             seen.counts, seen.is_entangled = blocks.counts, blocks.is_entangled
         rows = [(source, flow, file, 0, known is not None, _bytes(known or ()), pack_rows(known or ())) for flow, known in found.items()]
@@ -105,6 +111,7 @@ def _noted(blocks: BlockReader, seen: Seen) -> Iterator[Block]:
         seen.packets += block.packets
         seen.segments += sum(map(len, block.flows.values()))
         seen.size = block.bytes_read
+        seen.newest = max(seen.newest, block.last_time)
         seen.lossy = seen.lossy or any(finding.code in LOSS_CODES for finding in block.findings)
         yield block
 

@@ -155,9 +155,12 @@ def decoded(found: DataFrame, options: Options, partitions: int | None) -> Recor
 class Records(Mapping[str, "DataFrame"]):
     """A data frame for each kind of record. They come of one pass over the packets, whose result is kept until `unpersist`."""
 
-    def __init__(self, found: DataFrame, job: Job, partitions: int | None = None, *, by_packet: bool = False) -> None:
-        """`found`: runs, or packets."""
+    def __init__(
+        self, found: DataFrame, job: Job, partitions: int | None = None, *, by_packet: bool = False, facts: DataFrame | None = None
+    ) -> None:
+        """`found`: runs, or packets. `facts`: those that an earlier batch of a stream has left."""
         self._job = job
+        self._facts = facts
         self._decoded = _map(_sorted(found, runs.ORDER, 2, partitions), Decode(job, by_packet), cells.SCHEMA)
         self._kept = [self._decoded.persist(StorageLevel.DISK_ONLY)]
         self._cells = self._decoded
@@ -169,6 +172,7 @@ class Records(Mapping[str, "DataFrame"]):
     def _judged(self, partitions: int | None) -> DataFrame:
         """Cells of what the rules that look across connections say."""
         facts = _map(self._of(self._decoded, cells.FACT), cells.unpack, cells.FACTS)
+        facts = facts if self._facts is None else facts.unionByName(self._facts)
         return _map(_sorted(facts, cells.FACT_ORDER, 2, partitions), Judge(self._job), cells.SCHEMA)
 
     @staticmethod
@@ -190,6 +194,10 @@ class Records(Mapping[str, "DataFrame"]):
         reports = [msgspec.json.decode(row.data, type=cells.Report) for row in wanted if row.kind == cells.REPORT]
         return reports, [msgspec.json.decode(row.data, type=Part) for row in wanted if row.kind == cells.PART]
 
+    def left_open(self) -> DataFrame:
+        """Cells of what the next batch of a stream needs: flows, and facts that are not judged."""
+        return self._of(self._kept[0], cells.OPEN).unionByName(self._of(self._kept[-1], cells.FACT))
+
     def unpersist(self) -> None:
         """Let go of what was kept."""
         for frame in self._kept:
@@ -200,6 +208,12 @@ class Records(Mapping[str, "DataFrame"]):
 
     def __len__(self) -> int:
         return len(self._job.options.records)
+
+
+def taken_up(left: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Of cells that an earlier batch of a stream has left open the flows, in the place of runs, and the facts."""
+    flows, facts = (left.where(left.kind == kind) for kind in (cells.OPEN, cells.FACT))
+    return _map(flows, cells.unpack, runs.SCHEMA), _map(facts, cells.unpack, cells.FACTS)
 
 
 def _sorted(frame: DataFrame, order: Sequence[str], key: int, partitions: int | None) -> DataFrame:

@@ -108,6 +108,18 @@ class Assembler:
             self._closed[number] = deque(connection for connection in closed if not connection.finished)
         return self._hand_on(0, 0)
 
+    @property
+    def open(self) -> Connection | None:
+        """Of the connections that are not finished, the one that was heard last."""
+        return max(self._table.values(), key=_end_of, default=None)
+
+    def forget(self) -> None:
+        """No more packets of this file come: what was kept to compare them with is let go."""
+        for generation, _, _, streams in self._kept:
+            for stream in streams:
+                stream.forget(generation)
+        self._kept.clear()
+
     def finish(self) -> list[ConnectionEvents]:
         """The capture has ended: all that waits is handed on, all connections finish."""
         for connection in sorted(set(self._table.values()), key=_position):
@@ -393,6 +405,10 @@ def _advance(stream: Stream, segments: list[Segment], file: int) -> None:
 
 def _position(connection: Connection) -> tuple[int, int]:
     return connection.file, connection.packet
+
+
+def _end_of(connection: Connection) -> int:
+    return connection.end
 
 
 def _last_of(connection: Connection) -> tuple[int, int, int]:

@@ -73,11 +73,16 @@ class _Key13(Key):
         digest = self._suite.hash
         return _Key13(self._suite, expand_label(digest, self._secret, b"traffic upd", len(self._secret)))
 
+    def __reduce__(self) -> tuple[type, tuple[Suite, bytes]]:
+        return _Key13, (self._suite, self._secret)  # ciphers cannot be pickled
+
 
 class _Key12(Key):
     """RFC 5288, 6655, 7905: the nonce is in the record, or, with ChaCha20, made of its number."""
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
+        self._suite = suite
+        self._key = key
         self._decrypt = _aead(suite, key)
         self._explicit_bytes = _IV_BYTES - len(iv)
         self._salt = iv
@@ -96,6 +101,9 @@ class _Key12(Key):
             return header[0], self._decrypt(nonce, body[explicit:], associated)
         except InvalidTag:
             return None
+
+    def __reduce__(self) -> tuple[type, tuple[Suite, bytes, bytes]]:
+        return _Key12, (self._suite, self._key, self._salt)  # as above
 
 
 class _KeyCbc(Key):

@@ -127,7 +127,10 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 
 class Session(Protocol):
-    """All that a dissector knows about one connection, fed with frames in the order of their moments."""
+    """All that a dissector knows about one connection, fed with frames in the order of their moments.
+
+    It can be pickled, to go on in another process; what the dissector holds is not pickled with it.
+    """
 
     def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Any]) -> None:
         """Append the rows that these frames complete, for each frame its own FrameRow first; `directions` by `Frame.stream`."""

@@ -90,7 +90,7 @@ Handlers = Mapping[str, Handler]
 class ConnectionRule:
     """Judges one connection; it is made when the first row comes that it handles, or at the end of the connection.
 
-    Its state is bounded by constants with a reason each, and holds no row: an output may change it.
+    Its state is bounded by constants with a reason each, and holds no row: an output may change it. It can be pickled, as a session can.
     """
 
     frames: ClassVar[Handlers] = {}

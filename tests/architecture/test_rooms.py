@@ -31,10 +31,11 @@ ALLOWED = {
     "dissectors": LEAVES | {"wire", "protocols", "plugins"},
     "key_logs": LEAVES | {"capture", "tls"},
     "steps": LEAVES | {"records", "wire"},
+    "suspension": LEAVES,
     "pipeline": LEAVES
     | {"records", "private_keys", "key_logs", "payload_decoders", "dissectors", "steps"}
     | {"capture", "tcp", "tls", "wire", "session", "analysis"},
-    "distributed": LEAVES | {"records", "capture", "tcp", "tls", "wire", "key_logs", "dissectors", "analysis", "pipeline"},
+    "distributed": LEAVES | {"records", "capture", "tcp", "tls", "wire", "key_logs", "dissectors", "analysis", "pipeline", "suspension"},
     "outputs": LEAVES | {"records", "export"},
     "export": LEAVES | {"records", "outputs"},
     "render": LEAVES | {"records", "outputs", "export", "analysis"},

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from pulsarscope.capture import Inputs
 from pulsarscope.cli import app
-from pulsarscope.cli.pipeline import Cluster, _lines, _settings, _split_bytes, write_tables
+from pulsarscope.cli.options import Cluster
+from pulsarscope.cli.pipeline import _lines, _split_bytes, settings_of, write_tables
 from pulsarscope.cli.work import Request
 from pulsarscope.errors import UsageError
 
@@ -56,9 +57,9 @@ def test_what_is_not_said_is_asked_for(files: tuple[str, ...], out: str | None, 
 
 
 def test_settings_are_names_and_values() -> None:
-    assert _settings(Cluster(settings=("spark.a=b", "c=d=e", "f="))) == {"spark.a": "b", "c": "d=e", "f": ""}
+    assert settings_of(Cluster(settings=["spark.a=b", "c=d=e", "f="])) == {"spark.a": "b", "c": "d=e", "f": ""}
     with pytest.raises(UsageError, match=r"--conf spark\.x: give"):
-        _settings(Cluster(settings=("spark.x",)))
+        settings_of(Cluster(settings=["spark.x"]))
 
 
 @pytest.mark.parametrize(("word", "size"), [(None, 1 << 30), ("off", None), ("64KiB", 1 << 16), ("1.5MB", 1_500_000)])

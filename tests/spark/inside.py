@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -18,12 +20,16 @@ from pulsarscope.capture import Inputs, Portion
 from pulsarscope.cli.reading import Reading
 from pulsarscope.distributed import with_secrets
 from pulsarscope.export.arrow import table
+from pulsarscope.key_logs import KeyLogs
 from pulsarscope.pipeline import ALL_RECORDS, Options
 from pulsarscope.records import ROWS, Row
 from pulsarscope.spark import cells, packets, runs, survey
 from pulsarscope.spark.batch import batch_of
-from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
+from pulsarscope.spark.checkpoint import Commit
+from pulsarscope.spark.partition import Decode, Job, Judge, Moment, ReadFiles
 from pulsarscope.spark.survey import Divide, Look, Seen
+from tests.encoder.capturefile import ETHERNET, write_pcap
+from tests.encoder.recapture import packets_of
 
 EVERYTHING = Options(ALL_RECORDS, rules=True)
 EACH_ITS_OWN = r"([^/]*)$"
@@ -109,6 +115,50 @@ class Cluster:
         ]
 
 
+class Streamed:
+    """Decodes captures in batches of a stream that begin at these positions of the list, as if each were in other processes."""
+
+    def __init__(self, inputs: Inputs, cuts: Iterable[int] = (), options: Options = EVERYTHING, *, partitions: int = 2) -> None:
+        self.cells: list[Any] = []
+        self.open: list[int] = []
+        """How many flows each batch has left open."""
+        self.waiting: list[int] = []
+        """How many facts."""
+        self._partitions = partitions
+        self._options = options
+        self._done = Commit()
+        self._flows: list[Any] = []
+        self._facts: list[Any] = []
+        bounds = [0, *sorted(cuts), len(inputs.paths)]
+        for first, end in pairwise(bounds):
+            self._batch(msgspec.structs.replace(inputs, paths=inputs.paths[:end]), first, ends=False)
+        self._batch(inputs, len(inputs.paths), ends=True)
+
+    def _batch(self, inputs: Inputs, first: int, *, ends: bool) -> None:
+        portions = [Portion(file) for file in range(first, len(inputs.paths))]
+        positions = [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in range(len(portions))]
+        looked = [row for batch in shipped(Look(inputs, self._options, portions, strangers=False))(positions) for row in batch.to_pylist()]
+        seen = [msgspec.json.decode(row["data"], type=Seen) for row in looked]
+        options = with_secrets(inputs, self._options, sorted(found for file in seen for found in file.secrets))
+        self._done = self._done.after(inputs, seen)
+        job = Job(inputs, options, self._done.lossy, moment=Moment(dict(self._done.newest), ends))
+        read = shipped(ReadFiles(inputs, portions, findings=options.key_logs.findings))(positions)
+        dealt = deal([*read, *self._flows], runs.SCHEMA, runs.ORDER, self._partitions)
+        decoded = [batch for part in dealt for batch in shipped(Decode(job))(part)]
+        facts = [*cells.unpack(of(cells.FACT, decoded)), *self._facts]
+        judged = [batch for part in deal(facts, cells.FACTS, cells.FACT_ORDER, self._partitions) for batch in shipped(Judge(job))(part)]
+        self._flows = list(cells.unpack(of(cells.OPEN, decoded)))
+        self._facts = list(cells.unpack(of(cells.FACT, judged)))
+        self._options = msgspec.structs.replace(options, key_logs=KeyLogs(options.key_logs.secrets))
+        self.cells += decoded + judged
+        self.open.append(sum(len(batch) for batch in self._flows))
+        self.waiting.append(sum(len(batch) for batch in self._facts))
+
+    def tables(self) -> Tables:
+        """The sorted rows of all batches, by kind."""
+        return {kind: texts(cells.unpack(of(kind, self.cells))) for kind in ROWS if kind in self._options.records}
+
+
 def shipped(task: Any) -> Any:
     """A task as it comes to a worker."""
     return pickle.loads(pickle.dumps(task))  # noqa: S301 - our own
@@ -166,3 +216,15 @@ def ring(path: Path, folder: Path, files: int) -> list[Path]:
         made.append(folder / f"ring.pcap{number:02}")
         made[-1].write_bytes(data[:24] + data[start:end])
     return made
+
+
+def cut(path: Path, folder: Path, shares: Sequence[float]) -> Inputs:
+    """The packets of a capture in files that end after these shares of them."""
+    packets = packets_of(path)
+    ends = [0, *(int(len(packets) * share) for share in sorted(shares)), len(packets)]
+    data = path.read_bytes()
+    (link_type,) = struct.unpack_from("<I", data, 20) if path.suffix == ".pcap" else (ETHERNET,)
+    files = [
+        write_pcap(folder / f"{index}.pcap", packets[start:end], link_type=link_type) for index, (start, end) in enumerate(pairwise(ends))
+    ]
+    return Inputs([str(file) for file in files], sum(file.stat().st_size for file in files), [])

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 import zstandard
+from hypothesis import given as given_by_chance
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from benchmarks.traffic import short_connections, steady
-from pulsarscope.capture import expand_inputs
+from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.pipeline import options_of
+from pulsarscope.cli.reading import Reading
 from pulsarscope.cli.work import Request
 from pulsarscope.flow import source_in
 from pulsarscope.pipeline import Options
 from pulsarscope.spark import cells
 from tests.capture.test_portions import capture_of_a_copied_capture
-from tests.encoder import write_pcapng
+from tests.encoder import Conversation, write_pcap, write_pcapng
 from tests.encoder.recapture import bridged, packets_of
-from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, given, local, of, ring
+from tests.jobs.rings import moved
+from tests.jobs.rings import ring as rotated
+from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, Streamed, cut, given, local, of, ring
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 7, 64])
@@ -50,6 +58,7 @@ def test_interfaces_of_a_ring_each_on_its_own(captures: Path, tmp_path: Path, pa
     cluster = Cluster(inputs, partitions=partitions, by_packet=by_packet)
     want = local(inputs)
     assert cluster.tables() == want
+    assert by_packet or Streamed(inputs, range(2, len(inputs.paths), 2)).tables() == want
     assert cluster.tables() != local(expand_inputs([str(tmp_path)]))
     assert by_packet or {source_in(row["flow"]) for row in cluster.strangers} >= {"veth0", "br0"}
     rows = [row for batch in cells.unpack(of("connection", cluster.cells)) for row in batch.to_pylist()]
@@ -213,3 +222,86 @@ def test_what_is_wrong_with_the_secrets_that_a_capture_brings_is_said_once(captu
     cluster = Cluster(inputs)
     assert cluster.tables() == local(inputs)
     assert sum("tls-key-log-malformed" in row for row in cluster.tables()["finding"]) == 1
+
+
+def test_a_stream_of_all_captures(captures: Path) -> None:
+    inputs = expand_inputs([str(captures)])
+    assert Streamed(inputs, range(7, len(inputs.paths), 7)).tables() == local(inputs)
+
+
+@pytest.mark.parametrize("name", ["go-schemas.pcap", "rw-shuffle.pcap", "mixed-pulsar-kafka.pcap"])
+@given_by_chance(shares=st.lists(st.floats(0, 1), min_size=1, max_size=6))
+@settings(max_examples=4)
+def test_a_stream_whose_batches_end_anywhere(
+    captures: Path, tmp_path_factory: pytest.TempPathFactory, name: str, shares: list[float]
+) -> None:
+    inputs = cut(captures / name, tmp_path_factory.mktemp("cut"), shares)
+    assert Streamed(inputs, range(1, len(inputs.paths))).tables() == local(inputs)
+
+
+@pytest.mark.parametrize("name", ["go-tls12.pcap", "go-tls13.pcap"])
+def test_a_stream_whose_batches_end_within_tls(captures: Path, tmp_path: Path, name: str) -> None:
+    key_log = str((captures / name).with_suffix(".keylog"))
+    options = options_of(Request((), records="all", reading=Reading(tls_keylog=[key_log])))
+    inputs = cut(captures / name, tmp_path, [share / 16 for share in range(1, 16)])
+    assert Streamed(inputs, range(1, len(inputs.paths)), options).tables() == local(inputs, options)
+
+
+@pytest.mark.cluster
+def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp_path: Path) -> None:
+    chance = Random(os.environ.get("CHANCE"))
+    with_keys = options_of(Request((), records="all", reading=given(captures)))
+    for path in sorted(captures.glob("*.pcap*")):
+        if path.name == "rw-bigendian.pcap":
+            continue  # the encoder reads none such
+        shares = [chance.random() for _ in range(chance.choice([1, 3, 6, 20]))]
+        folder = tmp_path / path.name
+        folder.mkdir()
+        inputs = cut(path, folder, shares)
+        options = with_keys if path.name in GIVEN else EVERYTHING
+        assert Streamed(inputs, range(1, len(inputs.paths)), options).tables() == local(inputs, options), (path, shares)
+
+
+def test_what_captures_of_a_stream_bring_and_lack_is_known_to_later_ones(captures: Path, tmp_path: Path) -> None:
+    """Secrets, packets that were dropped, and what is wrong with either, said once."""
+    path = tmp_path / "dsb.pcapng"
+    path.write_bytes(re.sub(rb"(SERVER_HANDSHAKE_TRAFFIC_SECRET )..", rb"\1no", (captures / "go-tls13-dsb.pcapng").read_bytes()))
+    names = ("go-tls13-dsb.pcapng", "stuck-consumer.pcap", "quickstart.pcapng", "go-tls13.pcap")
+    inputs = Inputs([str(path), *(str(captures / name) for name in names)], 0, [])
+    streamed = Streamed(inputs, [1, 2, 4])
+    assert streamed.tables() == local(inputs)
+    assert sum("tls-key-log-malformed" in row for row in streamed.tables()["finding"]) == 1
+
+
+START = 1_700_000_000_000_000_000
+HOUR = 3_600_000_000_000
+
+
+def test_idle_connections_of_a_stream_end_and_keys_are_judged(tmp_path: Path) -> None:
+    """The same traffic of other clients again and again, and between the same ones: each time after a pause longer than any memory."""
+    files = []
+    for number in range(4):
+        start = START + number * 30 * HOUR
+        segments = [*moved("errors.pcap", number, start), *moved("kafka07.pcap", 100, start + HOUR // 60)]
+        files += rotated(tmp_path, f"{number}", segments[:-20], (0.5,))
+    inputs = Inputs([str(path) for path in files], 0, [])
+    streamed = Streamed(inputs, range(1, len(files)))
+    assert streamed.tables() == local(inputs)
+    assert max(streamed.open) == max(streamed.open[:2]) > 0
+    assert max(streamed.waiting) == max(streamed.waiting[:2]) > 0
+    assert streamed.open[-1] == streamed.waiting[-1] == 0
+
+
+def test_closed_connections_of_a_stream_wait_for_stray_packets_of_a_few_files_only(tmp_path: Path) -> None:
+    segments = [Conversation(("10.0.0.1", 40_000 + number), start_ns=START + number).handshake().close().packets for number in range(30)]
+    inputs = Inputs([str(write_pcap(tmp_path / f"{number:02}.pcap", packets)) for number, packets in enumerate(segments)], 0, [])
+    streamed = Streamed(inputs, range(1, 30), partitions=1)
+    assert streamed.tables() == local(inputs)
+    assert streamed.open == [*range(1, 14), *[13] * 17, 0]
+
+
+def test_hosts_whose_captures_take_turns_in_a_stream_stay_apart(tmp_path: Path) -> None:
+    rings = [rotated(tmp_path, name, moved("quickstart.pcapng", 1, START), (0.3, 0.6)) for name in ("a", "b")]
+    paths = [str(path) for turn in zip(*rings, strict=True) for path in turn]
+    inputs = Inputs(paths, 0, [], ["a", "b"] * 3)
+    assert Streamed(inputs, [1, 3, 4]).tables() == Cluster(inputs).tables()

@@ -17,7 +17,8 @@ import zstandard
 
 from benchmarks.traffic import records, short_connections, steady, write_records
 from pulsarscope.capture import expand_inputs
-from pulsarscope.cli.pipeline import Cluster, carry_out, options_of
+from pulsarscope.cli.options import Cluster
+from pulsarscope.cli.pipeline import carry_out, options_of
 from pulsarscope.cli.reading import Reading
 from pulsarscope.cli.work import Request, work
 from pulsarscope.errors import OutputError

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import Segment, read_blocks
 from pulsarscope.spark import packets
-from pulsarscope.spark.runs import ORDER, SCHEMA, Sorted, pack, runs_of_file, unpack
+from pulsarscope.spark.runs import ORDER, SCHEMA, Flow, Sorted, pack, runs_of_file, unpack
 from tests.spark.inside import deal
 
 SEGMENTS: st.SearchStrategy[Segment] = st.tuples(
@@ -41,8 +40,8 @@ def test_all_segments_of_a_file_come_back_in_order(captures: Path, name: str, *,
     batches = deal(runs_of_file(read_blocks(path, 5), None, 5), SCHEMA, ORDER, 1)[0] if made is None else made
     got: dict[bytes, list[Segment]] = {}
     for flow in Sorted(batches):
-        assert isinstance(flow, Iterator)
-        for block in flow:
+        assert isinstance(flow, Flow)
+        for block in flow.blocks:
             assert block.file == 5
             for key, segments in block.flows.items():
                 got.setdefault(key, []).extend(segments)

@@ -288,6 +288,23 @@ def test_a_capture_without_an_end_lets_go_of_connections_that_are_closed_or_idle
     assert assembler.finish() == []
 
 
+def test_what_is_open_keeps_no_packets_that_were_handed_on_when_a_file_is_done() -> None:
+    assembler, tape = Assembler(), Tape()
+    for connection in (0, 1):
+        tape.open(connection)
+        tape.send(CLIENT, 0, b"question", connection=connection)
+    for block in tape.blocks():
+        assembler.feed(block)
+    latest = assembler.open
+    assert latest is not None
+    assert (latest.name, latest.end) == ("0:5", tape.time)
+    assert latest.streams[CLIENT].kept
+    assembler.forget()
+    assert latest.streams[CLIENT].kept == ()
+    assembler.finish()
+    assert assembler.open is None
+
+
 def test_ipv6_directions_belong_together() -> None:
     tape = Tape()
     tape.open()

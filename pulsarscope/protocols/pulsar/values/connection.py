@@ -58,6 +58,9 @@ class Values:
         self._ended = False
         self.observe = self._schemas.observe
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_readings": {}}  # functions, which are made anew
+
     @property
     def need_properties(self) -> bool:
         """Whether a batch must be read with the properties of its messages: decoders of other packages may look at them."""

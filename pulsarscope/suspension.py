@@ -1,0 +1,59 @@
+"""What is open of a run as bytes, so that another process can go on with it.
+
+What all connections of a run share, every process makes for itself: of that there is only a name in the bytes.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from itertools import chain
+from types import GeneratorType
+from typing import Any
+
+
+def _rest(iterator: Iterator[Any]) -> tuple[Callable[..., Any], tuple[list[Any]]]:
+    return iter, (list(iterator),)
+
+
+_PLAIN = (str, bytes, int, float, frozenset, type(None))
+
+
+class Shared:
+    """Objects by name. Every process has its own ones under the same names."""
+
+    def __init__(self, named: Mapping[str, object]) -> None:
+        """Plain values may be among them, and are not shared: they may be the same object by chance."""
+        self._named = named
+        self._names = {id(one): name for name, one in named.items() if not (isinstance(one, _PLAIN) or one == ())}
+
+    def dumps(self, state: object) -> bytes:
+        """The state as bytes. It is of no use any more: iterators in it have given all that they had."""
+        out = BytesIO()
+        _Pickler(out, self._names).dump(state)
+        return out.getvalue()
+
+    def loads(self, data: bytes) -> Any:
+        """The state. Only of bytes that a process of the same run has made: they may do anything."""
+        return _Unpickler(BytesIO(data), self._named).load()
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, out: BytesIO, names: Mapping[int, str]) -> None:
+        super().__init__(out, pickle.HIGHEST_PROTOCOL)
+        self.dispatch_table = {**copyreg.dispatch_table, GeneratorType: _rest, chain: _rest}
+        self._names = names
+
+    def persistent_id(self, obj: object) -> str | None:
+        return self._names.get(id(obj))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data: BytesIO, named: Mapping[str, object]) -> None:
+        super().__init__(data)
+        self._named = named
+
+    def persistent_load(self, pid: str) -> object:
+        return self._named[pid]

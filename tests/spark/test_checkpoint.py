@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsarscope.capture import Inputs, Portion
+from pulsarscope.errors import UsageError
+from pulsarscope.spark.checkpoint import Checkpoint, Commit, Landed
+from pulsarscope.spark.survey import Seen
+
+ASKED: dict[str, Any] = {"--output": "out", "--records": ["frame"], "--port": None}
+
+
+def begun(folder: Path) -> Checkpoint:
+    made = Checkpoint(str(folder / "kept"))
+    made.begin(ASKED)
+    return made
+
+
+def opened(kept: Checkpoint, batch: int) -> Path:
+    """The folder that Spark makes."""
+    return Path(kept.open(batch).removeprefix("file://"))
+
+
+def landed(position: int) -> Landed:
+    return Landed(position, f"{position}.pcap", None, 1, 2, 3)
+
+
+def test_it_is_that_of_one_run(tmp_path: Path) -> None:
+    kept = Checkpoint(str(tmp_path / "kept"))
+    assert not kept.goes_on(ASKED)
+    kept.begin(ASKED)
+    assert kept.goes_on(ASKED)
+    with pytest.raises(UsageError, match=r'whose --records was \["frame"\] and not \["message"\]: name another'):
+        kept.goes_on({**ASKED, "--records": ["message"]})
+    with pytest.raises(UsageError, match=r"whose --port was null and not \[6650\]: name another"):
+        kept.goes_on({**ASKED, "--port": [6650]})
+
+
+def test_nobody_else_may_read_it(tmp_path: Path) -> None:
+    assert stat.S_IMODE(Path(begun(tmp_path).path).stat().st_mode) == 0o700
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(UsageError, match="not empty and no checkpoint"):
+        Checkpoint(str(tmp_path)).goes_on(ASKED)
+
+
+def test_one_that_is_damaged_is_one_line(tmp_path: Path) -> None:
+    kept = begun(tmp_path)
+    (tmp_path / "kept" / "run.json").write_text("{")
+    with pytest.raises(UsageError, match=r"run\.json cannot be read"):
+        kept.goes_on(ASKED)
+
+
+def test_the_list_is_kept_in_its_order(tmp_path: Path) -> None:
+    kept = begun(tmp_path)
+    kept.append([landed(0)])
+    kept.append([landed(number) for number in range(1, 12)])
+    kept.append([landed(12)])
+    (tmp_path / "kept" / "list" / "_000000013.json").write_text("[{")  # the driver was killed
+    assert Checkpoint(kept.path).captures() == [landed(number) for number in range(13)]
+
+
+def test_what_a_batch_leaves_open_goes_when_the_next_is_done(tmp_path: Path) -> None:
+    kept = begun(tmp_path)
+    done = Commit()
+    assert kept.last() == done
+    for batch in range(3):
+        opened(kept, batch).mkdir()
+        following = Commit(batch, files=batch, newest=[(None, 1), ("a", 2)], names=[("frame", "_x", "part")])
+        kept.commit(following, done)
+        done = following
+    assert kept.last() == done
+    assert [path.name for path in (tmp_path / "kept").glob("batches/*")] == ["000002"]
+    assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000002.json"]
+
+
+def test_what_a_batch_has_left_that_was_not_done_is_removed(tmp_path: Path) -> None:
+    kept = begun(tmp_path)
+    opened(kept, 0).mkdir()
+    kept.commit(Commit(0), Commit())
+    opened(kept, 1).mkdir()
+    (opened(kept, 1) / "part").touch()
+    (tmp_path / "kept" / "commits" / "_000001.json").write_text("{")
+    assert kept.last() == Commit(0)
+    assert [path.name for path in (tmp_path / "kept").glob("batches/*")] == ["000000"]
+    assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000000.json"]
+
+
+def test_secrets_are_those_of_batches_that_are_done(tmp_path: Path) -> None:
+    kept = begun(tmp_path)
+    for batch in (0, 2, 3):
+        kept.add_secrets(batch, [((batch, 1), b"log")])
+    assert kept.secrets(Commit(2)) == [((0, 1), b"log"), ((2, 1), b"log")]
+
+
+def test_a_capture_that_changed_is_not_the_one_that_was_taken(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(b"x")
+    taken = Landed(0, str(path), None, 1, path.stat().st_mtime_ns, None)
+    assert taken.is_there()
+    path.write_bytes(b"xy")
+    assert not taken.is_there()
+    path.unlink()
+    assert not taken.is_there()
+
+
+def test_a_commit_knows_the_latest_times_and_the_first_loss() -> None:
+    inputs = Inputs(["a", "b", "c"], 0, [], ["x", "y", "x"])
+    first = Commit().after(inputs, [Seen(Portion(0), newest=5), Seen(Portion(1), newest=7, lossy=True)])
+    second = first.after(inputs, [Seen(Portion(2), newest=3, lossy=True)])
+    assert second == Commit(1, 3, [("x", 5), ("y", 7)], 1)

@@ -1,0 +1,215 @@
+"""Captures that land in a folder, on a real Spark: every row once, wherever the driver is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from shutil import copy
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from benchmarks.traffic import short_connections
+from pulsarscope.capture import Inputs, expand_inputs
+from pulsarscope.pipeline import Options
+from pulsarscope.records import ROWS
+from pulsarscope.spark import parts
+from pulsarscope.spark.checkpoint import Checkpoint
+from pulsarscope.spark.landing import Landing
+from tests.spark.inside import EVERYTHING, cut, local, ring, written
+
+Stream = pytest.importorskip("pulsarscope.spark.stream", reason="no pyspark: pip install -e '.[spark]'").Stream
+
+
+class Watched:
+    """A folder, and the streams that decode it one after the other, as after a restart each."""
+
+    def __init__(self, spark: Any, folder: Path, options: Options = EVERYTHING, table_format: str = "parquet") -> None:
+        self._spark = spark
+        self._folder = folder
+        self._options = options
+        self._format = table_format
+        self.landing = folder / "in"
+        self.landing.mkdir()
+        self.out = folder / "out"
+        self.batches: list[Any] = []
+        Checkpoint(str(folder / "kept")).begin({})
+
+    def stream(self, tell: Callable[[Any], None] | None = None) -> Any:
+        kept = Checkpoint(str(self._folder / "kept"))
+        return Stream(self._spark, kept, str(self.out), self._options, self._format, 2, tell or self.batches.append)
+
+    def advance(self, stream: Any) -> None:
+        stream.advance(Landing(str(self.landing), "none", 0, stream.captures), everything=True)
+
+
+def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_path: Path) -> None:
+    watched = Watched(spark, tmp_path)
+    first, second = cut(captures / "quickstart.pcapng", tmp_path, [0.5]).paths
+    stream = watched.stream()
+    watched.advance(stream)  # nothing is there
+    for path in (first, second):
+        copy(path, watched.landing)
+        watched.advance(stream)
+        watched.advance(stream)
+    stream.end()
+    assert [(batch.number, batch.files) for batch in watched.batches] == [(0, 1), (1, 1), (2, 0)]
+    assert watched.batches[0].open > watched.batches[2].open == 0
+    assert written(watched.out) == local(expand_inputs([str(watched.landing)]))
+    assert {path.name for path in (watched.out / "frame").iterdir()} == {"part-000000-00000.parquet", "part-000001-00000.parquet"}
+    for batch in watched.batches:
+        assert sum(batch.rows.values()) == sum(
+            pyarrow.parquet.read_metadata(path).num_rows for path in watched.out.glob(f"*/part-{batch.number:06}-*")
+        )
+
+
+class Killed(Exception):  # noqa: N818 - it stands for a signal
+    """The driver is gone."""
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("moment", ["listed", "decoded", "committed", "named", "done"])
+def test_a_batch_is_done_once_wherever_the_driver_stops(
+    spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    from pulsarscope.spark import stream as module  # noqa: PLC0415 - there may be no Spark
+
+    watched = Watched(spark, tmp_path)
+    paths = cut(captures / "errors.pcap", tmp_path, [0.2, 0.5, 0.8]).paths
+    copy(paths[0], watched.landing)
+    stream = watched.stream()
+    watched.advance(stream)
+    before = written(watched.out)
+    for path in paths[1:3]:
+        copy(path, watched.landing)
+
+    def dying(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if moment == "listed":
+            patch.setattr(stream, "_run_query", dying)
+        elif moment == "decoded":
+            patch.setattr(Checkpoint, "commit", dying)
+        elif moment in ("committed", "named"):
+            real = parts.finish_parts
+
+            def finish(*given: Any) -> None:
+                if moment == "named":
+                    real(*given)
+                dying()
+
+            patch.setattr(module, "finish_parts", finish)
+        else:
+            stream = watched.stream(dying)
+        with pytest.raises(Exception):  # noqa: B017, PT011 - of Spark, with ours as its text
+            watched.advance(stream)
+    if moment in ("listed", "decoded", "committed"):
+        assert written(watched.out) == before  # nobody sees a part of a batch
+    stream = watched.stream()
+    watched.advance(stream)
+    copy(paths[3], watched.landing)
+    watched.advance(stream)
+    stream.end()
+    assert written(watched.out) == local(expand_inputs([str(watched.landing)]))
+    assert not [path for path in watched.out.rglob("_*") if path.is_file()]
+
+
+@pytest.mark.cluster
+def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: Path) -> None:
+    watched = Watched(spark, tmp_path, Options(frozenset({"connection", "message"})), "json")
+    inputs = cut(captures / "quickstart.pcapng", watched.landing, [0.3, 0.6])
+    stream = watched.stream()
+    watched.advance(stream)
+    stream.end()
+    rows = [json.loads(line) for path in watched.out.rglob("part-*") for line in path.read_text().splitlines()]
+    assert {row["record"] for row in rows} == {"connection", "message"}
+    assert len(rows) == sum(map(len, local(inputs, Options(frozenset({"connection", "message"}))).values()))
+
+
+class Command:
+    """`pipeline --watch` as a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._log = (folder / "log").open("w+")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *more: str) -> subprocess.Popen[bytes]:
+        places: list[str | Path] = ["--watch", self._folder / "in", "--checkpoint", self._folder / "kept", "-o", self._folder / "out"]
+        timing = ["--every", "0.1", "--settle", "0.2", "--master", "local[2]", "--conf", "spark.driver.memory=1g", "--partitions", "2"]
+        command: list[str | Path] = [sys.executable, "-m", "pulsarscope", "pipeline", *places, *timing, *more]
+        self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
+        return self.process
+
+    def said(self) -> str:
+        return (self._folder / "log").read_text()
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(60)
+        self._log.close()
+
+
+@pytest.fixture
+def command(can_run: None, tmp_path: Path) -> Iterator[Command]:  # noqa: ARG001 - it skips
+    made = Command(tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def until(found: Callable[[], bool], seconds: float = 240) -> None:
+    end = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+@pytest.mark.cluster
+def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp_path: Path) -> None:
+    """Before a commit, and right behind one; then it is told to stop, by chance at any moment. A ring of twelve files lands meanwhile."""
+    chance = Random(os.environ.get("CHANCE"))
+    short_connections(tmp_path / "whole.cap", 60, 1)
+    for folder in ("cut", "in"):
+        (tmp_path / folder).mkdir()
+    files = ring(tmp_path / "whole.cap", tmp_path / "cut", 12)
+    kept = tmp_path / "kept"
+
+    def land(some: list[Path]) -> None:
+        for path in some:
+            copy(path, tmp_path / f".{path.name}")
+            (tmp_path / f".{path.name}").rename(tmp_path / "in" / path.name)
+
+    def lists(count: int) -> Callable[[], bool]:
+        return lambda: len([*kept.glob("list/0*.json")]) >= count
+
+    def committed() -> bool:
+        return any(kept.glob("commits/0*.json"))
+
+    for number, told, moment in ((signal.SIGKILL, lists(1), 3.0), (signal.SIGKILL, committed, 0.0), (signal.SIGTERM, lists(2), 5.0)):
+        land([files.pop(0) for _ in range(3)])
+        process = command.start()
+        until(told)
+        time.sleep(chance.uniform(0, moment))
+        process.send_signal(number)
+        assert process.wait(120) == (0 if number == signal.SIGTERM else -number), command.said()
+    land(files)
+    assert command.start("--finish").wait(240) == 0, command.said()
+    captures = Checkpoint(str(kept)).captures()
+    assert sorted(landed.path for landed in captures) == sorted(str(path) for path in (tmp_path / "in").iterdir())
+    assert written(tmp_path / "out") == local(Inputs([landed.path for landed in captures], 0, []))
+    assert not [path for path in (tmp_path / "out").rglob("_*") if path.is_file()]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(ROWS)
+    assert command.start("--records", "frame").wait(120) == 2
+    assert "is the checkpoint of another run, whose --records was" in command.said().splitlines()[-1]
