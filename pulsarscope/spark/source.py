@@ -44,15 +44,15 @@ class PacketReader(DataSourceReader):  # type: ignore[misc]
     """A task for each file."""
 
     def __init__(self, inputs: Inputs) -> None:
-        self._inputs = inputs
+        self._files = ReadFiles(inputs, [Portion(file) for file in range(len(inputs.paths))], packets=True)
 
     def partitions(self) -> list[InputPartition]:
         """The files in their order."""
-        return [File(file) for file in range(len(self._inputs.paths))]
+        return [File(portion.file) for portion in self._files.portions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The packets of a file, and what is odd about it."""
-        return ReadFiles(self._inputs, (), packets=True).of_portion(Portion(partition.value))
+        return self._files.of_portion(self._files.portions[partition.value])
 
 
 def inputs_of(options: dict[str, str]) -> Inputs:
