@@ -38,7 +38,7 @@ LATE_NANOSECONDS = 600_000_000_000
 """A file of a stream may have packets so much older than those of files before it: some are rotated later, or take longer on their way."""
 
 CLOSED_FILES = CLOSED_CONNECTIONS_MAX.bit_length()
-"""So many files later no connection waits for stray packets any more: the bound is halved with each."""
+"""So many files of its source later no connection waits for stray packets any more: the bound is halved with each."""
 
 
 class OpenFlow(msgspec.Struct, frozen=True):
@@ -53,10 +53,16 @@ class OpenFlow(msgspec.Struct, frozen=True):
     """Only stray packets may come."""
     state: bytes
 
-    def is_over(self, newest: int, files: int) -> bool:
-        """Whether no packet of the connection can come, when its source has come to this time and the next file is this one."""
+    def is_over(self, newest: int, inputs: Inputs) -> bool:
+        """Whether no packet of the connection can come, when its source has come to this time and these are the files so far."""
         silent = newest - self.time > IDLE_CONNECTION_NANOSECONDS + LATE_NANOSECONDS
-        return silent or (self.closed and files - self.file >= CLOSED_FILES)
+        return silent or (self.closed and sum(1 for _ in _following(inputs, self.file, len(inputs.paths))) + 1 >= CLOSED_FILES)
+
+
+def _following(inputs: Inputs, file: int, end: int) -> Iterator[int]:
+    """The files behind this one, before that one, of the same source: in a stream the hosts take turns."""
+    source = inputs.source(file)
+    return (index for index in range(file + 1, end) if inputs.source(index) == source)
 
 
 class FlowRun(Run):
@@ -84,7 +90,7 @@ class FlowRun(Run):
         for block in blocks:
             file = self._file
             # The files between have nothing of the flow, but end, too.
-            for index in range(block.file if file is None else file + 1, block.file + 1):
+            for index in [block.file] if file is None else _following(self.inputs, file, block.file + 1):
                 self._enter(index)
                 if file is not None:
                     yield from self.joined((self._ending(self._assembler.end_file(index)),))

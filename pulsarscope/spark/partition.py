@@ -197,7 +197,7 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
             collected.waiting_bytes += size
             yield block
 
-    for part in runs.Sorted(batches):
+    for part in runs.Sorted(batches, resumes=job.moment is not None):
         if isinstance(part, runs.Flow):
             before = report.bytes
             yield from _flow(job, run, part._replace(blocks=noted(part.blocks)), collected)
@@ -226,7 +226,7 @@ def _flow(job: Job, run: FlowRun, flow: runs.Flow, collected: _Collected) -> Ite
         left = run.suspend()
     if left is None:
         return
-    if moment is None or moment.ends or left.is_over(moment.newest.get(flow.source, 0), len(job.inputs.paths)):
+    if moment is None or moment.ends or left.is_over(moment.newest.get(flow.source, 0), job.inputs):
         run.resume(left)
         yield from run.end()
     else:

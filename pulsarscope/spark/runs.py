@@ -171,7 +171,9 @@ def runs_of_file(
 class Sorted:
     """Sorted runs -> their flows; in between, findings about files, and rows that are known already."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, batches: Iterable[pa.RecordBatch], *, resumes: bool = False) -> None:
+        """`resumes`: what an earlier batch of a stream has left open may be among them. Whoever made that may do anything."""
+        self._resumes = resumes
         self._rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
         self._row: Any = next(self._rows, None)
 
@@ -180,7 +182,7 @@ class Sorted:
             source, flow, file, _, data = self._row
             if flow:
                 before = None
-                if file == SUSPENDED:
+                if self._resumes and file == SUSPENDED:
                     before = msgspec.msgpack.decode(data, type=OpenFlow)
                     self._row = next(self._rows, None)
                 silent = self._row is None or self._row[:2] != (source, flow)

@@ -305,3 +305,20 @@ def test_hosts_whose_captures_take_turns_in_a_stream_stay_apart(tmp_path: Path) 
     paths = [str(path) for turn in zip(*rings, strict=True) for path in turn]
     inputs = Inputs(paths, 0, [], ["a", "b"] * 3)
     assert Streamed(inputs, [1, 3, 4]).tables() == Cluster(inputs).tables()
+
+
+def test_stray_packets_are_waited_for_as_long_however_many_hosts_take_turns(tmp_path: Path) -> None:
+    """Those of each come in the second of three rounds: many files later, but in the next one of their host."""
+    packets = Conversation(("10.0.0.1", 40_000), start_ns=START).handshake().close().packets
+    hosts = [f"{number:02}" for number in range(20)]
+    sources: list[str | None] = []
+    paths = []
+    for turn, some in enumerate((packets, packets[-1:], packets[-1:])):
+        for host in hosts:
+            (tmp_path / host).mkdir(exist_ok=True)
+            paths.append(str(write_pcap(tmp_path / host / f"{turn}.pcap", some)))
+            sources.append(host)
+    inputs = Inputs(paths, 0, [], sources)
+    want = Cluster(inputs).tables()
+    assert len(want["connection"]) == len(hosts)
+    assert Streamed(inputs, [20, 40]).tables() == want

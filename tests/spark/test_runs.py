@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture import Segment, read_blocks
+from pulsarscope.distributed import OpenFlow
 from pulsarscope.spark import packets
-from pulsarscope.spark.runs import ORDER, SCHEMA, Flow, Sorted, pack, runs_of_file, unpack
+from pulsarscope.spark.batch import batch_of
+from pulsarscope.spark.runs import ORDER, SCHEMA, SUSPENDED, Flow, Sorted, open_row, pack, runs_of_file, unpack
 from tests.spark.inside import deal
 
 SEGMENTS: st.SearchStrategy[Segment] = st.tuples(
@@ -46,3 +48,17 @@ def test_all_segments_of_a_file_come_back_in_order(captures: Path, name: str, *,
             for key, segments in block.flows.items():
                 got.setdefault(key, []).extend(segments)
     assert got == want
+
+
+def test_nothing_is_taken_up_but_in_a_stream() -> None:
+    """Packets of a data frame may have any file number: what stands there is not unpickled."""
+    flow = bytes(12)
+    left = OpenFlow(None, 1, 0, closed=False, state=b"anything")
+    taken_up = next(iter(Sorted([batch_of([open_row(None, flow, left)], SCHEMA)], resumes=True)))
+    assert isinstance(taken_up, Flow)
+    assert (taken_up.before, taken_up.silent) == (left, True)
+    packet: Segment = (1, 2, 3, 4, 16, 5, b"payload", 0)
+    found = next(iter(Sorted([batch_of([(None, flow, SUSPENDED, 1, pack(([packet], [])))], SCHEMA)])))
+    assert isinstance(found, Flow)
+    assert found.before is None
+    assert [block.flows for block in found.blocks] == [{flow: [packet]}]
