@@ -31,10 +31,12 @@ def watch(request: Request, cluster: Cluster, watching: Watching) -> int:
     refuse_lacking()
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
     from pulsarscope.spark.landing import Landing  # noqa: PLC0415 - as above
+    from pulsarscope.spark.parts import place  # noqa: PLC0415 - as above
     from pulsarscope.spark.run import refuse_full  # noqa: PLC0415 - as above
     from pulsarscope.spark.stream import Stopped, Stream  # noqa: PLC0415 - as above
 
     kept, asked = Checkpoint(checkpoint), _asked(request, folder, out)
+    place(out)
     if not kept.goes_on(asked):
         refuse_full(out)
         kept.begin(asked)
@@ -52,7 +54,7 @@ def watch(request: Request, cluster: Cluster, watching: Watching) -> int:
             sys.stdout.flush()
 
     try:
-        with Interrupts(), session(cluster.master, settings_of(cluster)) as spark, _signals() as told:
+        with kept.alone(), Interrupts(), session(cluster.master, settings_of(cluster)) as spark, _signals() as told:
             stream = Stream(spark, kept, out, options, request.format or "parquet", cluster.partitions, tell)
             landing = Landing(folder, request.reading.source_by, watching.settle, stream.captures)
             while not told.is_set():
@@ -102,7 +104,7 @@ def _asked(request: Request, folder: str, out: str) -> dict[str, Any]:
         "--watch": folder,
         "--output": out,
         "--records": sorted(request.records.split(",")),
-        "--format": request.format,
+        "--format": request.format or "parquet",
         "--payload": request.payload,
         "--show-secrets": request.show_secrets,
         **{f"--{name.replace('_', '-')}": value for name, value in request.reading._asdict().items()},

@@ -14,8 +14,10 @@ Each file appears whole: it is written under a name that nobody looks at, and th
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from pyarrow.fs import FileSelector, LocalFileSystem
 from pulsarscope.capture import Inputs
 from pulsarscope.errors import UsageError
 from pulsarscope.export.sink import write_errors
-from pulsarscope.spark.parts import UNFINISHED, Names, place
+from pulsarscope.spark.parts import UNFINISHED, Names, place, settle
 from pulsarscope.spark.survey import Seen
 
 _FOLDERS = ("list", "batches", "secrets", "commits")
@@ -83,10 +85,10 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class Checkpoint:
-    """The folder of one stream. Whoever has it open must be the only one."""
+    """The folder of one stream. Whoever has it open must be the only one (`alone`)."""
 
     def __init__(self, path: str) -> None:
-        """`path`: of a folder, absolute, or its URI."""
+        """`path`: of a folder, absolute, or its URI. Raises OutputError: no file system is known for that."""
         self.path = path
         self._system, self._root = place(self.path)
         self._is_here = isinstance(self._system, LocalFileSystem)
@@ -112,6 +114,29 @@ class Checkpoint:
             raise UsageError(message)
         return True
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Meanwhile no other process of this machine enters it; where files cannot be locked, who starts them has to see to that.
+
+        Raises:
+            UsageError: another one has entered it.
+        """
+        if not self._is_here:
+            yield
+            return
+        descriptor = os.open(self._root, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                message = f"{self.path} is the checkpoint of a run that has not ended"
+                raise UsageError(message) from None
+            except OSError:
+                pass  # there are no locks in this file system
+            yield
+        finally:
+            os.close(descriptor)
+
     def begin(self, asked: Mapping[str, Any]) -> None:
         """Make it the one of a run that is asked for this."""
         with write_errors(self.path):
@@ -133,6 +158,11 @@ class Checkpoint:
 
     def commit(self, done: Commit, before: Commit) -> None:
         """A batch is done; what was open before it is of no use any more."""
+        if self._is_here:  # Spark leaves it to the machine when to write
+            with write_errors(self.path):
+                left = Path(self._root) / "batches" / _number(done.batch)
+                for path in (*left.iterdir(), left, left.parent):
+                    settle(self._system, str(path))
         self._write(f"commits/{_number(done.batch)}.json", done)
         if before.batch >= 0:
             self._remove(f"commits/{_number(before.batch)}.json")
@@ -178,7 +208,7 @@ class Checkpoint:
                 return msgspec.json.decode(stream.read(), type=kind)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, msgspec.MsgspecError) as error:  # ValueError: of pyarrow, no path
             message = f"{self.path}/{name} cannot be read: {error}"
             raise UsageError(message) from None
 
@@ -188,18 +218,9 @@ class Checkpoint:
         with write_errors(f"{self.path}/{name}"):
             with self._system.open_output_stream(unfinished) as stream:
                 stream.write(msgspec.json.encode(content))
-            self._sync(unfinished)
+            settle(self._system, unfinished)
             self._system.move(unfinished, f"{folder}/{base}")
-            self._sync(folder)
-
-    def _sync(self, path: str) -> None:
-        """Have a file, or the names in a folder, outlast the machine."""
-        if self._is_here:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            settle(self._system, folder)
 
     def _names(self, folder: str, *, unfinished: bool = False) -> list[str]:
         """What is in a folder, sorted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
@@ -35,8 +36,23 @@ class Part(msgspec.Struct):
 
 
 def place(out: str) -> tuple[FileSystem, str]:
-    """The file system and the path of a folder on this machine, or at a URI (hdfs://, s3://, gs://)."""
-    return system_at(out) if "://" in out else (LocalFileSystem(), out)
+    """The file system and the path of a folder on this machine, or at a URI (hdfs://, s3://, gs://).
+
+    Raises:
+        OutputError: no file system is known for the URI.
+    """
+    with write_errors(out):
+        return system_at(out) if "://" in out else (LocalFileSystem(), out)
+
+
+def settle(system: FileSystem, path: str) -> None:
+    """Have a file, or the names in a folder, outlast the machine. What is not on this one is kept by who keeps it."""
+    if isinstance(system, LocalFileSystem):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 class Parts:
@@ -130,8 +146,21 @@ def names_for(parts: list[Part], batch: str = "") -> Names:
     return [(part.kind, part.name, f"part-{batch}{number:05}.{part.name.rpartition('.')[2]}") for part, number in numbered]
 
 
-def finish_parts(out: str, names: Names, kinds: tuple[str, ...]) -> None:
-    """Give files their names, unless they have them already, and remove what attempts that failed have left."""
+def settle_parts(out: str, names: Names) -> None:
+    """Have files outlast the machine, as long as they are not finished: it is about to be said that they are there."""
+    system, path = place(out)
+    with write_errors(out):
+        for kind, name, _ in names:
+            settle(system, f"{path}/{kind}/{name}")
+        for kind in sorted({kind for kind, _, _ in names}):
+            settle(system, f"{path}/{kind}")
+
+
+def finish_parts(out: str, names: Names, kinds: tuple[str, ...], *, again: bool = False) -> None:
+    """Give files their names, and remove what attempts that failed have left.
+
+    `again`: they may have them already, and may have been taken away since.
+    """
     system, path = place(out)
     with write_errors(out):
         for kind in kinds:
@@ -139,9 +168,10 @@ def finish_parts(out: str, names: Names, kinds: tuple[str, ...]) -> None:
             system.create_dir(folder)
             there = {one.base_name for one in system.get_file_info(FileSelector(folder))}
             for name, final in [(name, final) for its_kind, name, final in names if its_kind == kind]:
-                if name in there or final not in there:
+                if name in there or not again:
                     system.move(f"{folder}/{name}", f"{folder}/{final}")
                     there.discard(name)
             for left in there:
                 if left.startswith(UNFINISHED):
                     system.delete_file(f"{folder}/{left}")
+            settle(system, folder)

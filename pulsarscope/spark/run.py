@@ -17,7 +17,7 @@ from pulsarscope.pipeline import Options
 from pulsarscope.spark.cells import Report
 from pulsarscope.spark.lakes import refuse_missing, write_table
 from pulsarscope.spark.partition import Job
-from pulsarscope.spark.parts import SUFFIXES, finish_tables
+from pulsarscope.spark.parts import SUFFIXES, finish_tables, place
 from pulsarscope.spark.remote import find, opened
 from pulsarscope.spark.tables import Records, Survey, tasks
 
@@ -88,12 +88,14 @@ def run(
 
     Raises:
         CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out, or Spark lacks the format.
-        OutputError: there is something at `out` already.
+        OutputError: there is something at `out` already, or nobody knows such a place.
     """
     began = time.monotonic()
     refuse_full(out)
     here = table_format in SUFFIXES
-    if not here:
+    if here:
+        place(out)
+    else:
         refuse_missing(spark, table_format, out)
     progress("looking for captures")
     found = expand_inputs(inputs, options.source_by, find, opened)

@@ -25,7 +25,7 @@ from pulsarscope.spark import cells, runs, survey
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.landing import Landing
 from pulsarscope.spark.partition import Job, Moment, ReadFiles
-from pulsarscope.spark.parts import finish_parts, names_for
+from pulsarscope.spark.parts import finish_parts, names_for, settle_parts
 from pulsarscope.spark.survey import Look
 from pulsarscope.spark.tables import TASK_BYTES, Records, map_numbers, spark_schema, taken_up
 
@@ -93,7 +93,7 @@ class Stream:
         """The list."""
         self._options = options
         if self._done.batch >= 0:
-            finish_parts(out, self._done.names, self._kinds)
+            finish_parts(out, self._done.names, self._kinds, again=True)
             self._options = self._said(with_secrets(self._inputs(), options, checkpoint.secrets(self._done)))
 
     def advance(self, landing: Landing, *, everything: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -175,6 +175,7 @@ class Stream:
         if secrets:
             self._checkpoint.add_secrets(done.batch, secrets)
         done = msgspec.structs.replace(done, names=names_for(parts, f"{done.batch:06}-"))
+        settle_parts(self._out, done.names)
         self._checkpoint.commit(done, before)
         finish_parts(self._out, done.names, self._kinds)
         self._done, self._options = done, self._said(options)

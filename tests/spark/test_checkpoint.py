@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import pytest
 
 from pulsarscope.capture import Inputs, Portion
-from pulsarscope.errors import UsageError
+from pulsarscope.errors import PulsarscopeError, UsageError
 from pulsarscope.spark.checkpoint import Checkpoint, Commit, Landed
+from pulsarscope.spark.parts import settle_parts
 from pulsarscope.spark.survey import Seen
 
 ASKED: dict[str, Any] = {"--output": "out", "--records": ["frame"], "--port": None}
@@ -42,6 +44,41 @@ def test_it_is_that_of_one_run(tmp_path: Path) -> None:
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(Path(begun(tmp_path).path).stat().st_mode) == 0o700
+
+
+def test_only_one_process_goes_on_with_it(tmp_path: Path) -> None:
+    kept = begun(tmp_path)
+    with kept.alone(), pytest.raises(UsageError, match="a run that has not ended"), Checkpoint(kept.path).alone():
+        pass
+    with Checkpoint(kept.path).alone():
+        pass
+
+
+def test_what_a_commit_speaks_of_outlasts_the_machine_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settled = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        settled.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real(descriptor)
+
+    kept = begun(tmp_path)
+    opened(kept, 0).mkdir()
+    (opened(kept, 0) / "part").touch()
+    (tmp_path / "out" / "frame").mkdir(parents=True)
+    (tmp_path / "out" / "frame" / "_x").touch()
+    names = [("frame", "_x", "part-0")]
+    monkeypatch.setattr("os.fsync", fsync)
+    settle_parts(str(tmp_path / "out"), names)
+    kept.commit(Commit(0, names=names), Commit())
+    assert settled == ["_x", "frame", "part", "000000", "batches", "_000000.json", "commits"]
+
+
+@pytest.mark.parametrize(("uri", "why"), [("no://where", "Unrecognized filesystem"), ("s3://", "s3://")])
+def test_a_place_that_nobody_knows_is_one_line(uri: str, why: str) -> None:
+    with pytest.raises(PulsarscopeError, match=why) as refused:
+        Checkpoint(uri).goes_on(ASKED)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:

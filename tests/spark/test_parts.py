@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.errors import OutputError
+from pulsarscope.spark.parts import Names, finish_parts, place
+
+NAMES: Names = [("frame", "_a", "part-0"), ("frame", "_b", "part-1")]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "frame").iterdir())
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    (tmp_path / "frame").mkdir()
+    for name in ("_a", "_b", "_left"):
+        (tmp_path / "frame" / name).touch()
+    return tmp_path
+
+
+def test_files_get_their_names_and_what_is_left_goes(written: Path) -> None:
+    finish_parts(str(written), NAMES, ("finding", "frame"))
+    assert names(written) == ["part-0", "part-1"]
+    assert (written / "finding").is_dir()
+
+
+def test_files_that_have_their_names_may_be_taken_away(written: Path) -> None:
+    finish_parts(str(written), NAMES[:1], ("frame",))
+    (written / "frame" / "_b").touch()  # its turn had not come
+    (written / "frame" / "part-0").unlink()  # who reads the tables has moved it
+    finish_parts(str(written), NAMES, ("frame",), again=True)
+    assert names(written) == ["part-1"]
+
+
+def test_a_file_that_is_lost_before_it_has_its_name_is_told(written: Path) -> None:
+    (written / "frame" / "_a").unlink()
+    with pytest.raises(OutputError, match="cannot write"):
+        finish_parts(str(written), NAMES, ("frame",))
+
+
+def test_a_place_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(OutputError, match="cannot write no://where: Unrecognized filesystem"):
+        place("no://where")
