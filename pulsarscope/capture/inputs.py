@@ -211,8 +211,8 @@ def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE, find: F
 def source_namer(source_by: str) -> Callable[[str], str | None]:
     """Gives the vantage point of a path: with `dir` the path's folder, else what a regular expression finds.
 
-    That is its first group, or all that it matches; a path that it does not match has no name for its source. `none` and `interface` say
-    nothing of paths.
+    That is its first group, or all that it matches, escaped as all names; a path that it does not match has no name for its source. `none`
+    and `interface` say nothing of paths.
 
     Raises:
         UsageError: it is no regular expression.
@@ -220,7 +220,7 @@ def source_namer(source_by: str) -> Callable[[str], str | None]:
     if source_by in _NOT_OF_PATHS:
         return lambda _: None
     if source_by == SOURCE_BY_FOLDER:
-        return os.path.dirname
+        return lambda path: printable(os.path.dirname(path))  # noqa: PTH120 - a path as text
     try:
         pattern = re.compile(source_by)
     except re.error as error:
@@ -229,7 +229,8 @@ def source_namer(source_by: str) -> Callable[[str], str | None]:
 
     def found(path: str) -> str | None:
         match = pattern.search(path)
-        return None if match is None else match.group(1 if pattern.groups else 0)
+        text = None if match is None else match.group(1 if pattern.groups else 0)
+        return None if text is None else printable(text)
 
     return found
 

@@ -17,6 +17,7 @@ from pulsarscope.cli.options import Cluster, Watching
 from pulsarscope.cli.pipeline import folder_of, options_of, settings_of
 from pulsarscope.cli.work import EXIT_DAMAGED, EXIT_DONE, EXIT_INCOMPLETE, Request, complain, failing_code
 from pulsarscope.errors import UsageError
+from pulsarscope.render.escape import escape
 
 if TYPE_CHECKING:
     from pulsarscope.spark.stream import Batch
@@ -93,8 +94,14 @@ def _places(request: Request, cluster: Cluster, watching: Watching) -> tuple[str
 
 
 def _absolute(place: str) -> str:
-    """The same, wherever the command goes on."""
-    return place if "://" in place else str(Path(place).resolve())
+    """The same, wherever the command goes on. Raises UsageError: the checkpoint cannot hold its name."""
+    found = place if "://" in place else str(Path(place).resolve())
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        message = f"{escape(found)} is no name in UTF-8: --watch needs such"
+        raise UsageError(message) from None
+    return found
 
 
 def _asked(request: Request, folder: str, out: str) -> dict[str, Any]:

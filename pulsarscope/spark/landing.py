@@ -24,6 +24,7 @@ ROTATION_NANOSECONDS = 5_000_000_000
 """A file may be written to for so long after the next one of its ring has got its first packet: what waits in buffers."""
 
 _PACKED = re.compile(r"\.(gz|zst)$")
+_NAME = re.compile(r"[^._\ud800-\udfff][^\ud800-\udfff]*")
 _LAST_NUMBERS = re.compile(r"(?:[-_.]\d+)*[-_.]?\d+(?=\D*$)")
 
 
@@ -114,7 +115,7 @@ class Landing:
         self.count += 1
 
     def _files(self) -> Iterator[tuple[str, int, int]]:
-        """Path, size and time of change of the files in the folder that are not hidden and not empty."""
+        """Path, size and time of change of the files in the folder that are not hidden and not empty, if their names are text."""
         try:
             entries = [*os.scandir(self._folder)]
         except OSError as error:
@@ -123,7 +124,7 @@ class Landing:
         for entry in entries:
             with suppress(OSError):  # it has just gone
                 status = entry.stat()
-                if stat.S_ISREG(status.st_mode) and status.st_size and not entry.name.startswith((".", "_")):
+                if stat.S_ISREG(status.st_mode) and status.st_size and _NAME.fullmatch(entry.name):
                     yield entry.path, status.st_size, status.st_mtime_ns
 
     @staticmethod

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, Segment
+from pulsarscope.capture.names import printable
 from pulsarscope.findings import Finding
 from pulsarscope.flow import key_at, reverse_key, source_in, without_source
 from pulsarscope.spark.runs import Runs
@@ -52,7 +53,7 @@ class KeyLog(msgspec.Struct, frozen=True):
     """TLS secrets that a file brings."""
 
     path: str
-    """Of the file."""
+    """Of the file, for messages."""
     log: bytes
 
 
@@ -70,7 +71,7 @@ def batches(
         for finding in block.findings:
             waiting.add_other(source, finding.packet, finding.time, finding=finding)
         for packets_before, log in secrets():
-            waiting.add_other(source, packets_before, None, secrets=KeyLog(path, log))
+            waiting.add_other(source, packets_before, None, secrets=KeyLog(printable(path), log))
         if waiting.packets >= BATCH_PACKETS or waiting.bytes >= BATCH_BYTES:
             yield waiting.batch(file)
             waiting = _Columns()

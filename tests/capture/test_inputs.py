@@ -168,3 +168,13 @@ def test_hosts_are_told_apart_by_folder_or_by_what_is_found_in_paths(hosts: Path
 def test_a_word_that_tells_no_host_is_refused(hosts: Path, source_by: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         expand_inputs([str(hosts / "a")], source_by)
+
+
+@pytest.mark.parametrize("source_by", ["dir", r"([^/]*)/[^/]*$"])
+def test_names_of_hosts_are_text_whatever_bytes_are_in_a_path(folder: Path, source_by: str) -> None:
+    host = folder / os.fsdecode(b"a\xff")
+    host.mkdir()
+    (host / "x.pcap").write_bytes(capture(1))
+    (source,) = expand_inputs([str(host / "x.pcap")], source_by).sources
+    assert source is not None
+    assert source.endswith("a\\udcff")

@@ -21,6 +21,7 @@ from pulsarscope.errors import UsageError
         ({"files": ("a.pcap",)}, {"watch": ".", "checkpoint": "kept"}, "takes no other captures"),
         ({"format": "delta"}, {"watch": ".", "checkpoint": "kept"}, "writes parquet or json, not delta"),
         ({}, {"watch": "nowhere", "checkpoint": "kept"}, "--watch nowhere: there is no such folder"),
+        ({"out": "out\udcff"}, {"watch": ".", "checkpoint": "kept"}, r"out\\udcff is no name in UTF-8"),
         ({"out": None}, {"watch": ".", "checkpoint": "kept"}, "name it with -o"),
         ({"records": "frames"}, {"watch": ".", "checkpoint": "kept"}, "frames"),
     ],

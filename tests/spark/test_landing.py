@@ -129,3 +129,10 @@ def test_each_has_its_source(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="cannot be read: No such file"):
         watching(tmp_path / "nowhere").look(0)
+
+
+def test_names_that_no_table_could_hold_are_passed_over(tmp_path: Path) -> None:
+    land(tmp_path / os.fsdecode(b"a\xff.pcap"), 0)
+    land(tmp_path / "_b.pcap", 0)
+    land(tmp_path / "c\nä.pcap", 0)
+    assert names(watching(tmp_path), SETTLE, everything=True) == ["c\nä.pcap"]
