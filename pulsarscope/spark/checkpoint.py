@@ -67,7 +67,7 @@ class Commit(msgspec.Struct, frozen=True):
     files: int = 0
     """So many captures of the list are decoded."""
     newest: list[tuple[str | None, int]] = []
-    """The latest time of packets by source."""
+    """How far each source has come: the latest of the times at which its captures in the last batch with such ended."""
     lossy: int | None = None
     """The first capture that says that it lacks packets."""
     names: Names = []
@@ -75,13 +75,14 @@ class Commit(msgspec.Struct, frozen=True):
 
     def after(self, inputs: Inputs, seen: Iterable[Seen]) -> Commit:
         """One batch later, with what its captures hold."""
-        newest = dict(self.newest)
+        ended: dict[str | None, int] = {}  # not what came before, too: one clock that was wrong once would end all connections ever after
         lossy = [] if self.lossy is None else [self.lossy]
         for file in seen:
             source = inputs.source(file.portion.file)
-            newest[source] = max(newest.get(source, 0), file.newest)
+            if file.packets:
+                ended[source] = max(ended.get(source, file.ended), file.ended)
             lossy += [file.portion.file] if file.lossy else []
-        return Commit(self.batch + 1, len(inputs.paths), [*newest.items()], min(lossy, default=None))
+        return Commit(self.batch + 1, len(inputs.paths), [*{**dict(self.newest), **ended}.items()], min(lossy, default=None))
 
 
 class Checkpoint:

@@ -36,7 +36,7 @@ class Moment(msgspec.Struct, frozen=True):
     """How far a stream has come with a batch."""
 
     newest: Mapping[str | None, int]
-    """The latest time of the packets of each source, nanoseconds since the epoch."""
+    """How far each source has come, nanoseconds since the epoch."""
     ends: bool = False
     """Nothing will come: no flow and no key stays open."""
 

@@ -64,8 +64,8 @@ class Seen(msgspec.Struct):
     """Packets of TCP."""
     size: int = 0
     """In bytes, as stored."""
-    newest: int = 0
-    """The latest time of its packets, about, nanoseconds since the epoch."""
+    ended: int = 0
+    """The time of its last packet, nanoseconds since the epoch."""
     lossy: bool = False
     """The file says itself that packets are missing."""
     secrets: list[tuple[tuple[int, int], bytes]] = []
@@ -111,7 +111,7 @@ def _noted(blocks: BlockReader, seen: Seen) -> Iterator[Block]:
         seen.packets += block.packets
         seen.segments += sum(map(len, block.flows.values()))
         seen.size = block.bytes_read
-        seen.newest = max(seen.newest, block.last_time)
+        seen.ended = block.last_time
         seen.lossy = seen.lossy or any(finding.code in LOSS_CODES for finding in block.findings)
         yield block
 

@@ -147,8 +147,9 @@ def test_a_capture_that_changed_is_not_the_one_that_was_taken(tmp_path: Path) ->
     assert not taken.is_there()
 
 
-def test_a_commit_knows_the_latest_times_and_the_first_loss() -> None:
-    inputs = Inputs(["a", "b", "c"], 0, [], ["x", "y", "x"])
-    first = Commit().after(inputs, [Seen(Portion(0), newest=5), Seen(Portion(1), newest=7, lossy=True)])
-    second = first.after(inputs, [Seen(Portion(2), newest=3, lossy=True)])
-    assert second == Commit(1, 3, [("x", 5), ("y", 7)], 1)
+def test_a_commit_knows_how_far_each_host_has_come_and_the_first_loss() -> None:
+    inputs = Inputs(["a", "b", "c", "d", "e"], 0, [], ["x", "y", "x", "x", "y"])
+    first = Commit().after(inputs, [Seen(Portion(0), 1, ended=5), Seen(Portion(2), 1, ended=4), Seen(Portion(1), 1, ended=7, lossy=True)])
+    assert first.newest == [("x", 5), ("y", 7)]
+    second = first.after(inputs, [Seen(Portion(3), 1, ended=3, lossy=True), Seen(Portion(4))])
+    assert second == Commit(1, 5, [("x", 3), ("y", 7)], 1)

@@ -322,3 +322,14 @@ def test_stray_packets_are_waited_for_as_long_however_many_hosts_take_turns(tmp_
     want = Cluster(inputs).tables()
     assert len(want["connection"]) == len(hosts)
     assert Streamed(inputs, [20, 40]).tables() == want
+
+
+def test_a_clock_that_was_wrong_once_ends_no_connection_of_a_stream(captures: Path, tmp_path: Path) -> None:
+    """In the middle of a capture, and at the end of one, when nothing else is open."""
+    inputs = cut(captures / "quickstart.pcapng", tmp_path, (0.3, 0.6))
+    packets = packets_of(Path(inputs.paths[0]))
+    wrong = Conversation(("10.9.9.9", 40_000), start_ns=START + 600_000 * HOUR).handshake().packets
+    before = write_pcap(tmp_path / "before.pcap", wrong)
+    write_pcap(Path(inputs.paths[0]), [*packets[:5], *wrong[:1], *packets[5:]])
+    inputs = Inputs([str(before), *inputs.paths], 0, [])
+    assert Streamed(inputs, [1, 2, 3]).tables() == local(inputs)
