@@ -24,6 +24,9 @@ _LENGTH_BYTES = 4
 _MARSHAL_VERSION = 2
 """The last one that does not look for objects that come twice: half the time, and a fact has few."""
 
+_PICKLED = b"\x80"
+"""What is pickled begins with this byte; what is marshalled never does."""
+
 
 class Story(msgspec.Struct, gc=False):
     """The facts of one key, packed, in the order in which they were told: the first one, of the others what they say otherwise.
@@ -75,11 +78,23 @@ def begin(fact: Fact) -> Story:
 
 
 def _pack(fact: Fact) -> bytes:
-    return marshal.dumps((*fact.where, fact.what, fact.values), _MARSHAL_VERSION)
+    parts = (*fact.where, fact.what, fact.values)
+    try:
+        return marshal.dumps(parts, _MARSHAL_VERSION)
+    except ValueError:  # a dissector of another package tells members of an enumeration, or other such that only look plain
+        import pickle  # noqa: PLC0415 - takes a millisecond, and is seldom needed
+
+        return pickle.dumps(parts, pickle.HIGHEST_PROTOCOL)
 
 
 def _unpack(pack: bytes) -> Fact:
-    source, file, packet, sub, time, connection, what, values = marshal.loads(pack)  # noqa: S302 - this process packed it
+    if pack.startswith(_PICKLED):
+        import pickle  # noqa: PLC0415 - as above
+
+        parts = pickle.loads(pack)  # noqa: S301 - this process packed it
+    else:
+        parts = marshal.loads(pack)  # noqa: S302 - as above
+    source, file, packet, sub, time, connection, what, values = parts
     return Fact(Where(source, file, packet, sub, time, connection), what, values)
 
 

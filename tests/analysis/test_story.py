@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -52,6 +54,20 @@ def test_of_too_many_the_first_and_the_last_come_out_however_often_a_story_is_tr
         story = story_of(facts)
         assert story.facts() == kept(facts)
         assert story.count <= module.TRIM_FACTOR * 4
+
+
+class Size(IntEnum):
+    """As a dissector of another package may read one."""
+
+    LARGE = 3
+
+
+@pytest.mark.parametrize("value", [Size.LARGE, Counter(b"aab"), Where(None, 0, 1, 1, 1, "0:1")], ids=["enumeration", "counter", "place"])
+def test_what_only_looks_plain_comes_out_as_it_was_put_in_too(value: Any) -> None:
+    facts = [sent(1), sent(2, {"value": value}), sent(3)]
+    found = story_of(facts).facts()
+    assert found == facts == story_of(facts[1:] + facts[:1]).facts()
+    assert type(found[1].values["value"]) is type(value)
 
 
 def sent(number: int, values: dict[str, Any] | None = None) -> Fact:
