@@ -11,7 +11,8 @@ from typing import Any
 def _load() -> Callable[[bytes | memoryview], int]:
     """The function, without the rest of its package, which imports importlib.metadata to know its own version: a tenth of every start."""
     package = PathFinder.find_spec("crc32c")
-    extension = None if package is None else PathFinder.find_spec("_crc32c", package.submodule_search_locations)
+    inside = None if package is None else package.submodule_search_locations
+    extension = None if inside is None else PathFinder.find_spec("_crc32c", inside)
     if extension is None or extension.loader is None:  # it is laid out otherwise, or not in folders
         from crc32c import crc32c as found  # noqa: PLC0415 - what is to be spared elsewhere
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.machinery import PathFinder
+from pathlib import Path
 
 import crc32c
 import pytest
@@ -28,6 +29,16 @@ def test_known_sums(data: bytes, expected: int) -> None:
 def test_a_package_laid_out_otherwise_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PathFinder, "find_spec", lambda *_: None)
     assert checksum._load() is crc32c.crc32c
+
+
+def test_what_is_no_package_is_imported_and_nothing_else_that_has_the_extensions_name(tmp_path: Path) -> None:
+    (tmp_path / "crc32c.py").write_text("def crc32c(data):\n    return 7\n")
+    (tmp_path / "_crc32c.py").write_text("def crc32c(data):\n    return 13\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from pulsarscope.protocols.pulsar import checksum; print(checksum.crc32c(b''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "7\n"
 
 
 def test_reading_frames_does_not_import_what_only_tells_versions() -> None:
