@@ -275,8 +275,8 @@ STORY_REQUESTS_MAX = 8_192
 FACTS_PER_KEY_MAX = 1_000
 """Facts kept of one key: a story is told by its beginning and its end."""
 
-FACTS_MAX_BYTES = 12 << 20
-"""What the facts of all cross-connection rules of a process that wait to be judged may take: those of 24,000 messages in flight; beyond
+FACTS_MAX_BYTES = 8 << 20
+"""What the facts of all cross-connection rules of a process that wait to be judged may take: those of 16,000 messages in flight; beyond
 that those keys are judged that were silent longest."""
 
 EARLY_KEYS_MAX = 7 << 16
