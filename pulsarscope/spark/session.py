@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 LOCAL = "local[*]"
 
+ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Environment of the workers: with a heap for each of its threads one takes up to twice the memory."""
+
 SETTINGS = {
+    **{f"spark.executorEnv.{name}": value for name, value in ALLOCATOR.items()},
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),  # 60 KB packets: a third of the memory of a worker
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -86,6 +90,8 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         if here:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the name of a machine without a network may lead nowhere
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+            for name, value in ALLOCATOR.items():
+                os.environ.setdefault(name, value)
         builder = SparkSession.builder.appName("pulsarscope")
         if not submitted:
             builder = builder.master(master or LOCAL)
