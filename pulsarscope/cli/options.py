@@ -76,7 +76,8 @@ def _filter_option(example: str) -> Any:
 FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input."
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES_HELP, show_default=False)]
-OptionalFiles = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=FILES_HELP, show_default=False)]
+PIPELINE_FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or URIs (s3://, gs://, hdfs://)."
+OptionalFiles = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=PIPELINE_FILES_HELP, show_default=False)]
 FormatOption = Annotated[Format | None, typer.Option("--format", "-f", help="Records for programs instead of text.")]
 OutOption = Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Write here instead of standard output.")]
 ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns, in this order.")]

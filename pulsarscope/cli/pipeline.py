@@ -22,6 +22,7 @@ from pulsarscope.cli.work import (
     reading_options,
 )
 from pulsarscope.errors import UsageError
+from pulsarscope.findings import SEVERITIES
 from pulsarscope.render.escape import escape
 from pulsarscope.render.style import is_terminal
 
@@ -69,14 +70,19 @@ def check_cluster(cluster: Cluster) -> int:
 
 def write_tables(request: Request, cluster: Cluster) -> int:
     """Carry out a request in a session of its own; the exit code. Raises as `run_pipeline`."""
-    from pulsarscope.spark.session import session  # noqa: PLC0415 - as above
+    from pulsarscope.spark.session import refuse_lacking, session  # noqa: PLC0415 - as above
 
     options = options_of(request)
     _split_bytes(cluster.split)
-    folder_of(request)
+    out = folder_of(request)
     if not request.files:
         message = "no capture given: name files, folders or patterns"
         raise UsageError(message)
+    refuse_lacking()
+    from pulsarscope.spark.parts import SUFFIXES, refuse_full  # noqa: PLC0415 - as above
+
+    if "://" not in out or (request.format or "parquet") in SUFFIXES:  # lakes may lie where only Spark finds them
+        refuse_full(out)
     try:
         with session(cluster.master, settings_of(cluster)) as spark, _progress(spark, wanted=not request.quiet) as tell:
             return carry_out(spark, request, options, cluster, tell)
@@ -87,7 +93,7 @@ def write_tables(request: Request, cluster: Cluster) -> int:
 
 def folder_of(request: Request) -> str:
     """Where the tables are to be. Raises UsageError: that was not said."""
-    if request.out is None:
+    if not request.out:
         message = "pipeline writes a folder of tables: name it with -o"
         raise UsageError(message)
     return request.out
@@ -138,7 +144,11 @@ def _split_bytes(word: str | None) -> int | None:
         return SPLIT_BYTES
     if word == "off":
         return None
-    size = int(scaled(word, SIZES, "--split"))
+    try:
+        size = int(scaled(word, SIZES, "--split"))
+    except UsageError as error:
+        message = f"{error}; or off"
+        raise UsageError(message) from None
     if size < SPLIT_LEAST_BYTES:
         message = f"--split {word}: a portion has {SPLIT_LEAST_BYTES >> 10}KiB at least; or give off"
         raise UsageError(message)
@@ -195,12 +205,14 @@ def _lines(summary: Summary, out: str) -> Iterator[str]:
     )
     width = max(map(len, summary.rows))
     for kind, rows in summary.rows.items():
-        worth = ", ".join(f"{number:,} {severity}{'s' if number != 1 else ''}" for severity, number in summary.severities.items())
+        worth = ", ".join(
+            f"{number:,} {severity}{'s' if number != 1 else ''}" for severity in SEVERITIES if (number := summary.severities.get(severity))
+        )
         yield f"  {kind:{width}}  {rows:>12,}{f'  {worth}' if kind == 'finding' and worth else ''}"
     total = summary.total
     largest, slowest = total.largest / max(total.bytes, 1), summary.longest / max(summary.median, 0.001)
     yield (
-        f"{total.connections:,} connections; the largest pair of endpoints has {largest:.0%} of the bytes, "
-        f"the longest task took {slowest:.1f} times the median"
+        f"{total.connections:,} connection{'s' if total.connections != 1 else ''}; "
+        f"the largest pair of endpoints has {largest:.0%} of the bytes, the longest task took {slowest:.1f} times the median"
     )
     yield f"written to {escape(out)}"

@@ -32,8 +32,7 @@ def watch(request: Request, cluster: Cluster, watching: Watching) -> int:
     refuse_lacking()
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
     from pulsarscope.spark.landing import Landing  # noqa: PLC0415 - as above
-    from pulsarscope.spark.parts import place  # noqa: PLC0415 - as above
-    from pulsarscope.spark.run import refuse_full  # noqa: PLC0415 - as above
+    from pulsarscope.spark.parts import place, refuse_full  # noqa: PLC0415 - as above
     from pulsarscope.spark.stream import Stopped, Stream  # noqa: PLC0415 - as above
 
     kept, asked = Checkpoint(checkpoint), _asked(request, folder, out)
@@ -88,9 +87,12 @@ def _places(request: Request, cluster: Cluster, watching: Watching) -> tuple[str
         message = "--watch reads each capture whole: give it no --split"
     elif not Path(watching.watch).is_dir():
         message = f"--watch {watching.watch}: there is no such folder"
+    places = [_absolute(place) for place in (watching.watch or "", watching.checkpoint or "", folder_of(request))]
+    if message is None and len({*places}) < len(places):
+        message = "--watch, --checkpoint and -o must name three folders"
     if message is not None:
         raise UsageError(message)
-    return _absolute(watching.watch or ""), _absolute(watching.checkpoint or "")
+    return places[0], places[1]
 
 
 def _absolute(place: str) -> str:

@@ -210,7 +210,7 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.MsgspecError) as error:  # ValueError: of pyarrow, no path
-            message = f"{self.path}/{name} cannot be read: {error}"
+            message = f"{self.path}/{name} cannot be read ({error}): begin with another checkpoint and output"
             raise UsageError(message) from None
 
     def _write(self, name: str, content: Any) -> None:

@@ -10,8 +10,9 @@ from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
 import msgspec
-from pyarrow.fs import FileSelector, FileSystem, LocalFileSystem
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
+from pulsarscope.errors import OutputError
 from pulsarscope.export.arrow import RecordBatches
 from pulsarscope.export.ndjson import JsonLines
 from pulsarscope.export.parquet import ParquetFile
@@ -53,6 +54,24 @@ def settle(system: FileSystem, path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def refuse_full(out: str) -> None:
+    """Raise OutputError when something is at this place already, or it cannot be looked at."""
+    with write_errors(out):
+        system, path = place(out)
+        kind = system.get_file_info(path).type
+        full = kind == FileType.File or (kind == FileType.Directory and bool(system.get_file_info(FileSelector(path))))
+    if full:
+        message = f"cannot write {out}: it is there already and not an empty folder"
+        raise OutputError(message)
+
+
+def make_folder(out: str) -> None:
+    """Make a folder, unless it is there. Raises OutputError."""
+    with write_errors(out):
+        system, path = place(out)
+        system.create_dir(path)
 
 
 class Parts:

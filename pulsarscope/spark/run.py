@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from pulsarscope.capture import Inputs, expand_inputs
-from pulsarscope.errors import OutputError, UsageError
+from pulsarscope.errors import UsageError
 from pulsarscope.pipeline import Options
 from pulsarscope.spark.cells import Report
 from pulsarscope.spark.lakes import refuse_missing, write_table
 from pulsarscope.spark.partition import Job
-from pulsarscope.spark.parts import SUFFIXES, finish_tables, place
+from pulsarscope.spark.parts import SUFFIXES, finish_tables, make_folder
 from pulsarscope.spark.remote import find, opened
 from pulsarscope.spark.tables import Records, Survey, tasks
 
@@ -82,26 +81,25 @@ def run(
     split: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Summary:
-    """Decode captures into one table for each kind of record, in folders of `out`.
+    """Decode captures into one table for each kind of record, in folders of `out`, which has none yet (`parts.refuse_full`).
 
     Files that have more bytes than `split` are read in portions of about so many, as far as they can be; None: each is read by one task.
 
     Raises:
         CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out, or Spark lacks the format.
-        OutputError: there is something at `out` already, or nobody knows such a place.
+        OutputError: nothing can be written to `out`.
     """
     began = time.monotonic()
-    refuse_full(out)
     here = table_format in SUFFIXES
-    if here:
-        place(out)
-    else:
+    if not here:
         refuse_missing(spark, table_format, out)
     progress("looking for captures")
     found = expand_inputs(inputs, options.source_by, find, opened)
     if found.sizes is None:
         message = "pipeline reads files, which tasks can read again: not standard input, pipes or devices"
         raise UsageError(message)
+    if here:
+        make_folder(out)
     progress("looking into the captures")
     survey = Survey(spark, found, options, split)
     seen = survey.seen
@@ -135,11 +133,3 @@ def run(
         any(report.damaged for report in reports),
         time.monotonic() - began,
     )
-
-
-def refuse_full(out: str) -> None:
-    """Raise OutputError when something is at this place of this machine already."""
-    place = Path(out)
-    if "://" not in out and place.exists() and (not place.is_dir() or any(place.iterdir())):
-        message = f"cannot write {out}: it is there already and not an empty folder"
-        raise OutputError(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import zipfile
@@ -41,6 +42,8 @@ SETTINGS_HERE = {
 
 WHEELS = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2"}
 """What must be installed, and since when it fits."""
+
+_END_OF_JAVA = re.compile(r'^Exception in thread "main" (?:[\w.$]+: )?(.+)$', re.MULTILINE)
 
 
 def missing() -> list[str]:
@@ -101,7 +104,7 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
             with log.redirected():
                 spark = builder.getOrCreate()
         except Exception as error:
-            message = f"Spark does not start ({in_a_line(error)}); more is in {log.keep(error)}"
+            message = f"Spark does not start ({log.end_of_java() or in_a_line(error)}); more is in {log.keep(error)}"
             raise OutputError(message) from error
         try:
             if not here and not submitted:
@@ -133,9 +136,12 @@ def is_of_spark(error: BaseException) -> bool:
 
 
 def in_a_line(error: BaseException) -> str:
-    """What an exception says: of one that a task raised, what that said."""
+    """What an exception says: of one that a task or Java raised, what that said."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return lines[-1] if "Traceback (most recent call last):" in lines else lines[0]
+    if "Traceback (most recent call last):" in lines:
+        return lines[-1]
+    of_java = [line.removeprefix(": ") for line in lines[1:2] if lines[0].startswith("An error occurred while calling ")]
+    return (of_java or lines)[0]
 
 
 class Log:
@@ -157,6 +163,11 @@ class Log:
         finally:
             os.dup2(before, 2)
             os.close(before)
+
+    def end_of_java(self) -> str | None:
+        """What Java ended with; Spark's bridge only says that it did."""
+        ended = _END_OF_JAVA.search(Path(self.path).read_text(errors="backslashreplace"))
+        return ended and ended[1]
 
     def keep(self, error: BaseException) -> str:
         """The file stays, and has all of the error, too; where it is, for a message."""

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.distributed import with_secrets
-from pulsarscope.errors import OutputError, PulsarscopeError
+from pulsarscope.errors import OutputError
 from pulsarscope.pipeline import Options
 from pulsarscope.spark import cells, runs, survey
 from pulsarscope.spark.checkpoint import Checkpoint
@@ -87,7 +87,7 @@ class Stream:
         self._partitions = partitions
         self._tell = tell
         self._kinds = tuple(sorted(options.records))
-        self._failure: PulsarscopeError | None = None
+        self._failure: Exception | None = None
         self._done = checkpoint.last()
         self.captures = checkpoint.captures()
         """The list."""
@@ -143,7 +143,7 @@ class Stream:
             return  # it was done, and Spark was not told any more
         try:
             self._carry_out(end)
-        except PulsarscopeError as error:
+        except Exception as error:
             self._failure = error  # Spark would tell of an error of its own
             raise
 

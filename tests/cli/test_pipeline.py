@@ -12,7 +12,7 @@ from pulsarscope.cli import app
 from pulsarscope.cli.options import Cluster
 from pulsarscope.cli.pipeline import _lines, _split_bytes, settings_of, write_tables
 from pulsarscope.cli.work import Request
-from pulsarscope.errors import UsageError
+from pulsarscope.errors import OutputError, UsageError
 
 WITHOUT_SPARK = """
 import sys
@@ -50,10 +50,20 @@ def test_check_says_what_is_missing() -> None:
     assert result.stdout.startswith("ok       Python ")
 
 
-@pytest.mark.parametrize(("files", "out", "why"), [((), "out", "no capture given"), (("x",), None, r"name it with -o")])
+@pytest.mark.parametrize(
+    ("files", "out", "why"), [((), "out", "no capture given"), (("x",), None, "name it with -o"), (("x",), "", "name it with -o")]
+)
 def test_what_is_not_said_is_asked_for(files: tuple[str, ...], out: str | None, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         write_tables(Request(files, out=out), Cluster())
+
+
+def test_a_folder_that_is_not_empty_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="no pyspark: pip install -e '.[spark]'")
+    (tmp_path / "mine").write_text("x")
+    for out in (str(tmp_path), tmp_path.as_uri()):
+        with pytest.raises(OutputError, match="not an empty folder"):
+            write_tables(Request(("x",), out=out), Cluster())
 
 
 def test_settings_are_names_and_values() -> None:
@@ -67,7 +77,9 @@ def test_the_size_of_portions_has_a_unit(word: str | None, size: int | None) -> 
     assert _split_bytes(word) == size
 
 
-@pytest.mark.parametrize(("word", "why"), [("65535B", "64KiB at least; or give off"), ("0GiB", "with a unit"), ("all", "with a unit")])
+@pytest.mark.parametrize(
+    ("word", "why"), [("65535B", "64KiB at least; or give off"), ("0GiB", "with a unit"), ("all", "with a unit.*; or off")]
+)
 def test_a_size_that_is_none_is_refused_before_anything_starts(word: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"--split {word}: .*{why}"):
         write_tables(Request(("x",), out="y"), Cluster(split=word))
@@ -82,7 +94,7 @@ def test_the_summary_says_what_there_is_and_whether_it_was_uneven() -> None:
     cells = pytest.importorskip("pulsarscope.spark.cells")
     reports = [cells.Report(packets=60, bytes=100, flows=1, largest=75, connections=2, seconds=4.0), cells.Report(packets=40, seconds=1.0)]
     summary = run.Summary(
-        Inputs(["a", "b"], 3_000_000, []), 120, 100, 3_000_000, {"frame": 1200, "finding": 3}, reports, {"error": 1, "note": 2}, False, 2.0
+        Inputs(["a", "b"], 3_000_000, []), 120, 100, 3_000_000, {"frame": 1200, "finding": 3}, reports, {"note": 2, "error": 1}, False, 2.0
     )
     assert list(_lines(summary, "out\x1b")) == [
         "2 captures, 3.0 MB, 120 packets in 2.0 s (1.5 MB/s)",

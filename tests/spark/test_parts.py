@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.errors import OutputError
-from pulsarscope.spark.parts import Names, finish_parts, place
+from pulsarscope.spark.parts import Names, finish_parts, make_folder, place, refuse_full
 
 NAMES: Names = [("frame", "_a", "part-0"), ("frame", "_b", "part-1")]
 
@@ -45,3 +45,22 @@ def test_a_file_that_is_lost_before_it_has_its_name_is_told(written: Path) -> No
 def test_a_place_that_nobody_knows_is_refused() -> None:
     with pytest.raises(OutputError, match="cannot write no://where: Unrecognized filesystem"):
         place("no://where")
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_folder_that_is_not_empty_is_left_alone_and_a_new_one_is_made(tmp_path: Path, scheme: str) -> None:
+    out = f"{scheme}{tmp_path}/new/er"
+    for _ in range(2):
+        refuse_full(out)
+        make_folder(out)
+    (tmp_path / "new" / "er" / "mine").write_text("x")
+    for full in (out, f"{out}/mine"):
+        with pytest.raises(OutputError, match="there already and not an empty folder"):
+            refuse_full(full)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"^cannot write .*: .*Not a directory") as told:
+        make_folder(f"{tmp_path}/file/out")
+    assert "\n" not in str(told.value)

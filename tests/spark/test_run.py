@@ -21,7 +21,6 @@ from pulsarscope.cli.options import Cluster
 from pulsarscope.cli.pipeline import carry_out, options_of
 from pulsarscope.cli.reading import Reading
 from pulsarscope.cli.work import Request, work
-from pulsarscope.errors import OutputError
 from pulsarscope.export.arrow import arrow_schema
 from pulsarscope.records import ROWS
 from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, given, local, ring, written
@@ -133,10 +132,3 @@ def test_the_questions_of_the_docs_are_answered(spark: Any, captures: Path, tmp_
     assert len(questions) == 10
     answered = [bool(spark.sql(question).collect()) for question in questions]
     assert answered.count(False) <= 1  # of one no capture here has anything
-
-
-def test_a_folder_that_is_not_empty_is_left_alone(spark: Any, captures: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("x")
-    with pytest.raises(OutputError, match="not an empty folder"):
-        run(spark, [str(captures / "quickstart.pcapng")], str(tmp_path), EVERYTHING)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -40,6 +40,10 @@ def test_the_package_is_shipped_whole(tmp_path: Path) -> None:
 def test_an_error_is_one_line() -> None:
     assert in_a_line(ValueError("\n  what\nwhere\n")) == "what"
     assert in_a_line(ValueError("failed:\nTraceback (most recent call last):\n  File\nOSError: why\n")) == "OSError: why"
+    assert (
+        in_a_line(ValueError("An error occurred while calling o1.start.\n: java.io.IOException: why\n\tat java"))
+        == "java.io.IOException: why"
+    )
     assert in_a_line(ValueError()) == "ValueError"
 
 
@@ -54,6 +58,14 @@ def test_what_java_says_stays_only_when_it_is_needed(*, keep: bool) -> None:
     log.close()
     assert Path(log.path).exists() is keep
     Path(log.path).unlink(missing_ok=True)
+
+
+def test_what_java_ended_with_is_found() -> None:
+    log = Log()
+    with log.redirected():
+        os.write(2, b'WARNING: x\nException in thread "main" org.apache.spark.SparkException: Master must\n\tat org\n')
+    assert log.end_of_java() == "Master must"
+    log.close()
 
 
 class Machines:
