@@ -30,7 +30,7 @@ ROW_GROUP_BYTES = 4 << 20
 """A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
 
 
-WAITING_BATCHES_MAX = 16
+WAITING_BATCHES_MAX = 64
 """Batches that wait before they become one: a batch of a few rows takes as much memory as one of a hundred."""
 
 

@@ -15,10 +15,11 @@ from pulsarscope.spark.session import installed, missing, session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process runs all that need the session, however many there are."""
+    """One process runs all that need the session, however many there are; those that need a cluster's instead come last."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: "machines" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")

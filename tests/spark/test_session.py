@@ -114,6 +114,10 @@ class Machines:
 
 @pytest.fixture
 def machines(can_run: None, tmp_path: Path) -> Iterator[Machines]:  # noqa: ARG001 - it skips
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - there may be no Spark
+
+    if shared := SparkSession.getActiveSession():  # a process has one session, and no test that follows needs this one
+        shared.stop()
     started = Machines(tmp_path)
     try:
         yield started
