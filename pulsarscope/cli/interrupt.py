@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+Handler = Callable[[int, FrameType | None], object]
+
+
+@contextmanager
+def handled(handler: Handler) -> Iterator[None]:
+    """While entered, the signals go to this handler; one that the caller ignores (nohup) stays ignored."""
+    before: dict[signal.Signals, Handler | int | None] = {}
+    for number in SIGNALS:
+        with suppress(ValueError):  # only the main thread may set handlers
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 class Interrupts:
     """While entered, SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt, but not in the middle of a write."""
 
     def __init__(self) -> None:
-        self._before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
+        self._handling = ExitStack()
         self._busy = False
         self._pending = False
 
     def __enter__(self) -> Interrupts:  # noqa: PYI034 - typing.Self is newer than Python 3.10
-        for number in SIGNALS:
-            # Only the main thread may set handlers; a signal that the caller ignores (nohup) stays ignored.
-            with suppress(ValueError):
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._caught)
+        self._handling.enter_context(handled(self._caught))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        self._handling.close()
 
     @contextmanager
     def deferred(self) -> Iterator[None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import signal
 import socket
 import stat
 import sys
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pulsarscope import __version__
-from pulsarscope.cli.interrupt import SIGNALS
+from pulsarscope.cli.interrupt import handled
 from pulsarscope.cli.work import (
     FOLDER_OUTPUT,
     Delivery,
@@ -389,21 +388,15 @@ def _stopped(feed: Feed | PipeFeed, seconds: float | None) -> Iterator[None]:
         asked = True
         feed.stop()
 
-    before = {}
-    for number in SIGNALS:
-        with suppress(ValueError):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, stop)
     timer = threading.Timer(seconds or 0, feed.stop)
     timer.daemon = True
     if seconds is not None:
         timer.start()
     try:
-        yield
+        with handled(stop):
+            yield
     finally:
         timer.cancel()
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _rotation(words: Sequence[str]) -> tuple[int | None, float | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope import __version__
-from pulsarscope.cli.interrupt import SIGNALS, Interrupts
+from pulsarscope.cli.interrupt import Interrupts, handled
 from pulsarscope.cli.options import Cluster, Watching
 from pulsarscope.cli.pipeline import folder_of, options_of, settings_of
 from pulsarscope.cli.work import EXIT_DAMAGED, EXIT_DONE, EXIT_INCOMPLETE, Request, complain, failing_code
@@ -124,12 +123,8 @@ def _asked(request: Request, folder: str, out: str) -> dict[str, Any]:
 def _signals() -> Iterator[Event]:
     """An event that the signals set which end a command."""
     told = Event()
-    before = {number: signal.signal(number, lambda *_: told.set()) for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
-    try:
+    with handled(lambda *_: told.set()):
         yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _line(batch: Batch) -> str:
