@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from crc32c import crc32c
 from google.protobuf.message import DecodeError, Message
 
-GENERATED = Path(__file__).resolve().parent.parent / "pulsarscope" / "protocols" / "pulsar" / "pulsar_pb2.py"
+GENERATED = Path(__file__).resolve().parent.parent / "pulsarscope" / "protocols" / "pulsar" / "frame" / "pulsar_pb2.py"
 LOADER = SourceFileLoader("pulsar_pb2", str(GENERATED))
 SPEC = spec_from_loader("pulsar_pb2", LOADER)
 assert SPEC is not None  # noqa: S101 - for the type checker: a loader was given

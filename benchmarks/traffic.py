@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple
 
 from crc32c import crc32c
 
-from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
+from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.encoder import ACK, FIN, PSH, SYN, Single, batch, command_frame, compress, ethernet, ipv4
 from tests.encoder.frames import CHECKSUM_MAGIC, PUBLISH_TIME_MS, sized
 

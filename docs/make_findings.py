@@ -13,8 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from pulsarscope.dissectors import finding_codes, make_dissectors
-from pulsarscope.findings import LAYERS, SEVERITIES, Code
+from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
+from pulsarscope.protocols.installed import finding_codes, make_dissectors
 
 HERE = Path(__file__).resolve().parent
 BAD_INPUTS = HERE / "bad_inputs.tsv"

@@ -1,4 +1,4 @@
-"""Regenerate what `pulsarscope/protocols/pulsar` has from `pulsar.proto` (needs the `test` extra: grpcio-tools).
+"""Regenerate what `pulsarscope/protocols/pulsar/frame` has from `pulsar.proto` (needs the `test` extra: grpcio-tools).
 
 `pulsar_pb2.py` is protoc's own module, for encoders and oracles. `schema.py` holds what a decoder needs of it, as plain tables: importing
 protobuf would take a quarter of the time that a small capture takes.
@@ -21,7 +21,7 @@ from google.protobuf.descriptor_pb2 import (
 from grpc_tools import protoc
 
 HERE = Path(__file__).resolve().parent
-TARGET = HERE.parent / "pulsarscope" / "protocols" / "pulsar"
+TARGET = HERE.parent / "pulsarscope" / "protocols" / "pulsar" / "frame"
 
 HEAD = '''"""What pulsar.proto says, as tables: made by proto/generate.py."""
 

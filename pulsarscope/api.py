@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from pulsarscope.errors import UsageError
-from pulsarscope.limits import ROWS_MAX
-from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 
 if TYPE_CHECKING:
-    from pulsarscope.pipeline import Options
+    from pulsarscope.engine.local import Options
 
 PAYLOAD_FORMS = ("base64", "hex", "text")
 
@@ -54,12 +54,12 @@ class Capture:
 
     def table(self, kind: str) -> Any:
         """One kind as a pyarrow.Table. Raises UsageError when pyarrow is missing."""
-        from pulsarscope.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
+        from pulsarscope.output.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
 
         return table(kind, self._decoded(frozenset({kind}), together=True))
 
     def _decoded(self, wanted: frozenset[str], *, together: bool = False) -> Iterator[Any]:
-        from pulsarscope.jobs import run  # noqa: PLC0415 - as below
+        from pulsarscope.engine.parallel import run  # noqa: PLC0415 - as below
 
         rules = "finding" in wanted
         options = msgspec.structs.replace(self._options, records=wanted, rows_max=ROWS_MAX, rules=rules, together=together)
@@ -114,10 +114,10 @@ def options_of(
     if payload not in (None, *PAYLOAD_FORMS):
         message = f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}"
         raise UsageError(message)
-    from pulsarscope.given import given_schemas  # noqa: PLC0415 - as below
-    from pulsarscope.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
-    from pulsarscope.pipeline import Options  # noqa: PLC0415
-    from pulsarscope.private_keys import read_key_files  # noqa: PLC0415
+    from pulsarscope.engine.local import Options  # noqa: PLC0415
+    from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
+    from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
+    from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - as below
 
     return Options(
         show_secrets=show_secrets,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
 
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")

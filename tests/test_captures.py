@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.capture.packet_times import packet_times
 
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.analysis.doctor import LOSS_CODES, Closed, Doctor, Tell
-from pulsarscope.analysis.story import keep
+from pulsarscope.engine.packed_facts import keep
+from pulsarscope.engine.rule_engine import LOSS_CODES, Closed, Doctor, Tell
 
 __all__ = ["LOSS_CODES", "Closed", "Doctor", "Tell", "keep"]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import Record, Tally, per_second
-from pulsarscope.findings import NOTE, SEVERITIES
-from pulsarscope.limits import STATISTICS_NAMES_MAX
+from pulsarscope.model.findings import NOTE, SEVERITIES
+from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 
 NOTABLE_PERCENT = 25
 """A latency that changed by less is within what two runs of the same system differ by."""

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulsarscope.analysis.doctor import LOSS_CODES
 from pulsarscope.analysis.tally import Record, cut, shorten
-from pulsarscope.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
-from pulsarscope.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
-from pulsarscope.records import ConnectionRow, FindingRow
+from pulsarscope.engine.rule_engine import LOSS_CODES
+from pulsarscope.model.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow
 
 PLACES_MAX = 20
 """Names of frames kept of findings with one text."""

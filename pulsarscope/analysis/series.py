@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pulsarscope.analysis.tally import Record, Tally, spread
-from pulsarscope.limits import STATISTICS_INTERVALS_MAX
-from pulsarscope.records import ExchangeRow, FrameRow
+from pulsarscope.model.limits import STATISTICS_INTERVALS_MAX
+from pulsarscope.model.records import ExchangeRow, FrameRow
 
 
 class Series:

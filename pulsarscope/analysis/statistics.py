@@ -11,8 +11,8 @@ import msgspec
 
 from pulsarscope.analysis.series import Series
 from pulsarscope.analysis.tally import Record, Tallies, Tally, cut, per_second, spread
-from pulsarscope.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
-from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 
 SECTIONS = ("total", "connections", "topics", "producers", "subscriptions", "commands", "exchanges", "slowest", "intervals")
 """What there is to say, in this order; `intervals` only when an interval was asked for."""

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from pulsarscope.analysis.latency import Latencies
-from pulsarscope.flow import CLIENT, SERVER
-from pulsarscope.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX
-from pulsarscope.records import ExchangeRow
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX
+from pulsarscope.model.records import ExchangeRow
 
 SIDES = (CLIENT, SERVER)
 SECOND = 1_000_000_000

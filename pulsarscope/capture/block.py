@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from pulsarscope.findings import Finding
+from pulsarscope.model.findings import Finding
 
 Segment = tuple[int, int, int, int, int, int, bytes, int]
 """(packet, time_ns, sequence, acknowledgment, flags, window, payload, missing).

@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from pulsarscope.capture import pcap, pcapng
-from pulsarscope.capture.tally import Count
-from pulsarscope.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
+from pulsarscope.capture.anomalies import Count
+from pulsarscope.capture.formats import pcap, pcapng
+from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
 
 WALK_BYTES = 1 << 20
 """Bytes read at a time: small packets leave nothing to skip."""

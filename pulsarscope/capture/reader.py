@@ -8,22 +8,22 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from pulsarscope.capture import pcap, pcapng
+from pulsarscope.capture.anomalies import Count, capture_finding
 from pulsarscope.capture.block import Block
-from pulsarscope.capture.compression import Progress, decompressed
-from pulsarscope.capture.decoder import Decoder, NotACaptureError
-from pulsarscope.capture.names import printable
+from pulsarscope.capture.formats import pcap, pcapng
+from pulsarscope.capture.formats.compression import Progress, decompressed
+from pulsarscope.capture.formats.decoder import Decoder, NotACaptureError
+from pulsarscope.capture.formats.signatures import looks_like
 from pulsarscope.capture.portions import Portion
-from pulsarscope.capture.recognise import looks_like
-from pulsarscope.capture.tally import Count, capture_finding, plural
-from pulsarscope.findings import Finding
-from pulsarscope.limits import (
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.limits import (
     HEAP_KEPT_BYTES,
     READ_BLOCK_BYTES,
     READ_BLOCK_FLOW_PACKETS,
     READ_BLOCK_MAX_BYTES,
     READ_BLOCK_PACKETS,
 )
+from pulsarscope.model.text import plural, printable
 
 STANDARD_INPUT = "-"
 Opener = Callable[[str], AbstractContextManager["ByteStream"]]

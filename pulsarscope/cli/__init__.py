@@ -44,7 +44,7 @@ from pulsarscope.cli.options import (
     Watching,
 )
 from pulsarscope.cli.reading import Reading, gathers, reads_captures
-from pulsarscope.errors import OutputError, PulsarscopeError
+from pulsarscope.model.errors import OutputError, PulsarscopeError
 
 COLLECT_EVERY_OBJECTS = 100_000
 
@@ -104,7 +104,7 @@ def decode(
 
     What was said, when, by whom, and what answered it.
     """
-    from pulsarscope.cli.work import Request, work  # noqa: PLC0415 - asking for help must stay quick
+    from pulsarscope.cli.run_command import Request, work  # noqa: PLC0415 - asking for help must stay quick
 
     raise typer.Exit(
         work(
@@ -159,7 +159,7 @@ def stats(
     Messages, bytes and latencies by connection, topic, producer, subscription, command and request.
     """
     from pulsarscope.cli.reports import stats as count  # noqa: PLC0415 - as above
-    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request  # noqa: PLC0415 - as above
 
     request = Request(
         files=tuple(files),
@@ -197,7 +197,7 @@ def diagnose(
     A verdict, then the findings by kind, the worst first.
     """
     from pulsarscope.cli.reports import diagnose as judge  # noqa: PLC0415 - as above
-    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request  # noqa: PLC0415 - as above
 
     request = Request(
         files=tuple(files),
@@ -233,7 +233,7 @@ def compare(
     Latencies, rates, errors and findings, who came and who went; what changed most comes first.
     """
     from pulsarscope.cli.reports import compare as hold_side_by_side  # noqa: PLC0415 - as above
-    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request  # noqa: PLC0415 - as above
 
     request = Request(
         files=(before, after),
@@ -271,7 +271,7 @@ def messages(
 
     Batches are opened, chunks are joined, produced messages have the ids of their receipts.
     """
-    from pulsarscope.cli.work import Request, work  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request, work  # noqa: PLC0415 - as above
 
     raise typer.Exit(
         work(
@@ -318,7 +318,7 @@ def extract(
     All packets that carried bytes of the matching frames, with their names in packet comments; without a filter all that was recognised.
     """
     from pulsarscope.cli.extract import extract as carry_out  # noqa: PLC0415 - as above
-    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request  # noqa: PLC0415 - as above
 
     raise typer.Exit(
         carry_out(
@@ -362,7 +362,7 @@ def follow(
 
     As a lane diagram between clients and broker, across connections; relative times count from its first frame.
     """
-    from pulsarscope.cli.work import Request, one_story, work  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request, one_story, work  # noqa: PLC0415 - as above
 
     story = one_story(connection=connection, producer=producer, consumer=consumer, topic=topic, message=message, txn=txn)
     raise typer.Exit(
@@ -410,7 +410,7 @@ def registry(
     Brokers, topics, consumer groups, and which thread reads which partition from which byte.
     """
     from pulsarscope.cli.registry import registry as read  # noqa: PLC0415 - as above
-    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request  # noqa: PLC0415 - as above
 
     request = Request(files=(file,), format=output_format and output_format.value, out=out, no_color=no_color, limit=limit, quiet=quiet)
     raise typer.Exit(read(request, by))
@@ -468,7 +468,7 @@ def live(
     From an interface (Linux; needs CAP_NET_RAW) or a pipe, until Ctrl-C; nothing is sent and nothing waits for us.
     """
     from pulsarscope.cli.live import Sniffing, show_interfaces, sniff  # noqa: PLC0415 - as above
-    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request  # noqa: PLC0415 - as above
 
     if list_interfaces:
         show_interfaces()
@@ -533,7 +533,7 @@ def pipeline(
     On a cluster or on this machine; the rows are those of decode.
     """
     from pulsarscope.cli.pipeline import run_pipeline  # noqa: PLC0415 - as above
-    from pulsarscope.cli.work import Request  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import Request  # noqa: PLC0415 - as above
 
     request = Request(
         files=tuple(files or ()),
@@ -567,7 +567,7 @@ def fields(
 
 def _tell(message: Warning | str, *_: object) -> None:
     """A warning as one line: of plug-ins that do not work, mostly."""
-    from pulsarscope.cli.work import complain  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import complain  # noqa: PLC0415 - as above
 
     complain(str(message))
 
@@ -592,7 +592,7 @@ def main() -> None:
 
 
 def _give_up(error: PulsarscopeError) -> NoReturn:
-    from pulsarscope.cli.work import complain  # noqa: PLC0415 - as above
+    from pulsarscope.cli.run_command import complain  # noqa: PLC0415 - as above
 
     complain(*error.lines)
     sys.exit(error.exit_code)

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pulsarscope import __version__
-from pulsarscope.analysis.wanted import Wanted
-from pulsarscope.cli.interrupt import Interrupts
-from pulsarscope.cli.portions import damage
+from pulsarscope.analysis.packet_selection import Wanted
+from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.progress import Progress
-from pulsarscope.cli.work import (
+from pulsarscope.cli.run_command import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
     Request,
@@ -31,14 +30,15 @@ from pulsarscope.cli.work import (
     reading_options,
     refuse_own_input,
 )
-from pulsarscope.errors import CaptureError, UsageError
-from pulsarscope.export.pcapng import PcapngWriter
-from pulsarscope.export.sink import Sink, opened_sink
-from pulsarscope.limits import ROWS_MAX
-from pulsarscope.pipeline import Options, PacketBatch, Run, packets, run
-from pulsarscope.records import ConnectionRow, FindingRow, FrameRow, Row
-from pulsarscope.render.style import is_terminal
-from pulsarscope.render.view import count_text
+from pulsarscope.cli.signals import Interrupts
+from pulsarscope.engine.local import Options, PacketBatch, Run, packets, run
+from pulsarscope.model.errors import CaptureError, UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.output.export.pcapng import PcapngWriter
+from pulsarscope.output.export.sink import Sink, opened_sink
+from pulsarscope.output.render.style import is_terminal
+from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pulsarscope.filter import Filter

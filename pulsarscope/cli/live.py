@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pulsarscope import __version__
-from pulsarscope.cli.interrupt import handled
-from pulsarscope.cli.work import (
+from pulsarscope.cli.run_command import (
     FOLDER_OUTPUT,
     Delivery,
     Request,
@@ -35,30 +34,31 @@ from pulsarscope.cli.work import (
     pour,
     run_options,
 )
-from pulsarscope.dissectors import finding_codes, make_dissectors
-from pulsarscope.errors import OutputError, UsageError
-from pulsarscope.export.pcapng import interface_block, section_block, statistics_block
-from pulsarscope.filter.values import DURATIONS, SIZES
-from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
-from pulsarscope.live.berkeley import compiled, tcp_program
+from pulsarscope.cli.signals import handled
+from pulsarscope.engine.local import Batch, Options, run_blocks
+from pulsarscope.filter.literals import DURATIONS, SIZES
+from pulsarscope.live.bpf import compiled, tcp_program
 from pulsarscope.live.feed import LAG_SECONDS, Feed
 from pulsarscope.live.interfaces import ANY, interface, interfaces
-from pulsarscope.live.keep import Keeper, Rotation, TriggeredKeeper
 from pulsarscope.live.metrics import Metrics, address, served
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.privileges import drop_privileges
+from pulsarscope.live.recorder import Keeper, Rotation, TriggeredKeeper
 from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
 from pulsarscope.live.source import Keep, Source
-from pulsarscope.outputs import Output, output
-from pulsarscope.pipeline import Batch, Options, run_blocks
-from pulsarscope.records import ExchangeRow, FindingRow, FrameRow, RawFrame
-from pulsarscope.render.escape import escape
-from pulsarscope.render.style import is_terminal, wants_color
-from pulsarscope.render.view import count_text
+from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
+from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow, RawFrame
+from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
+from pulsarscope.output.registry import Output, output
+from pulsarscope.output.render.cell_text import escape
+from pulsarscope.output.render.style import is_terminal, wants_color
+from pulsarscope.output.render.view import count_text
+from pulsarscope.protocols.installed import finding_codes, make_dissectors
 
 if TYPE_CHECKING:
-    from pulsarscope.render.top import Status, Top
+    from pulsarscope.output.render.top import Status, Top
 
 STANDARD_INPUT = "-"
 NANOSECONDS = 1_000_000_000
@@ -173,8 +173,8 @@ def _check_top(request: Request) -> None:
 
 
 def _top(capture: Capture, request: Request) -> Top:
-    from pulsarscope.render.report import ReportOptions  # noqa: PLC0415 - only the screen needs it
-    from pulsarscope.render.top import Top  # noqa: PLC0415 - as above
+    from pulsarscope.output.render.text_report import ReportOptions  # noqa: PLC0415 - only the screen needs it
+    from pulsarscope.output.render.top import Top  # noqa: PLC0415 - as above
 
     color = wants_color(sys.stdout, os.environ, request.no_color)
     return Top(capture.status, time.time_ns, ReportOptions(color=color, encoding=sys.stdout.encoding))
@@ -274,8 +274,8 @@ class Capture:
 
     def status(self) -> Status:
         """How the capture fares, for the eye."""
-        from pulsarscope.render.report import size_text  # noqa: PLC0415 - only the screen needs it
-        from pulsarscope.render.top import Status  # noqa: PLC0415 - as above
+        from pulsarscope.output.render.text_report import size_text  # noqa: PLC0415 - only the screen needs it
+        from pulsarscope.output.render.top import Status  # noqa: PLC0415 - as above
 
         health = self.feed.health()
         told = [(f"{health.skipped_packets:,} not decoded", bool(health.skipped_packets))]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pulsarscope.cli.options import Cluster, Watching
-from pulsarscope.cli.work import (
+from pulsarscope.cli.run_command import (
     EXIT_DAMAGED,
     EXIT_DONE,
     EXIT_INCOMPLETE,
@@ -21,16 +21,16 @@ from pulsarscope.cli.work import (
     kinds_named,
     reading_options,
 )
-from pulsarscope.errors import UsageError
-from pulsarscope.findings import SEVERITIES
-from pulsarscope.render.escape import escape
-from pulsarscope.render.style import is_terminal
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.findings import SEVERITIES
+from pulsarscope.output.render.cell_text import escape
+from pulsarscope.output.render.style import is_terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pulsarscope.pipeline import Options
-    from pulsarscope.spark.run import Summary
+    from pulsarscope.engine.local import Options
+    from pulsarscope.spark.job import Summary
 
 REFRESH_SECONDS = 0.5
 
@@ -58,7 +58,7 @@ def run_pipeline(request: Request, cluster: Cluster, watching: Watching) -> int:
 
 def check_cluster(cluster: Cluster) -> int:
     """Say what is there and what is missing; the exit code."""
-    from pulsarscope.spark.check import checks  # noqa: PLC0415 - Spark is an extra
+    from pulsarscope.spark.requirements import checks  # noqa: PLC0415 - Spark is an extra
 
     ready = True
     for found, text in checks(cluster.master, settings_of(cluster)):
@@ -79,7 +79,7 @@ def write_tables(request: Request, cluster: Cluster) -> int:
         message = "no capture given: name files, folders or patterns"
         raise UsageError(message)
     refuse_lacking()
-    from pulsarscope.spark.parts import SUFFIXES, refuse_full  # noqa: PLC0415 - as above
+    from pulsarscope.spark.table_files import SUFFIXES, refuse_full  # noqa: PLC0415 - as above
 
     if "://" not in out or (request.format or "parquet") in SUFFIXES:  # lakes may lie where only Spark finds them
         refuse_full(out)
@@ -105,7 +105,7 @@ def options_of(request: Request) -> Options:
     Raises:
         UsageError: it cannot be carried out as asked.
     """
-    from pulsarscope.distributed import check_options  # noqa: PLC0415 - as above
+    from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
 
     kinds = kinds_named(request.records)
     options = msgspec.structs.replace(
@@ -121,7 +121,7 @@ def options_of(request: Request) -> Options:
 
 def carry_out(spark: SparkSession, request: Request, options: Options, cluster: Cluster, tell: Callable[[str], None]) -> int:
     """Carry out a request; the exit code. `tell` takes what is being done."""
-    from pulsarscope.spark.run import run  # noqa: PLC0415 - as above
+    from pulsarscope.spark.job import run  # noqa: PLC0415 - as above
 
     out = folder_of(request)
     table_format, split = request.format or "parquet", _split_bytes(cluster.split)
@@ -138,7 +138,7 @@ def _split_bytes(word: str | None) -> int | None:
         UsageError: that is none.
     """
     from pulsarscope.cli.live import scaled  # noqa: PLC0415 - as above
-    from pulsarscope.filter.values import SIZES  # noqa: PLC0415 - as above
+    from pulsarscope.filter.literals import SIZES  # noqa: PLC0415 - as above
 
     if word is None:
         return SPLIT_BYTES

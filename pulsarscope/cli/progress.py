@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pulsarscope.render.style import is_terminal
+from pulsarscope.output.render.style import is_terminal
 
 PATIENCE_SECONDS = 0.5
 """Shorter work shows nothing."""

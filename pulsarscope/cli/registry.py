@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pulsarscope.cli.reports import DEFAULT_LIMIT, report_options, sections_named
-from pulsarscope.cli.work import EXIT_DAMAGED, EXIT_DONE, Delivery, Request, complain, deliver
-from pulsarscope.dissectors import read_registry
-from pulsarscope.export.report import report_bytes
-from pulsarscope.zookeeper import read_dump
+from pulsarscope.cli.run_command import EXIT_DAMAGED, EXIT_DONE, Delivery, Request, complain, deliver
+from pulsarscope.inputs.zookeeper import read_dump
+from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.protocols.installed import read_registry
 
 Sections = dict[str, tuple[str, list[dict[str, Any]]]]
 
@@ -36,7 +36,7 @@ def registry(request: Request, by: str | None) -> int:
         }
         chosen = {name: sections[name] for name in sections_named(by, tuple(sections))}
         if request.format is None:
-            from pulsarscope.render.registry import registry_text  # noqa: PLC0415 - programs need none of it
+            from pulsarscope.output.render.zookeeper import registry_text  # noqa: PLC0415 - programs need none of it
 
             made = registry_text(chosen, report_options(request, (path,)))
         else:

@@ -16,9 +16,9 @@ import msgspec
 from pulsarscope.analysis.comparison import Comparison, Examined
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
-from pulsarscope.cli.portions import damage
+from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.progress import Progress
-from pulsarscope.cli.work import (
+from pulsarscope.cli.run_command import (
     EXIT_DAMAGED,
     EXIT_DONE,
     EXIT_FINDING,
@@ -32,16 +32,16 @@ from pulsarscope.cli.work import (
     names_in,
     reading_options,
 )
-from pulsarscope.dissectors import finding_codes
-from pulsarscope.errors import UsageError
-from pulsarscope.export.report import report_bytes
-from pulsarscope.filter.values import DURATIONS
-from pulsarscope.findings import SEVERITIES, Code
-from pulsarscope.limits import ROWS_MAX
-from pulsarscope.pipeline import Options, Run, run
-from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
-from pulsarscope.render.report import ReportOptions
-from pulsarscope.render.style import is_terminal, wants_color
+from pulsarscope.engine.local import Options, Run, run
+from pulsarscope.filter.literals import DURATIONS
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.findings import SEVERITIES, Code
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.output.render.style import is_terminal, wants_color
+from pulsarscope.output.render.text_report import ReportOptions
+from pulsarscope.protocols.installed import finding_codes
 
 COUNTED = (FrameRow.kind, ExchangeRow.kind)
 """What statistics count, and a filter chooses."""
@@ -85,7 +85,7 @@ def stats(request: Request, by: str | None, interval: str | None) -> int:
             counted = {name: records[: request.limit] for name, records in counted.items()}
             sink.write(report_bytes(counted, request.format, single=frozenset({"total"})))
         else:
-            from pulsarscope.render.statistics import statistics_text  # noqa: PLC0415 - programs need none of it
+            from pulsarscope.output.render.statistics import statistics_text  # noqa: PLC0415 - programs need none of it
 
             note = (
                 ""
@@ -125,7 +125,7 @@ def diagnose(request: Request) -> int:
                 report_bytes({"findings": groups}, request.format) if request.format == "ndjson" else _verdict(diagnosis, made, groups)
             )
         else:
-            from pulsarscope.render.diagnosis import diagnosis_text  # noqa: PLC0415 - as above
+            from pulsarscope.output.render.diagnosis import diagnosis_text  # noqa: PLC0415 - as above
 
             if chosen is not None:
                 sink.write(b"Of the findings that match the filter: ")
@@ -159,7 +159,7 @@ def compare(request: Request) -> int:
         if request.format is not None:
             sink.write(report_bytes(comparison.records(), request.format, single=frozenset({"verdict"})))
         else:
-            from pulsarscope.render.comparison import comparison_text  # noqa: PLC0415 - as above
+            from pulsarscope.output.render.comparison import comparison_text  # noqa: PLC0415 - as above
 
             sink.write(
                 comparison_text(
@@ -279,7 +279,7 @@ def _earliest(known: Iterable[int], rows: Iterable[Any]) -> list[int]:
 
 def _verdict(diagnosis: Diagnosis, made: Run, groups: Sequence[dict[str, Any]]) -> bytes:
     """One object for programs: the verdict and the groups."""
-    from pulsarscope.render.diagnosis import verdict  # noqa: PLC0415 - as above
+    from pulsarscope.output.render.diagnosis import verdict  # noqa: PLC0415 - as above
 
     head = {
         "text": verdict(diagnosis, made.packets),

@@ -11,12 +11,12 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope import __version__
-from pulsarscope.cli.interrupt import Interrupts, handled
 from pulsarscope.cli.options import Cluster, Watching
 from pulsarscope.cli.pipeline import folder_of, options_of, settings_of
-from pulsarscope.cli.work import EXIT_DAMAGED, EXIT_DONE, EXIT_INCOMPLETE, Request, complain, failing_code
-from pulsarscope.errors import UsageError
-from pulsarscope.render.escape import escape
+from pulsarscope.cli.run_command import EXIT_DAMAGED, EXIT_DONE, EXIT_INCOMPLETE, Request, complain, failing_code
+from pulsarscope.cli.signals import Interrupts, handled
+from pulsarscope.model.errors import UsageError
+from pulsarscope.output.render.cell_text import escape
 
 if TYPE_CHECKING:
     from pulsarscope.spark.stream import Batch
@@ -30,9 +30,9 @@ def watch(request: Request, cluster: Cluster, watching: Watching) -> int:
     options, out = options_of(request), _absolute(folder_of(request))
     refuse_lacking()
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
-    from pulsarscope.spark.landing import Landing  # noqa: PLC0415 - as above
-    from pulsarscope.spark.parts import place, refuse_full  # noqa: PLC0415 - as above
+    from pulsarscope.spark.landing_folder import Landing  # noqa: PLC0415 - as above
     from pulsarscope.spark.stream import Stopped, Stream  # noqa: PLC0415 - as above
+    from pulsarscope.spark.table_files import place, refuse_full  # noqa: PLC0415 - as above
 
     kept, asked = Checkpoint(checkpoint), _asked(request, folder, out)
     place(out)

@@ -4,8 +4,8 @@
 """
 
 from pulsarscope.filter.fields import Catalogue
-from pulsarscope.filter.problem import FilterError
+from pulsarscope.filter.filter_error import FilterError
+from pulsarscope.filter.follow import Narrowed, Story
 from pulsarscope.filter.selection import Filter
-from pulsarscope.filter.story import Narrowed, Story
 
 __all__ = ["Catalogue", "Filter", "FilterError", "Narrowed", "Story"]

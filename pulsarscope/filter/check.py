@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from pulsarscope.filter import syntax, tree
+from pulsarscope.filter import expression as tree
+from pulsarscope.filter import syntax
 from pulsarscope.filter.fields import ANY, UNKNOWN, Catalogue, Known
-from pulsarscope.filter.problem import FilterError, Mismatch, Place
-from pulsarscope.filter.values import pattern_of, text_of, unquoted, value_of
-from pulsarscope.records import ROWS
+from pulsarscope.filter.filter_error import FilterError, Mismatch, Place
+from pulsarscope.filter.literals import pattern_of, text_of, unquoted, value_of
+from pulsarscope.model.records import ROWS
 
 NOWHERE = tree.Always(False)
 ORDERED = frozenset({"<", "<=", ">", ">="})

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from pulsarscope.findings import LAYERS, SEVERITIES, Code
-from pulsarscope.records import ROWS, Column, columns
-from pulsarscope.wire.contract import FieldType, Vocabulary
+from pulsarscope.dissect.contract import FieldType, Vocabulary
+from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
+from pulsarscope.model.records import ROWS, Column, columns
 
 ANY = "any"
 OBJECT = "object"

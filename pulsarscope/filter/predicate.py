@@ -10,9 +10,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Any
 
-from pulsarscope.filter import tree
-from pulsarscope.filter.values import compile_pattern
-from pulsarscope.findings import Code
+from pulsarscope.filter import expression as tree
+from pulsarscope.filter.literals import compile_pattern
+from pulsarscope.model.findings import Code
 
 Predicate = Callable[[Any], bool]
 Test = Callable[[Any], bool]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from pulsarscope.filter.fields import CAPTURE_TIMES, Catalogue, Known
-from pulsarscope.records import ROWS
+from pulsarscope.model.records import ROWS
 
 
 class Entry(msgspec.Struct, frozen=True):

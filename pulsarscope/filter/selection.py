@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulsarscope.filter.check import Checker
+from pulsarscope.filter.expression import Always, And, Expression, Not, Or
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
 from pulsarscope.filter.predicate import Context, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
-from pulsarscope.filter.tree import Always, And, Expression, Not, Or
-from pulsarscope.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
+from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
 PAYLOAD_FORM = "base64"
 """Form of the payload in message rows when only the filter wants it."""

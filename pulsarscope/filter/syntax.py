@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.filter.problem import FilterError, Place
-from pulsarscope.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS
+from pulsarscope.filter.filter_error import FilterError, Place
+from pulsarscope.model.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS
 
 if TYPE_CHECKING:
     from lark import Lark, Token

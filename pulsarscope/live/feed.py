@@ -12,12 +12,13 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from pulsarscope.capture import Block
-from pulsarscope.capture.pcapng import PcapngDecoder
-from pulsarscope.capture.tally import capture_finding, plural
-from pulsarscope.export.pcapng import interface_block, section_block
-from pulsarscope.findings import Finding
-from pulsarscope.limits import LIVE_QUEUE_MAX_BYTES, PACKET_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
+from pulsarscope.capture.anomalies import capture_finding
+from pulsarscope.capture.formats.pcapng import PcapngDecoder
 from pulsarscope.live.source import Captured, Health, Keep, Source
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, PACKET_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
+from pulsarscope.model.text import plural
+from pulsarscope.output.export.pcapng import interface_block, section_block
 
 WAIT_SECONDS = 0.2
 """How long a thread waits before it looks whether it shall stop: more than the kernel holds a packet back."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pulsarscope.errors import UsageError
-from pulsarscope.limits import METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX
 from pulsarscope.live.source import Health
-from pulsarscope.records import ExchangeRow, FindingRow, FrameRow
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX
+from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 
 OTHER = "other"
 """What all names are called that are met when there are too many."""

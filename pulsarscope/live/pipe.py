@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from pulsarscope.capture import Block, CaptureInterface, Record, read_blocks
 from pulsarscope.capture.reader import STANDARD_INPUT
-from pulsarscope.errors import PulsarscopeError
-from pulsarscope.export.pcapng import interface_block, packet_block
 from pulsarscope.live.source import Captured, Health, Keep
+from pulsarscope.model.errors import PulsarscopeError
+from pulsarscope.output.export.pcapng import interface_block, packet_block
 
 NANOSECONDS = 1_000_000_000
 

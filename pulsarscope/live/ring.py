@@ -15,10 +15,10 @@ import socket
 import threading
 from struct import Struct
 
-from pulsarscope.limits import LIVE_RING_BLOCK_BYTES
-from pulsarscope.live.berkeley import Program, once, packed
+from pulsarscope.live.bpf import Program, once, packed
 from pulsarscope.live.interfaces import NetworkInterface, interfaces
 from pulsarscope.live.source import Captured
+from pulsarscope.model.limits import LIVE_RING_BLOCK_BYTES
 
 ETHERNET, COOKED = 1, 276
 """Link types that a ring gives: Ethernet, and Linux cooked v2 for interfaces without such a header, or several of them."""

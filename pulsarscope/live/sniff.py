@@ -9,12 +9,12 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from pulsarscope.errors import UsageError
-from pulsarscope.export.pcapng import packet_block
-from pulsarscope.limits import READ_BLOCK_BYTES
 from pulsarscope.live.interfaces import ANY
 from pulsarscope.live.ring import ETHERNET
 from pulsarscope.live.source import Captured
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import READ_BLOCK_BYTES
+from pulsarscope.output.export.pcapng import packet_block
 
 NANOSECONDS = 1_000_000_000
 

@@ -52,9 +52,9 @@ def decode(
         UsageError: there is no such kind, or the options cannot be carried out.
     """
     from pulsarscope.api import options_of  # noqa: PLC0415 - as above
-    from pulsarscope.distributed import check_options  # noqa: PLC0415 - as above
-    from pulsarscope.pipeline import ALL_RECORDS  # noqa: PLC0415 - as above
-    from pulsarscope.records import refuse_unknown  # noqa: PLC0415 - as above
+    from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
+    from pulsarscope.engine.local import ALL_RECORDS  # noqa: PLC0415 - as above
+    from pulsarscope.model.records import refuse_unknown  # noqa: PLC0415 - as above
     from pulsarscope.spark.tables import decoded  # noqa: PLC0415 - as above
 
     wanted = frozenset(kinds) or ALL_RECORDS

@@ -25,10 +25,10 @@ import msgspec
 from pyarrow.fs import FileSelector, LocalFileSystem
 
 from pulsarscope.capture import Inputs
-from pulsarscope.errors import UsageError
-from pulsarscope.export.sink import write_errors
-from pulsarscope.spark.parts import UNFINISHED, Names, place, settle
+from pulsarscope.model.errors import UsageError
+from pulsarscope.output.export.sink import write_errors
 from pulsarscope.spark.survey import Seen
+from pulsarscope.spark.table_files import UNFINISHED, Names, place, settle
 
 _FOLDERS = ("list", "batches", "secrets", "commits")
 

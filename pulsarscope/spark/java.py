@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from pulsarscope.errors import UsageError
+from pulsarscope.model.errors import UsageError
 
 OLDEST = 17
 """Spark 4 needs it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pulsarscope.errors import UsageError
+from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.session import is_of_spark
 
 if TYPE_CHECKING:

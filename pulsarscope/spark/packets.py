@@ -12,10 +12,10 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, Segment
-from pulsarscope.capture.names import printable
-from pulsarscope.findings import Finding
-from pulsarscope.flow import key_at, reverse_key, source_in, without_source
-from pulsarscope.spark.runs import Runs
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.flow import key_at, reverse_key, source_in, without_source
+from pulsarscope.model.text import printable
+from pulsarscope.spark.packed_segments import Runs
 
 BATCH_PACKETS = 10_000
 """Packets of a record batch: what Spark itself takes for one."""

@@ -12,16 +12,17 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, Inputs, Portion, read_blocks
-from pulsarscope.distributed import Fact, FlowRun, OpenFlow, judge
-from pulsarscope.findings import Finding
-from pulsarscope.limits import ROWS_MAX
-from pulsarscope.pipeline import Options
-from pulsarscope.records import ConnectionRow, count_rows
-from pulsarscope.spark import packets, runs
-from pulsarscope.spark.batch import batch_of
-from pulsarscope.spark.cells import FACT, OPEN, PART, REPORT, Cells, Encoder, Report, fact_batch, facts_in, stream_bytes
-from pulsarscope.spark.parts import Parts
-from pulsarscope.spark.remote import opened
+from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, judge
+from pulsarscope.engine.local import Options
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import ConnectionRow, count_rows
+from pulsarscope.spark import packed_segments as runs
+from pulsarscope.spark import packets
+from pulsarscope.spark.record_batch import batch_of
+from pulsarscope.spark.remote_files import opened
+from pulsarscope.spark.shuffle_batches import FACT, OPEN, PART, REPORT, Cells, Encoder, Report, fact_batch, facts_in, stream_bytes
+from pulsarscope.spark.table_files import Parts
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pulsarscope.errors import OutputError, UsageError
+from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.spark.java import INSTALL, choose
 
 if TYPE_CHECKING:

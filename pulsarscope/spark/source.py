@@ -9,10 +9,10 @@ import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pulsarscope.capture import Inputs, Portion, expand_inputs
-from pulsarscope.errors import UsageError
+from pulsarscope.model.errors import UsageError
 from pulsarscope.spark import packets
 from pulsarscope.spark.partition import ReadFiles
-from pulsarscope.spark.remote import find, opened
+from pulsarscope.spark.remote_files import find, opened
 from pulsarscope.spark.tables import spark_schema
 
 if TYPE_CHECKING:

@@ -18,15 +18,17 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from pulsarscope.capture import Inputs, Portion
-from pulsarscope.distributed import with_secrets
-from pulsarscope.errors import OutputError
-from pulsarscope.pipeline import Options
-from pulsarscope.spark import cells, runs, survey
+from pulsarscope.engine.flows import with_secrets
+from pulsarscope.engine.local import Options
+from pulsarscope.model.errors import OutputError
+from pulsarscope.spark import packed_segments as runs
+from pulsarscope.spark import shuffle_batches as cells
+from pulsarscope.spark import survey
 from pulsarscope.spark.checkpoint import Checkpoint
-from pulsarscope.spark.landing import Landing
+from pulsarscope.spark.landing_folder import Landing
 from pulsarscope.spark.partition import Job, Moment, ReadFiles
-from pulsarscope.spark.parts import finish_parts, names_for, settle_parts
 from pulsarscope.spark.survey import Look
+from pulsarscope.spark.table_files import finish_parts, names_for, settle_parts
 from pulsarscope.spark.tables import TASK_BYTES, Records, map_numbers, spark_schema, taken_up
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, BlockReader, Count, Inputs, Portion, Tally, divide, read_blocks
-from pulsarscope.distributed import LOSS_CODES, Glance
-from pulsarscope.pipeline import Options
-from pulsarscope.records import ConnectionRow, Row
-from pulsarscope.spark.batch import batch_of
-from pulsarscope.spark.remote import opened
-from pulsarscope.spark.runs import pack_rows
+from pulsarscope.engine.flows import LOSS_CODES, Glance
+from pulsarscope.engine.local import Options
+from pulsarscope.model.records import ConnectionRow, Row
+from pulsarscope.spark.packed_segments import pack_rows
+from pulsarscope.spark.record_batch import batch_of
+from pulsarscope.spark.remote_files import opened
 
 _FIELDS: Any = [
     ("source", pa.string()),

@@ -17,13 +17,15 @@ from pyspark.sql import functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pulsarscope.capture import Inputs, Portion
-from pulsarscope.distributed import LOSS_CODES, with_secrets
-from pulsarscope.export.arrow import arrow_schema
-from pulsarscope.pipeline import Options
-from pulsarscope.spark import cells, packets, runs, survey
+from pulsarscope.engine.flows import LOSS_CODES, with_secrets
+from pulsarscope.engine.local import Options
+from pulsarscope.output.export.arrow import arrow_schema
+from pulsarscope.spark import packed_segments as runs
+from pulsarscope.spark import packets, survey
+from pulsarscope.spark import shuffle_batches as cells
 from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
-from pulsarscope.spark.parts import Part
 from pulsarscope.spark.survey import Look, Seen
+from pulsarscope.spark.table_files import Part
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,8 +12,8 @@ from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
-from pulsarscope.flow import reverse_key
-from pulsarscope.limits import (
+from pulsarscope.model.flow import reverse_key
+from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
     DUPLICATE_SEGMENTS_PERCENT,
@@ -22,15 +22,15 @@ from pulsarscope.limits import (
     OPEN_CONNECTIONS_MAX,
     OVERLAP_WINDOW_PACKETS,
 )
+from pulsarscope.tcp.complete_connections import WholeConnection, whole_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
-from pulsarscope.tcp.oddities import finding
 from pulsarscope.tcp.pieces import Piece, Run
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
-from pulsarscope.tcp.whole import WholeConnection, whole_connection
+from pulsarscope.tcp.stream_findings import finding
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
-    from pulsarscope.findings import Finding
+    from pulsarscope.model.findings import Finding
 
 _packet_of = itemgetter(0)
 _time_of = itemgetter(1)

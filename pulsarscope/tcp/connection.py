@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from pulsarscope.flow import reverse_key
-from pulsarscope.limits import IDLE_CONNECTION_NANOSECONDS
-from pulsarscope.tcp.oddities import Log
+from pulsarscope.model.flow import reverse_key
+from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
 from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.stream_findings import Log
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
-    from pulsarscope.findings import Finding
+    from pulsarscope.model.findings import Finding
     from pulsarscope.tcp.pieces import Item
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pulsarscope.flow import source_endpoint
-from pulsarscope.limits import SEQUENCE_JUMP_MAX_BYTES
+from pulsarscope.model.flow import source_endpoint
+from pulsarscope.model.limits import SEQUENCE_JUMP_MAX_BYTES
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.stream import SYN, UNKNOWN, Stream
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.flow import source_endpoint
-from pulsarscope.limits import (
+from pulsarscope.model.flow import source_endpoint
+from pulsarscope.model.limits import (
     DUPLICATE_NANOSECONDS,
     OUT_OF_ORDER_MAX_BYTES,
     OUT_OF_ORDER_MAX_SEGMENTS,
@@ -21,11 +21,11 @@ from pulsarscope.limits import (
     RESET_WINDOW_BYTES,
     SEQUENCE_JUMP_MAX_BYTES,
 )
-from pulsarscope.tcp.oddities import Log, Oddities, finding
+from pulsarscope.tcp.delivered import Recent
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Gap, Item, Piece, Reason, Run
-from pulsarscope.tcp.recent import Recent
+from pulsarscope.tcp.reorder_buffer import Overlap, Waiting, WaitingPiece
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
-from pulsarscope.tcp.waiting import Overlap, Waiting, WaitingPiece
+from pulsarscope.tcp.stream_findings import Log, Oddities, finding
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
@@ -102,7 +102,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     generation: int = 0
     """Number of the last block that left something in `kept`."""
     kept: tuple[Item, ...] = ()
-    """Recently delivered runs, see `pulsarscope.tcp.recent`."""
+    """Recently delivered runs, see `pulsarscope.tcp.delivered`."""
     recent: Recent | None = None
 
     @property

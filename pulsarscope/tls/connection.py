@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from pulsarscope.escape import escape
-from pulsarscope.limits import TLS_NAME_MAX_CHARACTERS, TLS_NAMES_MAX
+from pulsarscope.inputs import tls_secrets as secrets
+from pulsarscope.inputs.tls_secrets import Position, Secrets
+from pulsarscope.model.limits import TLS_NAME_MAX_CHARACTERS, TLS_NAMES_MAX
+from pulsarscope.model.text import escape
 from pulsarscope.tcp.pieces import Gap, Item, Piece
-from pulsarscope.tls import handshake, secrets
+from pulsarscope.tls import handshake
+from pulsarscope.tls.decrypter import Opener
 from pulsarscope.tls.direction import Direction
 from pulsarscope.tls.handshake import TLS_1_2, TLS_1_3, ClientHello, Message, ServerHello
-from pulsarscope.tls.opener import Opener
-from pulsarscope.tls.records import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Mark, Record
-from pulsarscope.tls.secrets import Position, Secrets
+from pulsarscope.tls.record_layer import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Mark, Record
 from pulsarscope.tls.suites import SUITES, is_opened
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from pulsarscope.limits import FRAME_HARD_MAX_BYTES, TLS_FAILED_RECORDS_MAX, TLS_WAITING_MAX_BYTES
+from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES, TLS_FAILED_RECORDS_MAX, TLS_WAITING_MAX_BYTES
 from pulsarscope.tcp.pieces import HOLE, Gap, Item, Piece, Run
 from pulsarscope.tls.handshake import Messages
-from pulsarscope.tls.records import Mark, Record, Records
+from pulsarscope.tls.record_layer import Mark, Record, Records
 
 if TYPE_CHECKING:
+    from pulsarscope.tls.decrypter import Opener
     from pulsarscope.tls.keys import Content
-    from pulsarscope.tls.opener import Opener
 
 _SPANS_STEP = 4096
 """Records whose places are let go of together."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
-from pulsarscope.limits import TLS_HANDSHAKE_MESSAGE_MAX_BYTES
+from pulsarscope.model.limits import TLS_HANDSHAKE_MESSAGE_MAX_BYTES
 
 CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, CERTIFICATE, FINISHED, KEY_UPDATE = 1, 2, 5, 8, 11, 20, 24
 

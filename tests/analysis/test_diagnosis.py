@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from pulsarscope.analysis.diagnosis import Diagnosis
-from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
-from tests.render import rows
+from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from tests.output.render import rows
 
 CODES = table(
     Code("refused", ERROR, "session", "It was refused.", "Ask again."),

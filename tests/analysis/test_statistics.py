@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import pulsarscope as ps
 from pulsarscope.analysis import statistics, tally
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from tests.render import rows
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from tests.output.render import rows
 
 SECOND = 1_000_000_000
 

@@ -33,7 +33,7 @@ def room_of(module: str) -> str:
 def imports(path: Path, *, top_level: bool = False) -> Iterator[str]:
     """Full names of what a module imports, wherever in it; with `top_level` only what is imported when it is.
 
-    `from pulsarscope import wire` counts as pulsarscope.wire, `from pulsarscope.tcp import Assembler` as pulsarscope.tcp.Assembler.
+    `from pulsarscope import wire` counts as pulsarscope.dissect, `from pulsarscope.tcp import Assembler` as pulsarscope.tcp.Assembler.
     """
     tree = ast.parse(path.read_text())
     for node in executed_on_import(tree.body) if top_level else ast.walk(tree):

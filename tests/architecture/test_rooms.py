@@ -8,50 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.dissectors import make_dissectors
+from pulsarscope.protocols.installed import make_dissectors
 from tests.architecture.modules import PACKAGE, SOURCES, imports, name_of, room_of
 
-LEAVES = {"flow", "errors", "limits", "findings", "escape", "topics"}
-
 ALLOWED = {
-    "records": LEAVES,
-    "capture": LEAVES,
-    "tcp": LEAVES | {"capture"},
-    "tls": LEAVES | {"tcp"},
-    "wire": LEAVES | {"records", "tcp"},
-    "protocols": LEAVES | {"records", "wire"},
-    "session": LEAVES | {"records", "tcp", "tls", "wire"},
-    "analysis": LEAVES | {"records", "wire", "session"},
-    "filter": LEAVES | {"records", "wire"},
-    "plugins": LEAVES | {"wire"},
-    "private_keys": LEAVES,
-    "zookeeper": LEAVES | {"capture", "wire"},
-    "payload_decoders": LEAVES | {"wire", "plugins"},
-    "given": LEAVES | {"wire", "dissectors"},
-    "dissectors": LEAVES | {"wire", "protocols", "plugins"},
-    "key_logs": LEAVES | {"capture", "tls"},
-    "steps": LEAVES | {"records", "wire"},
-    "suspension": LEAVES,
-    "pipeline": LEAVES
-    | {"records", "private_keys", "key_logs", "payload_decoders", "dissectors", "steps"}
-    | {"capture", "tcp", "tls", "wire", "session", "analysis"},
-    "distributed": LEAVES | {"records", "capture", "tcp", "tls", "wire", "key_logs", "dissectors", "analysis", "pipeline", "suspension"},
-    "outputs": LEAVES | {"records", "export"},
-    "export": LEAVES | {"records", "outputs"},
-    "render": LEAVES | {"records", "outputs", "export", "analysis"},
-    "jobs": LEAVES | {"records", "capture", "tls", "plugins", "pipeline"},
-    "api": LEAVES | {"records", "private_keys", "key_logs", "export", "pipeline", "jobs", "given"},
-    "pulsarscope": LEAVES | {"api", "wire"},
-    "live": LEAVES | {"records", "capture", "export", "pipeline"},
-    "spark": LEAVES | {"records", "capture", "filter", "outputs", "export", "pipeline", "distributed", "api"},
-    "cli": LEAVES
-    | {"pulsarscope", "records", "analysis", "filter", "outputs", "export", "render", "private_keys", "plugins", "zookeeper", "given"}
-    | {"key_logs", "dissectors", "pipeline", "distributed", "jobs", "live", "spark"},
+    "model": set(),
+    "capture": {"model"},
+    "inputs": {"model", "capture", "dissect", "protocols"},
+    "tcp": {"model", "capture"},
+    "tls": {"model", "inputs", "tcp"},
+    "dissect": {"model", "inputs", "tcp"},
+    "protocols": {"model", "inputs", "dissect"},
+    "engine": {"model", "capture", "inputs", "tcp", "tls", "dissect", "protocols", "analysis"},
+    "analysis": {"model", "dissect", "engine"},
+    "filter": {"model", "dissect"},
+    "output": {"model", "dissect", "analysis"},
+    "api": {"model", "inputs", "engine", "output"},
+    "pulsarscope": {"api", "dissect", "model"},
+    "live": {"model", "capture", "output"},
+    "spark": {"model", "capture", "inputs", "filter", "output", "engine", "api"},
+    "cli": {"pulsarscope", "model", "inputs", "dissect", "protocols", "engine", "analysis", "filter", "output", "live", "spark"},
     "__main__": {"cli"},
-} | dict.fromkeys(LEAVES, LEAVES)
+}
 """Room → the other rooms that it may import."""
 
-CORE = LEAVES | {"records", "capture", "tcp", "tls", "wire", "protocols", "session", "analysis", "filter"}
+CORE = {"model", "capture", "tcp", "tls", "dissect", "protocols", "analysis", "filter"}
 SHELL_MODULES = {
     "asyncio",
     "multiprocessing",
@@ -76,10 +57,15 @@ CLOCKS = {"now", "utcnow", "today"}
 
 HEAVY = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
 """Imported where they are used, never by importing a module of ours; the exceptions are modules imported on use themselves."""
-HEAVY_ON_USE = {"pulsarscope.export.arrow", "pulsarscope.export.parquet", "pulsarscope.tls.certificate", "pulsarscope.tls.keys"} | {
+HEAVY_ON_USE = {
+    "pulsarscope.output.export.arrow",
+    "pulsarscope.output.export.parquet",
+    "pulsarscope.tls.certificate",
+    "pulsarscope.tls.keys",
+} | {
     name_of(path)
     for path in SOURCES
-    if path.parent.name == "spark" and path.name not in {"__init__.py", "check.py", "java.py", "session.py"}
+    if path.parent.name == "spark" and path.name not in {"__init__.py", "requirements.py", "java.py", "session.py"}
 }
 
 COMMANDS = {command for dissector in make_dissectors() for command in dissector.vocabulary.commands} - {"ERROR"}
@@ -108,7 +94,7 @@ def test_only_the_list_of_dissectors_names_a_protocol(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)
 def test_only_a_protocol_speaks_of_its_commands(path: Path) -> None:
-    if name_of(path) == "pulsarscope.records":
+    if name_of(path) == "pulsarscope.model.records":
         return  # says of each column from which command it comes
     tree = ast.parse(path.read_text())
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from pulsarscope.capture import Block, BlockReader, Segment, read_blocks
-from pulsarscope.findings import Finding
+from pulsarscope.model.findings import Finding
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture import Block, BlockReader, Portion, Segment, divide, read_blocks
-from pulsarscope.capture.tally import Tally
-from pulsarscope.findings import Finding
-from pulsarscope.limits import PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
+from pulsarscope.capture.anomalies import Tally
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.limits import PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
 from tests.capture.builders import SECOND, START, Pcapng, Record, ethernet, flows_of, ipv4, pcap, segment_packet, tcp
 
 SIZES = st.integers(1, 2_000)

@@ -169,7 +169,7 @@ def test_help_does_not_need_what_decoding_needs() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     loaded = set(result.stderr.split())
-    assert not loaded & {"google.protobuf", "pyarrow", "numpy", "scapy", "rich.table", "rich.progress", "pulsarscope.pipeline"}
+    assert not loaded & {"google.protobuf", "pyarrow", "numpy", "scapy", "rich.table", "rich.progress", "pulsarscope.engine.local"}
 
 
 def test_a_wrong_filter_is_shown_with_a_mark_under_the_place(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

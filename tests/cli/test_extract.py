@@ -24,8 +24,8 @@ import pulsarscope as ps
 from pulsarscope import cli
 from pulsarscope.cli.extract import extract
 from pulsarscope.cli.reading import Reading
-from pulsarscope.cli.work import Request
-from pulsarscope.errors import CaptureError, OutputError, UsageError
+from pulsarscope.cli.run_command import Request
+from pulsarscope.model.errors import CaptureError, OutputError, UsageError
 from tests.capture.builders import Pcapng
 from tests.capture.wrapping import FRAME_WRAPPERS, fragments, framed
 from tests.encoder.capturefile import Packet, pcap, write_pcap
@@ -34,7 +34,7 @@ from tests.encoder.conversation import Conversation
 from tests.encoder.frames import command_frame, message_metadata, payload_frame
 from tests.encoder.recapture import Segment, doubled, packets_of, segments_of, shuffled
 from tests.encoder.streams import CONNECT, CONNECTED, PING, frames_of
-from tests.export.test_pcapng import blocks, comments
+from tests.output.export.test_pcapng import blocks, comments
 from tests.tls.feeding import packets_of as tls_packets
 from tests.tls.peers import record
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.cli.fields import catalogue, show_fields
-from pulsarscope.errors import UsageError
+from pulsarscope.model.errors import UsageError
 
 
 def test_all_fields_are_listed_under_their_records(capsys: pytest.CaptureFixture[str]) -> None:

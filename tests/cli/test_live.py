@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from pulsarscope.cli import app
 from pulsarscope.cli.live import scaled
-from pulsarscope.errors import PulsarscopeError, UsageError
-from pulsarscope.filter.values import DURATIONS, SIZES
+from pulsarscope.filter.literals import DURATIONS, SIZES
+from pulsarscope.model.errors import PulsarscopeError, UsageError
 from tests.live.loopback import free_port, needs_capturing, replay, said_in
 
 COMMAND = (sys.executable, "-m", "pulsarscope", "live")

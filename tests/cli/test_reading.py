@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import pulsarscope as ps
 from pulsarscope.cli import app
 from pulsarscope.cli.reading import Reading
-from pulsarscope.errors import UsageError
-from pulsarscope.private_keys import read_key_files, rsa_keys
-from pulsarscope.protocols.pulsar.encryption import _decrypted
+from pulsarscope.inputs.private_keys import read_key_files, rsa_keys
+from pulsarscope.model.errors import UsageError
+from pulsarscope.protocols.pulsar.entry.encryption import _decrypted
 from tests.encoder import write_pcapng
 from tests.encoder.recapture import bridged, packets_of
 

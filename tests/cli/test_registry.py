@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pulsarscope.cli import app
-from pulsarscope.errors import CaptureError, UsageError
+from pulsarscope.model.errors import CaptureError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = ROOT / "tests" / "dumps" / "zookeeper-3.9.5.snapshot"
@@ -147,6 +147,8 @@ def test_standard_input_is_a_dump_too() -> None:
 
 
 def test_the_readme_shows_what_comes_out() -> None:
-    (shown,) = re.findall(r"\$ pulsarscope registry tests/dumps/\S+ (--by \S+)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (shown,) = re.findall(
+        r"\$ pulsarscope registry tests/inputs/dumps/\S+ (--by \S+)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
     result = CliRunner().invoke(app, ["registry", str(SNAPSHOT), *shown[0].split()], env={"COLUMNS": None})
     assert result.stdout == shown[1]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pulsarscope.cli.reports import compare, diagnose, stats
-from pulsarscope.cli.work import Request
-from pulsarscope.errors import CaptureError, UsageError
+from pulsarscope.cli.run_command import Request
+from pulsarscope.model.errors import CaptureError, UsageError
 from tests.cli.test_cli import execute, run
 from tests.conftest import ROOT
 from tests.docs.cases import capture

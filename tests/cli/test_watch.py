@@ -7,9 +7,9 @@ import pytest
 from pulsarscope import __version__
 from pulsarscope.cli.options import Cluster, Watching
 from pulsarscope.cli.reading import Reading
+from pulsarscope.cli.run_command import Request
 from pulsarscope.cli.watch import _asked, _line, watch
-from pulsarscope.cli.work import Request
-from pulsarscope.errors import UsageError
+from pulsarscope.model.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from random import Random
 from typing import Any, TypeVar
 
 from docs.make_findings import all_codes, bad_inputs
-from pulsarscope.cli.work import NEVER, exit_code
-from pulsarscope.errors import CaptureError
-from pulsarscope.key_logs import read_key_logs
-from pulsarscope.pipeline import ALL_RECORDS, Options, run
-from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.cli.run_command import NEVER, exit_code
+from pulsarscope.engine.local import ALL_RECORDS, Options, run
+from pulsarscope.inputs.key_logs import read_key_logs
+from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
 
 CODES = all_codes()

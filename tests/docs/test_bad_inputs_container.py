@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 import zstandard
 
-from pulsarscope.capture import compression
-from pulsarscope.limits import PCAPNG_INTERFACES_MAX
+from pulsarscope.capture.formats import compression
+from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
 from tests.capture.builders import Pcapng
 from tests.docs.cases import HEALTHY, OPENING, assert_promised, capture, exchange, healthy, look, opened, row, sent
 from tests.encoder import Conversation, Packet, pcap
@@ -369,7 +369,7 @@ def test_a_cut_says_where_it_is(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel tells no peak of a process alone")
 def test_a_claim_of_four_gibibytes_takes_no_memory(tmp_path: Path) -> None:
     path = capture(tmp_path, header() + HUGE)
-    script = "import sys\nfrom pulsarscope.pipeline import Options, run\nfor _ in run(sys.argv[1:], Options()): pass\n"
+    script = "import sys\nfrom pulsarscope.engine.local import Options, run\nfor _ in run(sys.argv[1:], Options()): pass\n"
     # Not ru_maxrss: that counts what the process of the tests took before it became this one.
     script += "peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
     script += "assert int(peak) < 200 << 10, peak"

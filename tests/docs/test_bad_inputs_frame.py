@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from google.protobuf.descriptor import Descriptor
 
-from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
+from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.docs.cases import (
     CONNECT,
     CONNECTED,

@@ -16,8 +16,8 @@ import pytest
 import zstandard
 
 from pulsarscope.cli.reading import Reading
-from pulsarscope.cli.work import Request, work
-from pulsarscope.errors import CaptureError
+from pulsarscope.cli.run_command import Request, work
+from pulsarscope.model.errors import CaptureError
 from tests.docs.cases import CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS, Seen, capture, chance, look
 from tests.docs.test_bad_inputs_payload import BATCH, TEXT
 from tests.encoder import Conversation, base_command, command_frame, compress, message_metadata, payload_frame, sized

@@ -17,7 +17,7 @@ import cramjam
 import pytest
 import zstandard
 
-from pulsarscope.session import pairing
+from pulsarscope.engine import pairing
 from tests.docs.cases import (
     CONNECT,
     CONNECTED,

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli.work import Request, work
-from pulsarscope.escape import show_controls
+from pulsarscope.cli.run_command import Request, work
+from pulsarscope.model.text import show_controls
 from tests.docs import test_bad_inputs_frame, test_bad_inputs_payload
 from tests.docs.cases import CONNECTED, between, capture, healthy, look, row
 from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame

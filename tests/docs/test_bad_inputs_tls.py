@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.limits import KEY_LOG_LINE_MAX_BYTES
+from pulsarscope.model.limits import KEY_LOG_LINE_MAX_BYTES
 from tests.capture.builders import Pcapng
 from tests.docs.cases import CONNECT, CONNECTED, HEALTHY, PRODUCER, PRODUCER_SUCCESS, assert_promised, capture, look, receipt, row, send
 from tests.encoder import Conversation

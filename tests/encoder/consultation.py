@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pulsarscope.pipeline import Options, run
-from pulsarscope.records import FindingRow, FrameRow
+from pulsarscope.engine.local import Options, run
+from pulsarscope.model.records import FindingRow, FrameRow
 from tests.encoder.capturefile import write_pcap
 from tests.encoder.conversation import START_NS, Conversation
 from tests.encoder.frames import command_frame, message_metadata, payload_frame

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from pulsarscope.dissect import FrameSplitter
+from pulsarscope.dissect.contract import GivenSchema, PayloadDecoder, SessionContext
+from pulsarscope.engine.pairing import Pairing
+from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
-from pulsarscope.session.pairing import Pairing
-from pulsarscope.wire import FrameSplitter
-from pulsarscope.wire.contract import GivenSchema, PayloadDecoder, SessionContext
 from tests.encoder.frames import command_frame, message_metadata, payload_frame
 
 AnyRow = TypeVar("AnyRow", bound=Row)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pulsarscope.analysis import Closed, Doctor
+from pulsarscope.dissect import FrameSplitter
+from pulsarscope.dissect.contract import SessionContext
+from pulsarscope.dissect.rules import Rules
+from pulsarscope.engine.pairing import Pairing
+from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow
 from pulsarscope.protocols.pulsar.rules import RULES
-from pulsarscope.records import ROWS, ConnectionRow, FindingRow
-from pulsarscope.session.pairing import Pairing
-from pulsarscope.wire import FrameSplitter
-from pulsarscope.wire.contract import SessionContext
-from pulsarscope.wire.rules import Rules
 from tests.encoder.dialogue import DISSECTOR
 
 MILLISECOND = 1_000_000

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Sequence
 from random import Random
 
+from pulsarscope.dissect.contract import Frame
+from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.tcp.pieces import HOLE, Gap, Item, Piece, Run
-from pulsarscope.wire.contract import Frame
-from pulsarscope.wire.splitter import StreamSplitter
 from tests.encoder.chance import damaged
 from tests.encoder.frames import Single, base_command, batch, command_frame, compress, message_metadata, payload_frame
 

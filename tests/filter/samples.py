@@ -6,8 +6,8 @@ from typing import Any
 
 from pulsarscope.cli.fields import catalogue
 from pulsarscope.filter import Filter
-from pulsarscope.records import ROWS, Checksum, Row
-from tests.render import rows
+from pulsarscope.model.records import ROWS, Checksum, Row
+from tests.output.render import rows
 
 CATALOGUE = catalogue()
 

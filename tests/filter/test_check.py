@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from pulsarscope.filter import Filter, FilterError
 from pulsarscope.filter.check import Checker
+from pulsarscope.filter.expression import Always, And, Compare, Entry, Field, Not, Or, Present
 from pulsarscope.filter.syntax import parse
-from pulsarscope.filter.tree import Always, And, Compare, Entry, Field, Not, Or, Present
-from pulsarscope.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS, FILTER_PATTERN_MAX_CHARACTERS
+from pulsarscope.model.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS, FILTER_PATTERN_MAX_CHARACTERS
 from tests.filter.samples import CATALOGUE, KINDS, make
-from tests.render import rows
+from tests.output.render import rows
 
 ERRORS = [
     # filter, what is wrong, what the mark stands under

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from pulsarscope.dissect.contract import FieldType, Vocabulary
 from pulsarscope.filter.fields import Catalogue
-from pulsarscope.findings import Code
-from pulsarscope.records import ROWS, columns
-from pulsarscope.wire.contract import FieldType, Vocabulary
+from pulsarscope.model.findings import Code
+from pulsarscope.model.records import ROWS, columns
 from tests.filter.samples import CATALOGUE
 
 

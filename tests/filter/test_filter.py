@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pulsarscope import cli
-from pulsarscope.pipeline import Options, run
-from pulsarscope.records import Row
+from pulsarscope.engine.local import Options, run
+from pulsarscope.model.records import Row
 from tests.conftest import ROOT
 from tests.filter.samples import KINDS, make
 
@@ -92,7 +92,7 @@ def test_the_error_on_the_page_is_the_one_that_is_given(monkeypatch: pytest.Monk
 
 
 def test_the_bounds_on_the_page_are_those_of_the_code() -> None:
-    from pulsarscope import limits  # noqa: PLC0415 - only here
+    from pulsarscope.model import limits  # noqa: PLC0415 - only here
 
     numbers = (limits.FILTER_MAX_CHARACTERS, limits.FILTER_DEPTH_MAX, limits.FILTER_PATTERN_MAX_CHARACTERS)
     assert "Bounds: {:,} characters, {} levels of parentheses and negations, {:,} characters".format(*numbers) in PAGE

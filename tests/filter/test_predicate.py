@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.filter import tree
+from pulsarscope.filter import expression as tree
 from pulsarscope.filter.predicate import Context, compile_tree
-from pulsarscope.records import Checksum, FrameRow, MessageRow
+from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from tests.filter.samples import CATALOGUE, ENDPOINTS, make
-from tests.render.rows import START
+from tests.output.render.rows import START
 
 # ---- rows
 

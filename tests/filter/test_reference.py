@@ -4,7 +4,7 @@ import pytest
 
 from pulsarscope.filter import Filter
 from pulsarscope.filter.reference import entries
-from pulsarscope.records import ROWS
+from pulsarscope.model.records import ROWS
 from tests.filter.samples import CATALOGUE
 
 LISTED = list(entries(CATALOGUE))

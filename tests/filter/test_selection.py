@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pulsarscope.filter import FilterError
-from pulsarscope.records import RawFrame
+from pulsarscope.model.records import RawFrame
 from tests.filter.samples import ALL, BAD, ENDPOINTS, FINDING, MESSAGE, NOTE, RECEIPT, SEND, chosen, make
-from tests.render import rows
+from tests.output.render import rows
 
 FRAMES = "send receipt ack connected bad skipped unknown"
 

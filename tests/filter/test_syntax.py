@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.filter.problem import FilterError
+from pulsarscope.filter.filter_error import FilterError
 from pulsarscope.filter.syntax import (
     Both,
     Comparison,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.capture import read_blocks
-from pulsarscope.flow import reverse_key, source_port
-from pulsarscope.live.berkeley import tcp_program
+from pulsarscope.live.bpf import tcp_program
 from pulsarscope.live.interfaces import interface
 from pulsarscope.live.ring import PacketRing
+from pulsarscope.model.flow import reverse_key, source_port
 from pulsarscope.tcp import Assembler
 from pulsarscope.tcp.pieces import Run
 

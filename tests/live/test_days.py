@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.analysis import facts, story
 from pulsarscope.capture import Block, Record, read_blocks
-from pulsarscope.capture.pcapng import PcapngDecoder
-from pulsarscope.export.pcapng import interface_block, packet_block, section_block
-from pulsarscope.pipeline import ALL_RECORDS, Options, run_blocks
+from pulsarscope.capture.formats.pcapng import PcapngDecoder
+from pulsarscope.engine import facts
+from pulsarscope.engine import packed_facts as story
+from pulsarscope.engine.local import ALL_RECORDS, Options, run_blocks
+from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block
 
 MINUTE = 60 * 1_000_000_000
 TCP_AT, FLAGS_AT = 34, 47

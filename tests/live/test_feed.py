@@ -10,12 +10,12 @@ from collections.abc import Iterable
 import pytest
 
 from pulsarscope.capture import Block
-from pulsarscope.errors import OutputError
-from pulsarscope.flow import source_in
 from pulsarscope.live import feed as module
 from pulsarscope.live.feed import Feed
 from pulsarscope.live.source import Captured
-from tests.live.test_keep import SECOND, START, captured
+from pulsarscope.model.errors import OutputError
+from pulsarscope.model.flow import source_in
+from tests.live.test_recorder import SECOND, START, captured
 
 
 class Scripted:

@@ -7,11 +7,11 @@ import urllib.request
 
 import pytest
 
-from pulsarscope.errors import UsageError
 from pulsarscope.live import metrics as module
 from pulsarscope.live.metrics import OTHER, Metrics, address, served
 from pulsarscope.live.source import Health
-from pulsarscope.records import ExchangeRow, FindingRow, FrameRow
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from tests.live.loopback import free_port
 
 HEALTH = Health(packets=10, dropped=2, skipped_packets=3, waiting_bytes=4, ring=0.5, lag=1.5)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.capture import Block, Segment, read_blocks
-from pulsarscope.export.pcapng import section_block
-from pulsarscope.flow import source_in
-from pulsarscope.live.keep import Keeper, Rotation
 from pulsarscope.live.pipe import PipeFeed
+from pulsarscope.live.recorder import Keeper, Rotation
+from pulsarscope.model.flow import source_in
+from pulsarscope.output.export.pcapng import section_block
 
 
 def piped(tmp_path: Path, data: bytes, piece: int, *, close: bool = True) -> tuple[str, Callable[[], None]]:

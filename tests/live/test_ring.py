@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from pulsarscope.capture import Block
-from pulsarscope.live.berkeley import tcp_program
+from pulsarscope.live.bpf import tcp_program
 from pulsarscope.live.feed import Feed
 from pulsarscope.live.interfaces import interface
 from pulsarscope.live.ring import COOKED, ETHERNET, PacketRing

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.errors import UsageError
 from pulsarscope.live.feed import Feed
 from pulsarscope.live.sniff import SniffSource, expression, open_sniffer
+from pulsarscope.model.errors import UsageError
 from tests.live.loopback import needs_capturing
 from tests.live.test_feed import numbers
-from tests.live.test_keep import captured
+from tests.live.test_recorder import captured
 
 
 class Ethernet:

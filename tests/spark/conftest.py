@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.errors import UsageError
+from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.session import installed, missing, session
 

@@ -15,18 +15,20 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet
 
-from pulsarscope import pipeline
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.cli.reading import Reading
-from pulsarscope.distributed import with_secrets
-from pulsarscope.export.arrow import table
-from pulsarscope.key_logs import KeyLogs
-from pulsarscope.pipeline import ALL_RECORDS, Options
-from pulsarscope.records import ROWS, Row
-from pulsarscope.spark import cells, packets, runs, survey
-from pulsarscope.spark.batch import batch_of
+from pulsarscope.engine import local as pipeline
+from pulsarscope.engine.flows import with_secrets
+from pulsarscope.engine.local import ALL_RECORDS, Options
+from pulsarscope.inputs.key_logs import KeyLogs
+from pulsarscope.model.records import ROWS, Row
+from pulsarscope.output.export.arrow import table
+from pulsarscope.spark import packed_segments as runs
+from pulsarscope.spark import packets, survey
+from pulsarscope.spark import shuffle_batches as cells
 from pulsarscope.spark.checkpoint import Commit
 from pulsarscope.spark.partition import Decode, Job, Judge, Moment, ReadFiles
+from pulsarscope.spark.record_batch import batch_of
 from pulsarscope.spark.survey import Divide, Look, Seen
 from tests.encoder.capturefile import ETHERNET, write_pcap
 from tests.encoder.recapture import packets_of

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pulsarscope.capture import Inputs, Portion
-from pulsarscope.errors import PulsarscopeError, UsageError
+from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.spark.checkpoint import Checkpoint, Commit, Landed
-from pulsarscope.spark.parts import settle_parts
 from pulsarscope.spark.survey import Seen
+from pulsarscope.spark.table_files import settle_parts
 
 ASKED: dict[str, Any] = {"--output": "out", "--records": ["frame"], "--port": None}
 

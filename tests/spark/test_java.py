@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.errors import UsageError
+from pulsarscope.model.errors import UsageError
 from pulsarscope.spark import java as module
 from pulsarscope.spark.java import Java, candidates, choose, fits
 

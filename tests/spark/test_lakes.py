@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.errors import UsageError
+from pulsarscope.model.errors import UsageError
 
 pytest.importorskip("pyspark", reason="no pyspark: pip install -e '.[spark]'")
 
-from pulsarscope.spark import lakes, run
+from pulsarscope.spark import job as run
+from pulsarscope.spark import lakes
 from tests.spark.inside import EVERYTHING
 
 

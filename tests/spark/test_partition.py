@@ -20,15 +20,15 @@ from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.pipeline import options_of
 from pulsarscope.cli.reading import Reading
-from pulsarscope.cli.work import Request
-from pulsarscope.flow import source_in
-from pulsarscope.pipeline import Options
-from pulsarscope.spark import cells
+from pulsarscope.cli.run_command import Request
+from pulsarscope.engine.local import Options
+from pulsarscope.model.flow import source_in
+from pulsarscope.spark import shuffle_batches as cells
 from tests.capture.test_portions import capture_of_a_copied_capture
 from tests.encoder import Conversation, write_pcap, write_pcapng
 from tests.encoder.recapture import bridged, packets_of
-from tests.jobs.rings import moved
-from tests.jobs.rings import ring as rotated
+from tests.engine.parallel.rings import moved
+from tests.engine.parallel.rings import ring as rotated
 from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, Streamed, cut, given, local, of, ring
 
 

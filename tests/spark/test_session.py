@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import expand_inputs
-from pulsarscope.errors import OutputError, UsageError
+from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.spark import session as module
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.session import Log, in_a_line, installed, package, session
@@ -158,7 +158,7 @@ def tasks_done(tracker: Any) -> int:
 @pytest.mark.cluster
 def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path: Path) -> None:
     """Each time at another moment, found by chance: when the captures are looked into or read, when they are decoded, near the end."""
-    from pulsarscope.spark.run import run  # noqa: PLC0415 - there may be no Spark
+    from pulsarscope.spark.job import run  # noqa: PLC0415 - there may be no Spark
 
     short_connections(tmp_path / "a.cap", 120, 1)
     steady(tmp_path / "b.cap", "batch", 1, 2)

@@ -12,8 +12,8 @@ import pytest
 
 import pulsarscope.spark
 from pulsarscope.capture import expand_inputs
-from pulsarscope.errors import UsageError
-from pulsarscope.pipeline import ALL_RECORDS
+from pulsarscope.engine.local import ALL_RECORDS
+from pulsarscope.model.errors import UsageError
 from pulsarscope.spark import packets
 from tests.encoder import write_pcapng
 from tests.encoder.recapture import bridged, packets_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pulsarscope.capture import Block, Segment
-from pulsarscope.flow import reverse_key
+from pulsarscope.model.flow import reverse_key
 from pulsarscope.tcp import Assembler, Connection, ConnectionEvents, Run
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10

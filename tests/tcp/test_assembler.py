@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
-from pulsarscope.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.tcp import Assembler, ConnectionEvents
 from tests.tcp.oracle import Byte, reassemble
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, outcomes
@@ -123,10 +123,10 @@ def test_bounds_that_are_reached_give_the_same_in_any_blocks(packets: list[Packe
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pulsarscope.tcp.stream.OUT_OF_ORDER_MAX_BYTES", 6)
         patch.setattr("pulsarscope.tcp.stream.OVERLAP_WINDOW_BYTES", 4)
-        patch.setattr("pulsarscope.tcp.recent.OVERLAP_WINDOW_BYTES", 4)
-        patch.setattr("pulsarscope.tcp.oddities.STREAM_FINDINGS_MAX", 2)
+        patch.setattr("pulsarscope.tcp.delivered.OVERLAP_WINDOW_BYTES", 4)
+        patch.setattr("pulsarscope.tcp.stream_findings.STREAM_FINDINGS_MAX", 2)
         patch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 1)
-        for module in ("assembler", "recent", "stream"):
+        for module in ("assembler", "delivered", "stream"):
             patch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 5)
         test_any_packets_in_any_blocks_give_the_same.hypothesis.inner_test(packets, positions, 0xFFFF_FFF0)  # type: ignore[attr-defined]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pulsarscope.limits import IDLE_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES
+from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Tape
 
 

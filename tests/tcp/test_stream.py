@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pulsarscope.limits import OUT_OF_ORDER_MAX_BYTES, SEQUENCE_JUMP_MAX_BYTES, STREAM_FINDINGS_MAX
+from pulsarscope.model.limits import OUT_OF_ORDER_MAX_BYTES, SEQUENCE_JUMP_MAX_BYTES, STREAM_FINDINGS_MAX
 from tests.tcp.tape import ACK, CLIENT, FIN, SERVER, SYN, Tape
 
 
@@ -195,7 +195,7 @@ def test_delivered_bytes_are_compared_within_the_window(distance: int, told: boo
 
 @pytest.mark.parametrize(("between", "told"), [(5, True), (20, False)])
 def test_delivered_bytes_are_compared_for_some_packets(monkeypatch: pytest.MonkeyPatch, between: int, told: bool) -> None:
-    for module in ("assembler", "recent", "stream"):
+    for module in ("assembler", "delivered", "stream"):
         monkeypatch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 10)
     tape = opened()
     tape.send(CLIENT, 0, b"GOOD")
@@ -209,7 +209,7 @@ def test_delivered_bytes_are_compared_for_some_packets(monkeypatch: pytest.Monke
 def test_delivered_bytes_are_compared_for_some_packets_of_the_same_stream(
     monkeypatch: pytest.MonkeyPatch, between: int, told: bool
 ) -> None:
-    for module in ("assembler", "recent", "stream"):
+    for module in ("assembler", "delivered", "stream"):
         monkeypatch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 10)
     tape = opened()
     tape.send(CLIENT, 0, b"GOOD")

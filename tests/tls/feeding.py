@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.tcp.pieces import HOLE, Gap, Item, Piece, Run
 from pulsarscope.tls.connection import TlsConnection
-from pulsarscope.tls.secrets import Secrets
 from tests.encoder import Conversation
 from tests.encoder import Packet as CapturedPacket
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.limits import TLS_FAILED_RECORDS_MAX, TLS_LOST_RECORDS_MAX, TLS_RECORD_MAX_BYTES, TLS_WAITING_MAX_BYTES
+from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.model.limits import TLS_FAILED_RECORDS_MAX, TLS_LOST_RECORDS_MAX, TLS_RECORD_MAX_BYTES, TLS_WAITING_MAX_BYTES
 from pulsarscope.tls.connection import TlsConnection
-from pulsarscope.tls.secrets import Secrets
 from tests.tls import sealing
 from tests.tls.feeding import Given, Packet, cut, feed, secrets_of
 from tests.tls.peers import CLIENT, SERVER, Recording, record

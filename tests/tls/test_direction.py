@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.tls.direction import Spans
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.limits import TLS_HANDSHAKE_MESSAGE_MAX_BYTES
+from pulsarscope.model.limits import TLS_HANDSHAKE_MESSAGE_MAX_BYTES
 from pulsarscope.tls.handshake import Messages, begun_client_hello, certificates, chosen_protocol, client_hello, server_hello
 from tests.tls import sealing
 from tests.tls.sealing import message, vector

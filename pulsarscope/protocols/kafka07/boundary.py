@@ -14,8 +14,9 @@ from operator import lt
 from struct import Struct
 from zlib import crc32
 
-from pulsarscope.flow import CLIENT
-from pulsarscope.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES
+from pulsarscope.dissect.contract import Candidate
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.kafka07.commands import (
     CODECS,
     EARLIEST,
@@ -31,7 +32,6 @@ from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError
 from pulsarscope.protocols.kafka07.messages import CRC_AT, CRC_BYTES, LEAST_MESSAGE_BYTES, MAGIC_1
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
 from pulsarscope.protocols.kafka07.responses import COUNT_BYTES, ERROR_BYTES, OFFSET_BYTES
-from pulsarscope.wire.contract import Candidate
 
 LEAST_FRAME_BYTES = HEADER_BYTES + ERROR_BYTES
 """A response without anything behind its error."""

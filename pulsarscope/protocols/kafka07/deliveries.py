@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
-from pulsarscope.limits import ROWS_MAX
+from pulsarscope.dissect.contract import Frame, Note, SessionContext
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import FindingRow, MessageRow, Row, RowList, row_type
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.messages import Message, Sums, read_set
 from pulsarscope.protocols.kafka07.requests import MessageSet
-from pulsarscope.records import FindingRow, MessageRow, Row, RowList, row_type
-from pulsarscope.wire.contract import Frame, Note, SessionContext
 
 PRODUCE, DELIVER = "produce", "deliver"
 

@@ -1,4 +1,4 @@
-"""The Kafka 0.7 dissector: what `pulsarscope.wire.contract.Dissector` asks, answered by the modules of this folder."""
+"""The Kafka 0.7 dissector: what `pulsarscope.dissect.contract.Dissector` asks, answered by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.flow import CLIENT, SERVER
-from pulsarscope.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.dissect.contract import Layout, SessionContext, StoryTest, Vocabulary
+from pulsarscope.dissect.rules import Rules
+from pulsarscope.inputs.nodes import ReadRegistry
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.kafka07 import boundary, frame
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
 from pulsarscope.protocols.kafka07.session import Kafka07Session
-from pulsarscope.records import FrameRow, MessageRow
-from pulsarscope.wire.contract import Layout, SessionContext, StoryTest, Vocabulary
-from pulsarscope.wire.nodes import ReadRegistry
-from pulsarscope.wire.rules import Rules
 
 SHIPPED_PORT, CODE_PORT = 9092, 6667
 """That of the server.properties of the distribution, and that of the code without one."""
@@ -113,7 +113,7 @@ class Kafka07Dissector:
     @cached_property
     def registry(self) -> ReadRegistry:
         """See the contract; as `rules`."""
-        from pulsarscope.protocols.kafka07.registry import read_registry  # noqa: PLC0415
+        from pulsarscope.protocols.kafka07.zookeeper import read_registry  # noqa: PLC0415
 
         return read_registry
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.dissect.contract import MALFORMED, OK, TRUNCATED, Decoded, Note
+from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.kafka07.boundary import PROVEN, candidate
 from pulsarscope.protocols.kafka07.commands import PRODUCE, RESPONSE, error_name
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES, Request, read_request
 from pulsarscope.protocols.kafka07.responses import shape
-from pulsarscope.wire.contract import MALFORMED, OK, TRUNCATED, Decoded, Note
 
 
 def decode(data: bytes, start: int, end: int) -> Decoded:

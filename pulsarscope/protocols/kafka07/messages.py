@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from pulsarscope.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
+from pulsarscope.dissect.contract import Note
+from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
+from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.kafka07.commands import CODEC_BITS, CODECS
 from pulsarscope.protocols.kafka07.compression import decompress
-from pulsarscope.records import Checksum
-from pulsarscope.wire.contract import Note
 
 SIZE_BYTES = 4
 MAGIC_0, MAGIC_1 = 0, 1

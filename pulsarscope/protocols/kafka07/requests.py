@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pulsarscope.dissect.contract import Note
 from pulsarscope.protocols.kafka07.commands import FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE, REQUESTS
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
-from pulsarscope.wire.contract import Note
 
 HEADER_BYTES = 4
 """The length, which does not count itself."""

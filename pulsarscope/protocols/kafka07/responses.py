@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from pulsarscope.dissect.contract import Note
 from pulsarscope.protocols.kafka07.commands import (
     ERRORS,
     FETCH_RESPONSE,
@@ -20,7 +21,6 @@ from pulsarscope.protocols.kafka07.commands import (
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
 from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, SIZE_BYTES, Sums, read_set
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES, MessageSet
-from pulsarscope.wire.contract import Note
 
 ERROR_BYTES = 2
 COUNT_BYTES = 4

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
-from pulsarscope.flow import SERVER
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Rules, Say, Voice, Where, where_of
+from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import (
     ANSWERED_BY,
     FETCH_RESPONSE,
@@ -16,8 +18,6 @@ from pulsarscope.protocols.kafka07.commands import (
     RESPONSES,
 )
 from pulsarscope.protocols.kafka07.summary import summary
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Rules, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -101,7 +101,7 @@ RETRIES = "kafka07-retries"
 
 
 class Exchanges(ConnectionRule):
-    """Refused, unanswered and late requests; see `pulsarscope.wire.rules.ConnectionRule`."""
+    """Refused, unanswered and late requests; see `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

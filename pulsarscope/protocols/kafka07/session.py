@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from pulsarscope.findings import CAPTURE_CODES
-from pulsarscope.flow import CLIENT, SERVER
+from pulsarscope.dissect.contract import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Frame, Note, SessionContext
+from pulsarscope.dissect.exchange import Request, elapsed
+from pulsarscope.dissect.finding import frame_finding
+from pulsarscope.model.findings import CAPTURE_CODES
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Row
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
 from pulsarscope.protocols.kafka07.cursor import WireError
 from pulsarscope.protocols.kafka07.deliveries import DELIVER, PRODUCE, Deliveries
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
 from pulsarscope.protocols.kafka07.responses import Response, errors_of, fits, read_response, shape
-from pulsarscope.records import ConnectionRow, ExchangeRow, FindingRow, Row
-from pulsarscope.wire.contract import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Frame, Note, SessionContext
-from pulsarscope.wire.exchange import Request, elapsed
-from pulsarscope.wire.finding import frame_finding
 
 _CODES = {**CAPTURE_CODES, **CODES}
 
@@ -73,7 +73,7 @@ class _Early(NamedTuple):
 
 
 class Kafka07Session:
-    """See `pulsarscope.wire.contract.Session`."""
+    """See `pulsarscope.dissect.contract.Session`."""
 
     def __init__(self, context: SessionContext) -> None:
         self._source = context.source

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.kafka07.commands import EARLIEST, LATEST, NO_ERROR
-from pulsarscope.records import FrameRow, MessageRow
 
 GAP = "  "
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pulsarscope.dissect.contract import FieldType, Vocabulary
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, CODECS, ERRORS, REQUESTS, RESPONSES
-from pulsarscope.wire.contract import FieldType, Vocabulary
 
 _TOPIC = FieldType("topic", "string", "Name of the topic.")
 _PARTITION = FieldType("partition", "int64", "Partition, -1 when the broker may pick one.")

@@ -1,4 +1,4 @@
-"""The Pulsar dissector: what `pulsarscope.wire.contract.Dissector` asks, answered by the modules of this folder."""
+"""The Pulsar dissector: what `pulsarscope.dissect.contract.Dissector` asks, answered by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
-from pulsarscope.protocols.pulsar import boundary
-from pulsarscope.protocols.pulsar.commands import ANNOUNCING_COMMANDS
+from pulsarscope.dissect.contract import Candidate, ReadSchema, SessionContext, StoryTest, Vocabulary
+from pulsarscope.dissect.rules import Rules
+from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.findings import CODES
-from pulsarscope.protocols.pulsar.frame import FrameDecoder
-from pulsarscope.protocols.pulsar.layouts import HEAD_END, HEAD_START
-from pulsarscope.protocols.pulsar.messages import Plans
-from pulsarscope.protocols.pulsar.session import PulsarSession
-from pulsarscope.records import FrameRow, MessageRow
-from pulsarscope.wire.contract import Candidate, ReadSchema, SessionContext, StoryTest, Vocabulary
-from pulsarscope.wire.rules import Rules
+from pulsarscope.protocols.pulsar.frame import boundary
+from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS
+from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
+from pulsarscope.protocols.pulsar.frame.protobuf import Plans
+from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
+from pulsarscope.protocols.pulsar.session.session import PulsarSession
 
 PLAIN_PORT, TLS_PORT = 6650, 6651
 
@@ -90,7 +90,7 @@ class PulsarDissector:
     @cached_property
     def summary(self) -> Callable[[FrameRow], str]:
         """See the contract; the function itself, imported on first use: machine outputs never need it."""
-        from pulsarscope.protocols.pulsar.summary import summary  # noqa: PLC0415
+        from pulsarscope.protocols.pulsar.text.summary import summary  # noqa: PLC0415
 
         return summary
 
@@ -102,40 +102,40 @@ class PulsarDissector:
     @cached_property
     def message_summary(self) -> Callable[[MessageRow], str]:
         """See the contract; as `summary`."""
-        from pulsarscope.protocols.pulsar.message_summary import message_summary  # noqa: PLC0415
+        from pulsarscope.protocols.pulsar.text.message_summary import message_summary  # noqa: PLC0415
 
         return message_summary
 
     @cached_property
     def explain(self) -> Callable[[str, Any], str | None]:
         """See the contract; as `summary`."""
-        from pulsarscope.protocols.pulsar.explain import explain  # noqa: PLC0415
+        from pulsarscope.protocols.pulsar.text.explain import explain  # noqa: PLC0415
 
         return explain
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """See the contract."""
-        from pulsarscope.protocols.pulsar.vocabulary import vocabulary  # noqa: PLC0415 - only a filter needs it
+        from pulsarscope.protocols.pulsar.text.vocabulary import vocabulary  # noqa: PLC0415 - only a filter needs it
 
         return vocabulary()
 
     @cached_property
     def stories(self) -> Mapping[str, Callable[[str], StoryTest]]:
         """See the contract."""
-        from pulsarscope.protocols.pulsar.stories import STORIES  # noqa: PLC0415 - only `follow` needs it
+        from pulsarscope.protocols.pulsar.session.follow import STORIES  # noqa: PLC0415 - only `follow` needs it
 
         return STORIES
 
     @cached_property
     def schema_reader(self) -> ReadSchema:
         """See the contract."""
-        from pulsarscope.protocols.pulsar.values.files import schema_in  # noqa: PLC0415 - most runs are given none
+        from pulsarscope.protocols.pulsar.values.schema_forms import schema_in  # noqa: PLC0415 - most runs are given none
 
         return schema_in
 
     def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
         """See the contract."""
-        from pulsarscope.protocols.pulsar.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
+        from pulsarscope.protocols.pulsar.frame.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
 
         return ranges(self._decoder, data)

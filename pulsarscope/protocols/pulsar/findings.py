@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
 
 CODES = table(
     # frame

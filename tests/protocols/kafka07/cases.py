@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pulsarscope as ps
-from pulsarscope.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.encoder.capturefile import pcap
 from tests.encoder.conversation import Conversation
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsarscope.dissect.contract import Candidate
 from pulsarscope.protocols.kafka07 import boundary
-from pulsarscope.wire.contract import Candidate
 from tests.encoder import command_frame, kafka07, message_metadata, payload_frame
 from tests.encoder.chance import randoms
 from tests.encoder.kafka07 import (

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import pulsarscope as ps
 from pulsarscope.cli import app
-from pulsarscope.records import ExchangeRow, FrameRow, MessageRow
+from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow
 
 CAPTURES = Path(__file__).resolve().parents[3] / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("kafka07-*.pcap"))

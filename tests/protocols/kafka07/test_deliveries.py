@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.dissect.contract import Frame, SessionContext
+from pulsarscope.engine.pairing import Pairing
+from pulsarscope.model.records import FindingRow, MessageRow, RowList
 from pulsarscope.protocols.kafka07.deliveries import Deliveries
 from pulsarscope.protocols.kafka07.requests import MessageSet
-from pulsarscope.records import FindingRow, MessageRow, RowList
-from pulsarscope.session.pairing import Pairing
-from pulsarscope.wire.contract import Frame, SessionContext
 from tests.encoder.kafka07 import GZIP, SNAPPY, compressed, fetch, fetch_response, message, message_set, multiproduce, produce
 from tests.protocols.kafka07.cases import look, talk
 

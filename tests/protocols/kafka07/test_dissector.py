@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from pulsarscope.dissect import FrameSplitter
+from pulsarscope.dissect.contract import SPLITTER_CODES, Dissector, SessionContext
+from pulsarscope.engine.pairing import Pairing
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.kafka07.session import Kafka07Session
-from pulsarscope.records import FrameRow, MessageRow
-from pulsarscope.session.pairing import Pairing
-from pulsarscope.wire import FrameSplitter
-from pulsarscope.wire.contract import SPLITTER_CODES, Dissector, SessionContext
 from tests.encoder.conversation import Conversation
 from tests.encoder.kafka07 import fetch, fetch_response, later_request, message_set, produce
 from tests.encoder.streams import CONNECT, CONNECTED

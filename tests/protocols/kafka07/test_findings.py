@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from pulsarscope.findings import LAYERS, SEVERITIES, Code
+from pulsarscope.dissect.contract import SPLITTER_CODES
+from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.rules import RULES
-from pulsarscope.wire.contract import SPLITTER_CODES
 
 
 @pytest.mark.parametrize("code", [*CODES.values(), *RULES.codes.values()], ids=lambda code: code.code)

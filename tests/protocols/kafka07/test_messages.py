@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
+from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
+from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.kafka07 import messages as module
 from pulsarscope.protocols.kafka07.compression import Opened, decompress
 from pulsarscope.protocols.kafka07.messages import Message, Sums, read_set
-from pulsarscope.records import Checksum
 from tests.encoder.kafka07 import GZIP, SNAPPY, compressed, message, message_set, sized
 
 

@@ -16,8 +16,8 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope import cli
-from pulsarscope.export.times import IsoTimes
-from pulsarscope.records import ROWS
+from pulsarscope.model.records import ROWS
+from pulsarscope.output.export.times import IsoTimes
 from tests.capture.packet_times import packet_times
 from tests.encoder.capturefile import Packet, pcap
 

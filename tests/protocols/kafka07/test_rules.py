@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.records import FindingRow
+from pulsarscope.model.records import FindingRow
 from tests.encoder.conversation import Conversation
 from tests.encoder.kafka07 import fetch, fetch_response, message, message_set, multifetch, multifetch_response, offsets, produce
 from tests.protocols.kafka07.cases import SERVER, look, talk

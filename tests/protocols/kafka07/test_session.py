@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from pulsarscope.engine import pairing as pairing_module
+from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.kafka07 import session as session_module
-from pulsarscope.records import ExchangeRow, FrameRow
-from pulsarscope.session import pairing as pairing_module
 from tests.encoder.chance import damaged, randoms
 from tests.encoder.conversation import Conversation
 from tests.encoder.kafka07 import (

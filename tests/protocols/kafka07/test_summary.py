@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.kafka07.summary import explain, message_summary, summary
-from pulsarscope.records import FrameRow, MessageRow
 from tests.encoder.kafka07 import (
     GZIP,
     compressed,

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from pulsarscope.dissect.contract import FieldType
 from pulsarscope.filter.fields import Catalogue
+from pulsarscope.model.records import ROWS, columns
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
 from pulsarscope.protocols.kafka07.vocabulary import VOCABULARY
-from pulsarscope.records import ROWS, columns
-from pulsarscope.wire.contract import FieldType
 from tests.encoder.kafka07 import (
     fetch,
     fetch_response,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.limits import FRAME_PADDING_BYTES
+from pulsarscope.dissect.contract import Dissector, SessionContext
+from pulsarscope.engine.pairing import Pairing
+from pulsarscope.model.limits import FRAME_PADDING_BYTES
+from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.protocols.pulsar.session import PulsarSession
-from pulsarscope.records import FrameRow
-from pulsarscope.session.pairing import Pairing
-from pulsarscope.wire.contract import Dissector, SessionContext
+from pulsarscope.protocols.pulsar.session.session import PulsarSession
 from tests.encoder import command_frame, message_metadata, payload_frame
 
 DISSECTOR = PulsarDissector()

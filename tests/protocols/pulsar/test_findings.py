@@ -6,15 +6,12 @@ import re
 
 import pytest
 
-from pulsarscope.findings import CAPTURE_CODES, LAYERS, SEVERITIES, TCP_CODES, TLS_CODES, Code, join_codes
+from pulsarscope.model.findings import CAPTURE_CODES, LAYERS, SEVERITIES, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.protocols.pulsar.findings import CODES
 from tests.architecture.modules import PACKAGE
 
 SOURCES = "\n".join(
-    path.read_text()
-    for path in sorted((PACKAGE / "protocols" / "pulsar").glob("*.py"))
-    + sorted((PACKAGE / "protocols" / "pulsar" / "values").glob("*.py"))
-    + sorted((PACKAGE / "wire").glob("*.py"))
+    path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").rglob("*.py")) + sorted((PACKAGE / "dissect").glob("*.py"))
 )
 
 

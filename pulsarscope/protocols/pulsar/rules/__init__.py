@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pulsarscope.findings import join_codes
+from pulsarscope.dissect.rules import Rules
+from pulsarscope.model.findings import join_codes
 from pulsarscope.protocols.pulsar.rules import (
     acks,
     backlog,
@@ -31,7 +32,6 @@ from pulsarscope.protocols.pulsar.rules import (
     unacked,
     unload,
 )
-from pulsarscope.wire.rules import Rules
 
 RULES = Rules(
     codes=join_codes(

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.findings import ERROR, WARNING, Code, table
-from pulsarscope.flow import CLIENT
+from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.model.findings import ERROR, WARNING, Code, table
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer, ConsumerRule, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, seconds, some
 from pulsarscope.protocols.pulsar.rules.transactions import told_here
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(

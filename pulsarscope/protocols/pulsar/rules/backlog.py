@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.findings import WARNING, Code, table
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import Position, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import count, host, seconds
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -44,7 +44,7 @@ TOPIC_IDLE_NS = 600_000_000_000
 
 
 class Publications(ConnectionRule):
-    """Tells what was published; see `pulsarscope.wire.rules.ConnectionRule`."""
+    """Tells what was published; see `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
@@ -86,7 +86,7 @@ class Publications(ConnectionRule):
 
 
 def judge_backlog(topic: str, facts: Sequence[Fact], say: Say) -> None:
-    """See `pulsarscope.wire.rules.KeyRule`: consumers that waited while the topic had messages that nobody of their subscription got."""
+    """See `pulsarscope.dissect.rules.KeyRule`: consumers that waited while the topic had messages that nobody of their subscription got."""
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}

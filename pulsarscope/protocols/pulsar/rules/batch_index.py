@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.findings import NOTE, Code, table
-from pulsarscope.flow import CLIENT
+from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.model.findings import NOTE, Code, table
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, bitmap, indexes_of, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames, seconds
-from pulsarscope.records import FrameRow
-from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.findings import ERROR, WARNING, Code, table
-from pulsarscope.limits import FACTS_PER_KEY_MAX
-from pulsarscope.protocols.pulsar.encryption import TAG_BYTES
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.model.findings import ERROR, WARNING, Code, table
+from pulsarscope.model.limits import FACTS_PER_KEY_MAX
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.rules.journey import entry_key
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -77,7 +77,7 @@ class Receiver(msgspec.Struct):
 
 
 class Chunks(ConnectionRule):
-    """Tells the facts of chunks. See `pulsarscope.wire.rules.ConnectionRule`."""
+    """Tells the facts of chunks. See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.findings import NOTE, Code, table
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.model.findings import NOTE, Code, table
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.journey import entry_key
 from pulsarscope.protocols.pulsar.rules.phrases import count
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -50,7 +50,7 @@ class Bound(NamedTuple):
 
 
 class Clocks(ConnectionRule):
-    """See `pulsarscope.wire.rules.ConnectionRule`."""
+    """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

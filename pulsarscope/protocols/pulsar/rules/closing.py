@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, ClassVar
 
-from pulsarscope.findings import NOTE, WARNING, Code, table
-from pulsarscope.flow import CLIENT, SERVER
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.model.findings import NOTE, WARNING, Code, table
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, seconds, some
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -64,7 +64,7 @@ _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 
 
 class Closing(ConnectionRule):
-    """See `pulsarscope.wire.rules.ConnectionRule`."""
+    """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

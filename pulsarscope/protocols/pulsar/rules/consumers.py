@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.model.records import ConnectionRow, FrameRow
 
 CONSUMERS_MAX = 10_000
 """Consumers followed on one connection; those of a client that reads thousands of partitions fit."""
@@ -65,7 +65,7 @@ State = TypeVar("State", bound=Consumer)
 
 
 class ConsumerRule(ConnectionRule, Generic[State]):
-    """A connection rule that looks at consumers; see `pulsarscope.wire.rules.ConnectionRule`."""
+    """A connection rule that looks at consumers; see `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice, state: type[State]) -> None:
         """`state`: what is kept of each consumer."""

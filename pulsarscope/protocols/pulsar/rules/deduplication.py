@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.findings import NOTE, WARNING, Code, table
+from pulsarscope.dissect.rules import Fact, KeyRule, Say, Where
+from pulsarscope.model.findings import NOTE, WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, some
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
-from pulsarscope.wire.rules import Fact, KeyRule, Say, Where
 
 CODES = table(
     Code(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pulsarscope.flow import SERVER
-from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, where_of
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import said
-from pulsarscope.records import ExchangeRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, where_of
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 
 QUOTA_ERRORS = frozenset({"ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException"})
 TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 class Departures(ConnectionRule):
-    """See `pulsarscope.wire.rules.ConnectionRule`."""
+    """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

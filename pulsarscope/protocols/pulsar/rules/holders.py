@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pulsarscope.flow import CLIENT, SERVER
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import frames, said
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 ERRORS = frozenset({"ProducerBusy", "ProducerFenced", "ConsumerBusy"})
 """Refusals that are told here."""
@@ -27,7 +27,7 @@ _KINDS = {"PRODUCER": PRODUCERS, "SUBSCRIBE": CONSUMERS}
 
 
 class Holders(ConnectionRule):
-    """Tells who asked for a place, who got it, and when it was free again. See `pulsarscope.wire.rules.ConnectionRule`."""
+    """Tells who asked for a place, who got it, and when it was free again. See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

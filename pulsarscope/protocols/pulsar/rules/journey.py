@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.findings import ERROR, Code, table
-from pulsarscope.limits import PENDING_REQUESTS_MAX
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.model.findings import ERROR, Code, table
+from pulsarscope.model.limits import PENDING_REQUESTS_MAX
+from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import frames
-from pulsarscope.records import FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -126,7 +126,7 @@ def entry_key(message_id: Any) -> str | None:
 
 
 class Journeys(ConnectionRule):
-    """Tells the facts of journeys. See `pulsarscope.wire.rules.ConnectionRule`."""
+    """Tells the facts of journeys. See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

@@ -15,11 +15,11 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.findings import WARNING, Code, table
+from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, seconds
-from pulsarscope.records import FrameRow
-from pulsarscope.wire.rules import Fact, Handlers, KeyRule, Say, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -192,7 +192,7 @@ def key_of(row: FrameRow) -> Key | None:
 
 
 def judge_holding(_: str, facts: Sequence[Fact], say: Say) -> None:
-    """See `pulsarscope.wire.rules.KeyRule`: times in which two consumers held one key."""
+    """See `pulsarscope.dissect.rules.KeyRule`: times in which two consumers held one key."""
     longest: Fact | None = None
     said = set()
     for fact in facts:

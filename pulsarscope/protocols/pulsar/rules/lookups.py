@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.findings import ERROR, WARNING, Code, table
-from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.model.findings import ERROR, WARNING, Code, table
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, said, seconds, some
-from pulsarscope.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 
 CODES = table(
     Code(
@@ -51,7 +51,7 @@ _COUNTED = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE")
 
 
 class Lookups(ConnectionRule):
-    """See `pulsarscope.wire.rules.ConnectionRule`."""
+    """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

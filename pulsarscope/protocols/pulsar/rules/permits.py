@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pulsarscope.findings import NOTE, WARNING, Code, table
+from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.model.findings import NOTE, WARNING, Code, table
+from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, SILENT_NS, TELL_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer, ConsumerRule, Position, bitmap, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import count, host, seconds
-from pulsarscope.records import FrameRow
-from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(

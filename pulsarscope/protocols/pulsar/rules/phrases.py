@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pulsarscope.protocols.pulsar.words import without_class
+from pulsarscope.protocols.pulsar.text.formatting import without_class
 
 SHOWN_MAX = 10
 """Frames, names and the like that one finding lists; counts are always exact."""

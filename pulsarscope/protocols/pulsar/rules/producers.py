@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pulsarscope.findings import ERROR, Code, table
+from pulsarscope.dissect.rules import Fact, KeyRule, Say, Where
+from pulsarscope.model.findings import ERROR, Code, table
 from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, seconds, some
-from pulsarscope.wire.rules import Fact, KeyRule, Say, Where
 
 CODES = table(
     Code(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pulsarscope.findings import WARNING, Code, table
-from pulsarscope.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.dissect.rules import Fact, KeyRule, Say
+from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.protocols.pulsar.rules.phrases import frames, seconds
-from pulsarscope.wire.rules import Fact, KeyRule, Say
 
 CODES = table(
     Code(

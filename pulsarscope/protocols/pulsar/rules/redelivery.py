@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.findings import NOTE, WARNING, Code, table
+from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.model.findings import NOTE, WARNING, Code, table
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames, seconds
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(

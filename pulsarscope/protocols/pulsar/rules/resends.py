@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.findings import WARNING, Code, table
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(
@@ -44,7 +44,7 @@ class Suspect(msgspec.Struct):
 
 
 class Resends(ConnectionRule):
-    """See `pulsarscope.wire.rules.ConnectionRule`."""
+    """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.findings import ERROR, Code, table
-from pulsarscope.protocols.pulsar.exchanges import ANSWERED_BY
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.model.findings import ERROR, Code, table
+from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import frames, host, said, some
-from pulsarscope.records import ExchangeRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 
 CODES = table(
     Code(
@@ -99,7 +99,7 @@ def difference(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
 
 
 class Schemas(ConnectionRule):
-    """See `pulsarscope.wire.rules.ConnectionRule`."""
+    """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

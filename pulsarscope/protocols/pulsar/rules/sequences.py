@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.model.records import ConnectionRow, FrameRow
 
 SESSIONS = "sessions-of-producer"
 
@@ -54,7 +54,7 @@ class Session(msgspec.Struct):
 
 
 class Sequences(ConnectionRule):
-    """See `pulsarscope.wire.rules.ConnectionRule`."""
+    """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pulsarscope.dissect.rules import Fact, KeyRule, Say
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames
-from pulsarscope.wire.rules import Fact, KeyRule, Say
 
 SUBSCRIPTION_LIMIT = 200_000
 """maxUnackedMessagesPerSubscription of the broker by default: all consumers of one together."""
@@ -21,7 +21,7 @@ SUBSCRIPTION_IDLE_NS = 600_000_000_000
 
 
 def judge_held(_: str, facts: Sequence[Fact], say: Say) -> None:
-    """See `pulsarscope.wire.rules.KeyRule`: what all consumers of a subscription hold together."""
+    """See `pulsarscope.dissect.rules.KeyRule`: what all consumers of a subscription hold together."""
     held: dict[tuple[str, int], Fact] = {}
     for fact in facts:
         held[fact.where.connection, fact.values["consumer_id"]] = fact

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.findings import WARNING, Code, table
+from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import SHARING, Consumer, ConsumerRule, Position, bitmap, indexes_of, position_of
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, seconds
 from pulsarscope.protocols.pulsar.rules.subscription_limit import HELD, TELL_STEP
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Handlers, Voice, Where, where_of
 
 CODES = table(
     Code(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsarscope.findings import ERROR, NOTE, Code, table
+from pulsarscope.dissect.rules import Fact, KeyRule, Say
+from pulsarscope.model.findings import ERROR, NOTE, Code, table
 from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, seconds, some
-from pulsarscope.wire.rules import Fact, KeyRule, Say
 
 CODES = table(
     Code(

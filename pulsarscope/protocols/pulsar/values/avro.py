@@ -13,8 +13,18 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.limits import SCHEMA_DEPTH_MAX, VALUE_DEPTH_MAX
-from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem, base64_text, day, double, moment, single, time_of_day, utf8_text
+from pulsarscope.model.limits import SCHEMA_DEPTH_MAX, VALUE_DEPTH_MAX
+from pulsarscope.protocols.pulsar.values.json_values import (
+    Budget,
+    ValueProblem,
+    base64_text,
+    day,
+    double,
+    moment,
+    single,
+    time_of_day,
+    utf8_text,
+)
 
 DECIMAL_MAX_BYTES = 128
 """Largest decimal given as a number; larger ones stay bytes: no digits of use, and text of it takes quadratic time."""

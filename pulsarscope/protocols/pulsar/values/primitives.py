@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from pulsarscope.protocols.pulsar.values.plain import (
+from pulsarscope.protocols.pulsar.values.json_values import (
     ValueProblem,
     base64_text,
     day,

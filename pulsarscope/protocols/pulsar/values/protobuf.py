@@ -19,8 +19,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from pulsarscope.limits import SCHEMAS_MAX
-from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem, base64_text, double, single
+from pulsarscope.model.limits import SCHEMAS_MAX
+from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem, base64_text, double, single
 
 PARSING_INFO = "__PARSING_INFO__"
 """Property of a PROTOBUF schema: number, name, type and label of the fields of its outermost message, as JSON."""

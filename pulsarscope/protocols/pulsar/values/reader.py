@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
+from pulsarscope.dissect.contract import PayloadContext
+from pulsarscope.model.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
 from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PROTOBUF_NATIVE, Definition, schema_type
-from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
-from pulsarscope.wire.contract import PayloadContext
 
 Reader = Callable[[bytes, PayloadContext, Budget], Any]
 """Payload, what is known of its message, and what its value may take → value. Raises ValueProblem."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.limits import SCHEMA_MAX_BYTES, SCHEMAS_MAX, SCHEMAS_MAX_BYTES
+from pulsarscope.dissect.topics import base_topic
+from pulsarscope.model.limits import SCHEMA_MAX_BYTES, SCHEMAS_MAX, SCHEMAS_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import Definition, definition_of
 from pulsarscope.protocols.pulsar.values.reader import definition_bytes
-from pulsarscope.topics import base_topic
 
 USERS_MAX = 65_536
 """Producers and consumers with a schema that are remembered of one connection, as many as there are ids."""

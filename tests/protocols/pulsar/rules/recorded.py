@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pulsarscope as ps
-from pulsarscope.records import FindingRow
+from pulsarscope.model.records import FindingRow
 from tests.encoder.capturefile import write_pcap
 from tests.encoder.conversation import START_NS, Conversation
 from tests.encoder.frames import command_frame

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.findings import ERROR, WARNING
-from pulsarscope.protocols.pulsar.encryption import TAG_BYTES
+from pulsarscope.model.findings import ERROR, WARNING
+from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from tests.encoder import command_frame
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.examination import SECOND, Examination

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.findings import NOTE
+from pulsarscope.model.findings import NOTE
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.examination import MILLISECOND, SECOND, START, Examination
 

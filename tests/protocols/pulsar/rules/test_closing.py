@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.findings import NOTE, WARNING
+from pulsarscope.model.findings import NOTE, WARNING
 from tests.encoder.conversation import Conversation
 from tests.encoder.dialogue import receipt, send
 from tests.encoder.frames import command_frame

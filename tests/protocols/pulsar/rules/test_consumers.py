@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.dissect.rules import Where
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules import consumers as module
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, bitmap, indexes_of
-from pulsarscope.records import ConnectionRow, FrameRow
-from pulsarscope.wire.rules import Where
 
 
 class Deaf:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.findings import NOTE, WARNING
+from pulsarscope.model.findings import NOTE, WARNING
 from pulsarscope.protocols.pulsar.rules import sequences
 from tests.encoder.conversation import Conversation
 from tests.encoder.dialogue import receipt, send

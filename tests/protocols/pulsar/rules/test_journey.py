@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.findings import ERROR
-from pulsarscope.pipeline import Options, run
+from pulsarscope.dissect.rules import Fact, KeyRule, Rules, Say
+from pulsarscope.engine.local import Options, run
+from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar import rules
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, Journeys, entry_key, journeys
-from pulsarscope.wire.rules import Fact, KeyRule, Rules, Say
 from tests.encoder import command_frame
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.examination import SECOND, Examination

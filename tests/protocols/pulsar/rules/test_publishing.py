@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.findings import WARNING
+from pulsarscope.model.findings import WARNING
+from pulsarscope.model.records import FindingRow
 from pulsarscope.protocols.pulsar.rules import publishing as publishing_rule
 from pulsarscope.protocols.pulsar.rules.publishing import percentile
-from pulsarscope.records import FindingRow
 from tests.encoder import command_frame
 from tests.encoder.dialogue import receipt, send
 from tests.encoder.examination import MILLISECOND, SECOND, Examination

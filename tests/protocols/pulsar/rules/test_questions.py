@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pulsarscope.findings import ERROR, NOTE, WARNING
-from pulsarscope.pipeline import Options, run
+from pulsarscope.engine.local import Options, run
+from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.protocols.pulsar import rules
 from tests.encoder.capturefile import write_pcap
 from tests.encoder.consultation import Diagnosis, diagnose

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.findings import WARNING
+from pulsarscope.model.findings import WARNING
 from tests.encoder.conversation import Conversation
 from tests.encoder.dialogue import message
 from tests.protocols.pulsar.rules.recorded import (

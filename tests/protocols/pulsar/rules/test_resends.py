@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pulsarscope as ps
-from pulsarscope.findings import ERROR, WARNING
+from pulsarscope.model.findings import ERROR, WARNING
 from tests.encoder import command_frame
 from tests.encoder.dialogue import receipt, send
 from tests.encoder.examination import Examination

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.findings import SEVERITIES, Code
-from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
+from pulsarscope.model.findings import SEVERITIES, Code
+from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.rules import RULES
 from tests.architecture.modules import PACKAGE
 from tests.encoder.frames import message_metadata, sized

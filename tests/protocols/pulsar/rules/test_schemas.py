@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.findings import ERROR
+from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar.rules.schemas import FIELDS_MAX, TYPE_MAX_CHARACTERS, described, difference
 from tests.encoder.frames import command_frame
 from tests.protocols.pulsar.rules.recorded import SECOND, TOPIC, created, dial, error, found_in, judged, of, only, producer, subscribe

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.findings import ERROR
+from pulsarscope.model.findings import ERROR
 from tests.encoder.conversation import Conversation
 from tests.encoder.dialogue import send
 from tests.encoder.frames import command_frame

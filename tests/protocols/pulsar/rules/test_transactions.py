@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.findings import ERROR, WARNING
+from pulsarscope.model.findings import ERROR, WARNING
 from tests.encoder.conversation import Conversation
 from tests.encoder.dialogue import receipt, send
 from tests.encoder.frames import command_frame

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.limits import SCHEMA_DEPTH_MAX, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
+from pulsarscope.model.limits import SCHEMA_DEPTH_MAX, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.avro import DECIMAL_MAX_BYTES, avro_reader
-from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
 from tests.encoder.chance import damaged, randoms
 
 

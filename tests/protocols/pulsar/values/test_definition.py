@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
+from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.values.definition import SCHEMA_TYPES, Definition, definition_of, schema_type
 
 WITHOUT_A_VALUE = {"None", "AutoConsume", "External"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.protocols.pulsar.values.plain import ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import ValueProblem
 from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
 
 CASES = [

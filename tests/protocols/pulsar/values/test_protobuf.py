@@ -12,9 +12,9 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.limits import VALUES_MAX_BYTES
-from pulsarscope.protocols.pulsar import pulsar_pb2 as pb
-from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
+from pulsarscope.model.limits import VALUES_MAX_BYTES
+from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
+from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.protobuf import described_reader, descriptors_reader, file_set, native_reader
 from tests.encoder.chance import damaged, message_of, randoms
 from tests.encoder.samples import varint

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
+from pulsarscope.dissect.contract import PayloadContext
+from pulsarscope.model.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import Definition
-from pulsarscope.protocols.pulsar.values.plain import Budget, ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.reader import _Readers, definition_bytes, needs_writer, reader_of
-from pulsarscope.wire.contract import PayloadContext
 
 CONTEXT = PayloadContext("t", None, False, {}, None)
 INT_ITEM = b'{"type":"record","name":"R","fields":[{"name":"id","type":"int"}]}'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope import limits
+from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.values import schemas as schemas_module
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS, Schemas, schema_name

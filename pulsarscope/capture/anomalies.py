@@ -1,0 +1,144 @@
+"""Counts what the packets of one file do wrong, and sums it up: one finding per kind, with exact numbers and the first place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
+from pulsarscope.model.text import plural
+
+
+def capture_finding(
+    code: str,
+    text: str,
+    evidence: dict[str, Any],
+    *,
+    file: int | None = None,
+    packet: int | None = None,
+    time: int | None = None,
+) -> Finding:
+    """A finding of the capture layer, with the severity and hint of its code."""
+    row = CAPTURE_CODES[code]
+    return Finding(code, row.severity, row.layer, text, evidence, row.hint, file, packet, None, time)
+
+
+class Count(msgspec.Struct):
+    """One kind of event in one file. `amount` is what the kind measures: bytes cut, nanoseconds stepped back."""
+
+    code: str
+    group: str | None
+    first_packet: int
+    first_time: int
+    packets: int = 0
+    total: int = 0
+    largest: int = 0
+    reasons: dict[str, int] = {}
+
+    def add(self, reason: str | None, amount: int) -> None:
+        """Counts one more packet."""
+        self.packets += 1
+        self.total += amount
+        self.largest = max(self.largest, amount)
+        if reason is not None:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def add_later(self, later: Count) -> None:
+        """Counts what was counted further on in the file."""
+        self.packets += later.packets
+        self.total += later.total
+        self.largest = max(self.largest, later.largest)
+        for reason, packets in later.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + packets
+
+
+def _reasons(count: Count) -> str:
+    return ", ".join(f"{reason} {number:,}" for reason, number in sorted(count.reasons.items()))
+
+
+def _with_bytes(count: Count) -> tuple[str, dict[str, Any]]:
+    text = f"{plural(count.packets, 'packet')} cut when captured: {plural(count.total, 'byte')} missing."
+    return text, {"packets": count.packets, "bytes": count.total}
+
+
+def _with_link_type(count: Count) -> tuple[str, dict[str, Any]]:
+    text = f"{plural(count.packets, 'packet')} of link type {count.group} not decoded."
+    return text, {"packets": count.packets, "link_type": count.group}
+
+
+def _with_step(count: Count) -> tuple[str, dict[str, Any]]:
+    text = f"{plural(count.packets, 'packet')} older than the packet before, by up to {count.largest / 1e9:.6f} s."
+    return text, {"packets": count.packets, "largest_step_ns": count.largest}
+
+
+def _damaged_blocks(count: Count) -> tuple[str, dict[str, Any]]:
+    text = f"{plural(count.packets, 'damaged block')} not read, or not in full: {_reasons(count)}."
+    return text, {"blocks": count.packets, "reasons": dict(sorted(count.reasons.items()))}
+
+
+def _with_reasons(what: str) -> Callable[[Count], tuple[str, dict[str, Any]]]:
+    def describe(count: Count) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{plural(count.packets, 'packet')} {what}: {_reasons(count)}.",
+            {"packets": count.packets, "reasons": dict(sorted(count.reasons.items()))},
+        )
+
+    return describe
+
+
+_DESCRIPTIONS: Mapping[str, Callable[[Count], tuple[str, dict[str, Any]]]] = {
+    "snaplen-truncated": _with_bytes,
+    "unknown-link-type": _with_link_type,
+    "time-backwards": _with_step,
+    "time-invalid": _with_reasons("without a valid time"),
+    "packet-malformed": _with_reasons("with a header that contradicts itself"),
+    "packet-length-odd": _with_reasons("with lengths that contradict each other or the file header"),
+    "fragment-incomplete": _with_reasons("not decoded for want of other fragments"),
+    "fragment-overlap": _with_reasons("with fragments that bring other bytes than those before"),
+    "nesting-too-deep": _with_reasons("not decoded because of too many tags, headers or tunnels"),
+    "capture-malformed": _damaged_blocks,
+}
+
+
+class Tally:
+    """The counts of one file."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._counts: dict[tuple[str, str | None], Count] = {}
+
+    def add(self, code: str, packet: int, time: int, *, reason: str | None = None, amount: int = 0, group: str | None = None) -> None:
+        """Counts one event at a packet. `group` splits a code into several findings (link types), `reason` only counts apart."""
+        count = self._counts.get((code, group))
+        if count is None:
+            count = self._counts[code, group] = Count(code, group, packet, time)
+        count.add(reason, amount)
+
+    @property
+    def counts(self) -> list[Count]:
+        """What has been counted, in the order in which it first happened."""
+        return [*self._counts.values()]
+
+    def go_on(self, counts: Iterable[Count]) -> None:
+        """Forget what has been counted, and go on from these counts."""
+        self._counts.clear()
+        self.add_later(counts)
+
+    def add_later(self, counts: Iterable[Count]) -> None:
+        """Counts what was counted further on in the file."""
+        for count in counts:
+            before = self._counts.get((count.code, count.group))
+            if before is None:
+                self._counts[count.code, count.group] = msgspec.structs.replace(count, reasons=dict(count.reasons))
+            else:
+                before.add_later(count)
+
+    def findings(self) -> list[Finding]:
+        """One finding per code and group, in the order in which they first happened."""
+        found = []
+        for (code, _), count in self._counts.items():
+            text, evidence = _DESCRIPTIONS[code](count)
+            found.append(capture_finding(code, text, evidence, file=self._file, packet=count.first_packet or None, time=count.first_time))
+        return found

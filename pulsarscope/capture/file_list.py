@@ -1,0 +1,243 @@
+"""The command line's file arguments to the list of captures of a run."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from pulsarscope.capture.anomalies import capture_finding
+from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader, Opener, open_here
+from pulsarscope.model.errors import CaptureError, UsageError
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.text import plural, printable
+
+ONE_SOURCE = "none"
+SOURCE_BY_FOLDER = "dir"
+SOURCE_BY_INTERFACE = "interface"
+"""Words for how vantage points are told apart, beside regular expressions."""
+
+_NOT_OF_PATHS = (ONE_SOURCE, SOURCE_BY_INTERFACE)
+_SOURCE_BY = "none, dir, interface, or a regular expression for paths"
+
+_PROBE_READ_BYTES = 1 << 16
+_PROBE_MAX_BYTES = 8 << 20
+"""How far into a file its first packet is looked for; name-resolution and secrets blocks may stand before it."""
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """The captures of a run."""
+
+    paths: list[str]
+    """In the order in which they are read; "-" is standard input."""
+    sizes: int | None
+    """Bytes of all of them as stored; None when one is a pipe."""
+    findings: list[Finding]
+    """What was named and is not in `paths`, and why."""
+    sources: list[str | None] = []
+    """The vantage point of each path; empty: all are one."""
+    by_interface: bool = False
+    """Vantage points are the interfaces that packets were captured at; those of no known one share one. Then `sources` is empty."""
+
+    def source(self, file: int | None) -> str | None:
+        """The vantage point of the file at this position; None, too, when it may hold several."""
+        return self.sources[file] if self.sources and file is not None else None
+
+    def continues(self, file: int) -> bool:
+        """Whether connections of the file before may go on in the one at this position."""
+        return file > 0 and self.source(file) == self.source(file - 1)
+
+
+class _Candidate(msgspec.Struct, frozen=True):
+    path: str
+    first_time: int | None
+    size: int | None
+
+
+Find = Callable[[str], tuple[list[tuple[str, int]], bool]]
+"""Gives the files at a URI, each with its size, and whether it names them, not the folder that they are in; or raises OSError."""
+
+
+class _Expansion:
+    """Looks at each argument in turn."""
+
+    def __init__(self, find: Find | None, opener: Opener) -> None:
+        self._find = find
+        self._opener = opener
+        self.candidates: list[_Candidate] = []
+        self.findings: list[Finding] = []
+        self._seen: set[str] = set()
+
+    def argument(self, argument: str) -> None:
+        if argument == STANDARD_INPUT:
+            self._add(_Candidate(STANDARD_INPUT, None, None), STANDARD_INPUT)
+        elif self._find is not None and "://" in argument:
+            self._uri(argument, self._find)
+        elif glob.has_magic(argument) and not os.path.lexists(argument):
+            matches = sorted(glob.glob(argument))  # noqa: PTH207 - Path.glob takes no absolute pattern
+            for match in matches:
+                self._path(match)
+            if not matches:
+                self._note("file-unreadable", argument, "matches no file")
+        else:
+            self._path(argument)
+
+    def _uri(self, uri: str, find: Find) -> None:
+        before = len(self.candidates) + len(self.findings)
+        try:
+            found, named = find(uri)
+        except OSError as error:
+            self._note("file-unreadable", uri, f"cannot be read: {_reason(error)}")
+            return
+        for path, size in found:
+            self._file(path, size, path, named=named)
+        if len(self.candidates) + len(self.findings) == before:
+            self._note("not-a-capture", uri, "is a folder, or a pattern, without captures")
+
+    def _file(self, path: str, size: int, identity: str, *, named: bool) -> None:
+        first_time, refusal, looks_like = probe(path, self._opener)
+        if refusal is None:
+            self._add(_Candidate(path, first_time, size), identity)
+        elif named or not looks_like:
+            self.findings.append(refusal)
+
+    def _path(self, path: str, *, named: bool = True) -> None:
+        """Takes a file if it is a capture; of a named folder, the files in it.
+
+        What else is in a folder is passed over in silence, unless it began like a capture.
+        """
+        try:
+            status = Path(path).stat()
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            elsewhere = " (only pipeline reads from URIs: mount it, or copy it here)" if "://" in path else ""
+            self._note("file-unreadable", path, f"cannot be read: {_reason(error)}{elsewhere}")
+            return
+        if stat.S_ISREG(status.st_mode):
+            self._file(path, status.st_size, os.path.realpath(path), named=named)
+        elif not named:
+            pass
+        elif stat.S_ISDIR(status.st_mode):
+            self._folder(path)
+        else:  # a pipe or device: looking into it would take its bytes away
+            self._add(_Candidate(path, None, None), path)
+
+    def _folder(self, path: str) -> None:
+        before = len(self.candidates) + len(self.findings)
+        try:
+            entries = sorted(entry.path for entry in os.scandir(path))
+        except OSError as error:
+            self._note("file-unreadable", path, f"cannot be read: {_reason(error)}")
+            return
+        for entry in entries:
+            self._path(entry, named=False)
+        if len(self.candidates) + len(self.findings) == before:
+            self._note("not-a-capture", path, "is a folder without captures")
+
+    def _add(self, candidate: _Candidate, identity: str) -> None:
+        if identity in self._seen:
+            self._note("packet-duplicate", candidate.path, "is named twice and read once")
+            return
+        self._seen.add(identity)
+        self.candidates.append(candidate)
+
+    def _note(self, code: str, path: str, what: str) -> None:
+        name = printable(path)
+        self.findings.append(capture_finding(code, f"{name} {what}.", {"path": name}))
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:
+    """Time of the first packet of a file; if it is no capture, the finding that says so, and what it looks like instead."""
+    reader = BlockReader(path, read_bytes=_PROBE_READ_BYTES, opener=opener)
+    refusal = None
+    try:
+        for block in reader:
+            if reader.first_time is not None or block.bytes_read > _PROBE_MAX_BYTES:
+                break
+            if not reader.recognised:
+                refusal = block.findings[0]
+                refusal.file = None
+    finally:
+        reader.close()
+    return reader.first_time, refusal, reader.looks_like
+
+
+def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE, find: Find | None = None, opener: Opener = open_here) -> Inputs:
+    """The captures that the arguments name: files, globs, folders (the captures directly in them, whatever their names) and "-".
+
+    Several are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
+    `source_by` tells vantage points apart, as `source_namer` says. URIs are for who can `find` what is there, and has an `opener` for it.
+
+    Raises:
+        UsageError: no argument; `source_by` is no regular expression, or finds nothing in any path.
+        CaptureError: no argument leads to a capture.
+    """
+    if not arguments:
+        message = "no capture given: name a pcap or pcapng file, a folder, or - for standard input"
+        raise UsageError(message)
+    source_of = source_namer(source_by)
+    expansion = _Expansion(find, opener)
+    for argument in arguments:
+        expansion.argument(argument)
+    if not expansion.candidates:
+        raise CaptureError(_nothing_left(expansion.findings))
+    candidates = sorted(
+        expansion.candidates,
+        key=lambda found: (source_of(found.path) or "", found.first_time is None, found.first_time or 0, found.path),
+    )
+    sources = [source_of(candidate.path) for candidate in candidates]
+    if source_by not in _NOT_OF_PATHS and all(source is None for source in sources):
+        message = f"--source-by {source_by} finds no host in the path of any capture: give {_SOURCE_BY}"
+        raise UsageError(message)
+    sizes = [candidate.size for candidate in candidates]
+    known = [size for size in sizes if size is not None]
+    return Inputs(
+        [candidate.path for candidate in candidates],
+        sum(known) if len(known) == len(sizes) else None,
+        expansion.findings,
+        [] if source_by in _NOT_OF_PATHS else sources,
+        source_by == SOURCE_BY_INTERFACE,
+    )
+
+
+def source_namer(source_by: str) -> Callable[[str], str | None]:
+    """Gives the vantage point of a path: with `dir` the path's folder, else what a regular expression finds.
+
+    That is its first group, or all that it matches, escaped as all names; a path that it does not match has no name for its source. `none`
+    and `interface` say nothing of paths.
+
+    Raises:
+        UsageError: it is no regular expression.
+    """
+    if source_by in _NOT_OF_PATHS:
+        return lambda _: None
+    if source_by == SOURCE_BY_FOLDER:
+        return lambda path: printable(os.path.dirname(path))  # noqa: PTH120 - a path as text
+    try:
+        pattern = re.compile(source_by)
+    except re.error as error:
+        message = f"--source-by {source_by}: give {_SOURCE_BY} ({error})"
+        raise UsageError(message) from None
+
+    def found(path: str) -> str | None:
+        match = pattern.search(path)
+        text = None if match is None else match.group(1 if pattern.groups else 0)
+        return None if text is None else printable(text)
+
+    return found
+
+
+def _nothing_left(findings: list[Finding]) -> str:
+    first = findings[0]
+    text = f"{first.text} {first.hint}" if first.hint else first.text
+    if len(findings) == 1:
+        return text
+    return f"none of {plural(len(findings), 'input')} is a capture; the first: {text}"

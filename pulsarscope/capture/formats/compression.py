@@ -1,0 +1,240 @@
+"""Compressed captures: .gz and .zst, recognised by their first bytes, as pieces of bounded size.
+
+What a cut or damaged file still holds is given in full before the damage is told. gzip: RFC 1952; zstd: RFC 8878 §3.1.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import msgspec
+
+from pulsarscope.capture.anomalies import capture_finding
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.limits import DECOMPRESS_FREE_BYTES, DECOMPRESS_RATIO_MAX, READ_BLOCK_BYTES
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a first byte 0x50 to 0x5f
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class Progress(msgspec.Struct):
+    """How far the stored input has been read, and why reading it ended early."""
+
+    bytes_read: int = 0
+    damage: Finding | None = None
+
+
+def decompressed(chunks: Iterator[bytes], progress: Progress, file: int) -> Iterator[bytes]:
+    """The chunks as they are, or decompressed if they begin like a compressed file.
+
+    Args:
+        chunks: the stored input, in pieces of any size but 0.
+        progress: its `damage` is set when the input ends within a compressed unit or is not what it should be.
+        file: position in the run's list of files, for the finding.
+    """
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= len(ZSTD_MAGIC):
+            break
+    if not head:
+        return
+    stored = _with_head(head, chunks)
+    if head.startswith(GZIP_MAGIC):
+        yield from _guarded(_gunzip(stored), "gzip", progress, file)
+    elif is_zstd(head):
+        yield from _guarded(_unzstd(stored), "zstd", progress, file)
+    else:
+        yield from stored
+
+
+def is_zstd(head: bytes) -> bool:
+    """Whether these first four bytes or more begin a zstd frame, or a skippable one."""
+    return head.startswith(ZSTD_MAGIC) or (head[1:4] == _SKIPPABLE_MAGIC and head[0] & 0xF0 == 0x50)
+
+
+def _with_head(head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    yield head
+    yield from chunks
+
+
+class _CutError(Exception):
+    """The compressed input ends early."""
+
+
+class _CorruptError(Exception):
+    """The compressed input is damaged."""
+
+
+def _guarded(pieces: Iterator[bytes], name: str, progress: Progress, file: int) -> Iterator[bytes]:
+    """The pieces until they end, fail, or become too many for what they come from."""
+    total = 0
+    code, text = "capture-malformed", ""
+    try:
+        for piece in pieces:
+            total += len(piece)
+            yield piece
+            if total > DECOMPRESS_FREE_BYTES and total > DECOMPRESS_RATIO_MAX * progress.bytes_read:
+                text = f"The {name} file grows more than {DECOMPRESS_RATIO_MAX:,}-fold"
+                break
+        else:
+            return
+    except _CutError:
+        code, text = "capture-truncated", f"The {name} file is cut"
+    except _CorruptError as error:
+        text = f"The {name} file is damaged ({error})"
+    progress.damage = capture_finding(
+        code,
+        f"{text}, after {total:,} decompressed bytes.",
+        {"compression": name, "bytes_read": progress.bytes_read, "decompressed": total},
+        file=file,
+    )
+
+
+def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The members of a gzip file, one after the other; zero bytes may stand between and after them."""
+    member = zlib.decompressobj(_GZIP)
+    begun = False
+    for chunk in chunks:
+        data = chunk
+        while data:
+            if not begun:
+                data = data.lstrip(b"\x00")
+                if not data:
+                    break
+                begun = True
+            before = member.copy()
+            try:
+                piece = member.decompress(data, READ_BLOCK_BYTES)
+            except zlib.error as error:
+                yield from _until_error(before, data)
+                raise _CorruptError(_reason(error)) from None
+            if piece:
+                yield piece
+            data = member.unconsumed_tail
+            if member.eof:
+                data = member.unused_data
+                member = zlib.decompressobj(_GZIP)
+                begun = False
+    if begun:
+        if rest := member.flush():
+            yield rest
+        raise _CutError
+
+
+class _Inflater(Protocol):
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
+
+
+def _until_error(member: _Inflater, data: bytes) -> Iterator[bytes]:
+    """What comes out before the error: zlib forgets the output of the call that fails, so the input is given byte by byte."""
+    for position in range(len(data)):
+        try:
+            piece = member.decompress(data[position : position + 1])
+        except zlib.error:
+            return
+        if piece:
+            yield piece
+
+
+def _reason(error: zlib.error) -> str:
+    return str(error).rpartition(": ")[2]
+
+
+def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The frames of a zstd file.
+
+    The decompressor gets one block at a time: so at most 128 KiB come out at once, and all blocks before a damaged one are given.
+    """
+    import zstandard  # noqa: PLC0415 - only for who reads .zst
+
+    make: Callable[[], zstandard.ZstdDecompressionObj] = zstandard.ZstdDecompressor().decompressobj
+    frame = make()
+    for unit, ends_frame in _zstd_units(chunks):
+        try:
+            piece = frame.decompress(unit)
+        except zstandard.ZstdError as error:
+            raise _CorruptError(_zstd_reason(error)) from None
+        if piece:
+            yield piece
+        if ends_frame:
+            frame = make()
+
+
+def _zstd_reason(error: Exception) -> str:
+    return str(error).rpartition(": ")[2]
+
+
+class _Units:
+    """Takes exact numbers of bytes out of chunks."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._buffer = bytearray()
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes; fewer only at the end of the input."""
+        while len(self._buffer) < size:
+            chunk = next(self._chunks, b"")
+            if not chunk:
+                break
+            self._buffer += chunk
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def take_all(self, size: int) -> bytes:
+        """The next `size` bytes.
+
+        Raises:
+            _CutError: the input ends before.
+        """
+        taken = self.take(size)
+        if len(taken) < size:
+            raise _CutError
+        return taken
+
+    def skip(self, size: int) -> None:
+        """Drops the next `size` bytes without holding them.
+
+        Raises:
+            _CutError: the input ends before.
+        """
+        while size:
+            size -= len(self.take_all(min(size, READ_BLOCK_BYTES)))
+
+
+def _zstd_units(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Headers, blocks and checksums of the frames, and whether each ends its frame (RFC 8878 §3.1.1); skippable frames are left out.
+
+    Only lengths are read here; whether the contents are valid, the decompressor tells.
+    """
+    units = _Units(chunks)
+    while magic := units.take(4):
+        if len(magic) < 4:
+            raise _CutError
+        if not is_zstd(magic):
+            message = "bytes that are no zstd frame"
+            raise _CorruptError(message)
+        if magic != ZSTD_MAGIC:
+            units.skip(int.from_bytes(units.take_all(4), "little"))
+            continue
+        descriptor = units.take_all(1)
+        single_segment = descriptor[0] >> 5 & 1
+        content_size_bytes = (single_segment, 2, 4, 8)[descriptor[0] >> 6]
+        dictionary_bytes = (0, 1, 2, 4)[descriptor[0] & 3]
+        has_checksum = bool(descriptor[0] & 4)
+        yield magic + descriptor + units.take_all(1 - single_segment + dictionary_bytes + content_size_bytes), False
+        last = False
+        while not last:
+            header = units.take_all(3)
+            bits = int.from_bytes(header, "little")
+            last = bool(bits & 1)
+            is_run = bits >> 1 & 3 == 1  # one byte stands for all of the block
+            yield header + units.take_all(1 if is_run else bits >> 3), last and not has_checksum
+        if has_checksum:
+            yield units.take_all(4), True

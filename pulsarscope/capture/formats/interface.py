@@ -1,0 +1,87 @@
+"""A pcapng interface: link type, clock and drop counts (draft-ietf-opsawg-pcapng-02 §4.2, §4.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from pulsarscope.capture.block import CaptureInterface
+from pulsarscope.capture.link.plain_packet import NO_LAYOUT, layout_of
+from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES
+from pulsarscope.model.text import printable
+
+NANOSECONDS = 1_000_000_000
+TIME_MIN = -(1 << 63)
+TIME_MAX = (1 << 63) - 1
+"""Times are signed 64-bit nanoseconds in every output."""
+
+_IF_NAME, _IF_TSRESOL, _IF_TSOFFSET = 2, 9, 14
+_ISB_IFDROP, _ISB_OSDROP = 5, 7
+
+
+class Interface:
+    """One Interface Description Block."""
+
+    def __init__(self, description: bytes, byte_order: str, number: int) -> None:
+        """Reads the body of the block, which has at least its eight fixed bytes; it is the one with this number in its section."""
+        self.link_type: int
+        self.snaplen: int
+        self.link_type, self.snaplen = Struct(byte_order + "HxxI").unpack_from(description)
+        self.name = ""
+        self.dropped = 0
+        resolution = 6
+        self._offset = 0
+        for code, value in options(description, 8, byte_order):
+            if code == _IF_NAME:
+                self.name = value.decode("utf-8", "replace").rstrip("\x00")
+            elif code == _IF_TSRESOL and len(value) == 1:
+                resolution = value[0]
+            elif code == _IF_TSOFFSET and len(value) == 8:
+                self._offset = int.from_bytes(value, "little" if byte_order == "<" else "big", signed=True) * NANOSECONDS
+        self.source = printable(self.name)[:INTERFACE_NAME_MAX_CHARACTERS] or f"interface {number}"
+        """What it is called when it is told apart from others."""
+        self.described = CaptureInterface(self.link_type, self.snaplen, self.name)
+        power = resolution & 0x7F
+        self._ticks_per_second: int = (2 if resolution & 0x80 else 10) ** power
+        whole, rest = divmod(NANOSECONDS, self._ticks_per_second)
+        self.unit = 0 if rest else whole
+        """Nanoseconds per tick; 0 when that is no whole number."""
+        self.layout = layout_of(self.link_type) or NO_LAYOUT
+        self.bound = -1
+        """Longest packet that the hot loop may take by the layout."""
+        if layout_of(self.link_type) is not None:
+            self.bound = min(self.snaplen or PACKET_MAX_BYTES, PACKET_MAX_BYTES)
+
+    def time(self, ticks: int) -> int:
+        """A time stamp as nanoseconds since the epoch; what 64 bits cannot hold becomes the nearest that they can."""
+        return min(max(ticks * NANOSECONDS // self._ticks_per_second + self._offset, TIME_MIN), TIME_MAX)
+
+    def is_linear(self, high: int) -> bool:
+        """Whether all 2^32 time stamps with this upper half are the first of them plus `unit` times the lower half."""
+        first = (high << 32) * self.unit + self._offset
+        return self.unit != 0 and first >= TIME_MIN and first + 0xFFFF_FFFF * self.unit <= TIME_MAX
+
+    def in_range(self, ticks: int) -> bool:
+        """Whether `time` is what the time stamp says."""
+        return TIME_MIN <= ticks * NANOSECONDS // self._ticks_per_second + self._offset <= TIME_MAX
+
+    def read_statistics(self, statistics: bytes, byte_order: str) -> None:
+        """Takes the drop counts of the body of an Interface Statistics Block; they count from the start of the capture."""
+        dropped = 0
+        for code, value in options(statistics, 12, byte_order):
+            if code in {_ISB_IFDROP, _ISB_OSDROP} and len(value) == 8:
+                count = int.from_bytes(value, "little" if byte_order == "<" else "big")
+                dropped += 0 if count == (1 << 64) - 1 else count  # all ones: not known
+        self.dropped = max(self.dropped, dropped)
+
+
+def options(body: bytes, start: int, byte_order: str) -> Iterator[tuple[int, bytes]]:
+    """Code and value of the options of a block, as far as they are whole (§3.5); ends at opt_endofopt or the end of the body."""
+    header = Struct(byte_order + "HH")
+    while start + 4 <= len(body):
+        code, length = header.unpack_from(body, start)
+        start += 4
+        if code == 0 or start + length > len(body):
+            return
+        yield code, body[start : start + length]
+        start += length + (-length & 3)

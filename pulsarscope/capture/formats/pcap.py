@@ -1,0 +1,165 @@
+"""The pcap format: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from struct import Struct, error
+
+from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, Record
+from pulsarscope.capture.formats.decoder import NANOSECONDS, Decoder, Flows, NotACaptureError
+from pulsarscope.capture.link.plain_packet import NO_LAYOUT, SHAPES_MAX, WHOLE_MASK, WHOLE_TCP, Shape, layout_of, shape_of
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.limits import PACKET_MAX_BYTES
+from pulsarscope.model.text import plural
+
+FILE_HEADER_BYTES = 24
+_RECORD_BYTES = 16
+
+MAGICS: Mapping[bytes, tuple[str, int, int]] = {
+    magic.to_bytes(4, "little" if byte_order == "<" else "big"): (byte_order, unit, record_bytes)
+    for magic, unit, record_bytes in (
+        (0xA1B2C3D4, 1000, _RECORD_BYTES),
+        (0xA1B23C4D, 1, _RECORD_BYTES),
+        (
+            0xA1B2CD34,
+            1000,
+            _RECORD_BYTES + 8,
+        ),  # "modified" by A. Kuznetzov: interface, protocol and packet type in each record
+    )
+    for byte_order in "<>"
+}
+"""First four bytes to byte order, nanoseconds per unit of the fraction, bytes of a record header."""
+
+
+class PcapDecoder(Decoder):
+    """Decodes one pcap file.
+
+    Args:
+        file: position in the run's list of files.
+        magic: the first four bytes, one of MAGICS.
+        records, by_interface: as `Decoder`. The format knows no interfaces; packets of Linux's "any" may.
+    """
+
+    def __init__(self, file: int, magic: bytes, *, records: bool = False, by_interface: bool = False) -> None:
+        super().__init__(file, records=records, by_interface=by_interface)
+        byte_order, self._unit, self._record_bytes = MAGICS[magic]
+        self._header = Struct(byte_order + "HHiIII")
+        self._unpack_record = Struct(byte_order + "IIII").unpack_from
+        self._link_type = 0
+        self._interface = CaptureInterface(0, 0, "")
+        self._snaplen = PACKET_MAX_BYTES
+        self._shapes: dict[int, Shape] = {}  # by captured length: that of the latest packet with it
+        self._second = -1
+        self._last_fraction = 0
+
+    def _read_header(self, data: bytes) -> None:
+        major, minor, _, _, snaplen, link_field = self._header.unpack_from(data, 4)
+        if (major, minor) != (2, 4):
+            message = f"a pcap file of version {major}.{minor}, only 2.4 is read"
+            raise NotACaptureError(message)
+        if 0 < snaplen < PACKET_MAX_BYTES:
+            self._snaplen = snaplen
+        self._link_type = link_field & 0xFFFF  # above it: length of the frame check sequence, and reserved bits
+        self._interface = CaptureInterface(self._link_type, snaplen, "")
+        self.recognised = True
+
+    def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
+        size = len(data)
+        if not self.recognised:
+            if size < FILE_HEADER_BYTES:
+                return 0
+            self._read_header(data)
+            position = FILE_HEADER_BYTES
+
+        layout = layout_of(self._link_type)
+        bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._goes_cold(self._link_type) else -1
+        link_bytes, _, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
+        shapes, no_shape = self._shapes, layout.no_shape
+        unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
+        per_second, largest = NANOSECONDS // unit, PACKET_MAX_BYTES
+        whole_mask, whole_tcp, control_flags = WHOLE_MASK, WHOLE_TCP, CONTROL_FLAGS
+        numbers, second, last_fraction = count(self._packets + 1), self._second, self._last_fraction
+        base = second * NANOSECONDS
+        last_record = size - header_bytes
+        while True:
+            # The hot loop, left where a packet is not plain: the general way takes that one. Attributes are local names. There is no look
+            # at the end of the data, because unpacking fails there; and none at the place of the payload, where the shape tells it.
+            try:
+                for number in numbers:
+                    seconds, fraction, captured, wire_bytes = unpack_record(data, position)
+                    start = position + header_bytes
+                    shape_total, shape_offset, unpack = shapes.get(captured, no_shape)
+                    kind, version, total, whole, key, sequence, acknowledgment, offset, flags, window, payload = unpack(data, start)
+                    if not (captured == wire_bytes and kind == marker and version == 0x45 and whole & whole_mask == whole_tcp):
+                        break
+                    if total != shape_total or offset != shape_offset:
+                        payload_start, payload_end = payload_starts[offset], link_bytes + total
+                        if not (payload_start <= payload_end <= captured <= bound and start + captured <= size):
+                            break
+                        payload = data[start + payload_start : start + payload_end]
+                        if len(shapes) >= SHAPES_MAX:
+                            shapes.clear()
+                        shapes[captured] = shape_of(form, captured, total, offset, payload_start, payload_end)
+                    position = start + captured
+                    if seconds != second or not last_fraction <= fraction < per_second:
+                        self._check_time(number, seconds * NANOSECONDS + fraction * unit, base + last_fraction * unit, fraction)
+                        second = seconds
+                        base = second * NANOSECONDS
+                    last_fraction = fraction
+                    time = base + fraction * unit
+                    flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0))
+                    if flags & control_flags:
+                        control.add(key)
+            except error:
+                pass
+            if position > last_record:
+                break
+            seconds, fraction, captured, wire_bytes = unpack_record(data, position)
+            start = position + header_bytes
+            end = start + captured
+            if end > size or captured > largest:
+                break
+            position = end
+            time = seconds * NANOSECONDS + fraction * unit
+            if seconds != second or not last_fraction <= fraction < per_second:
+                self._check_time(number, time, base + last_fraction * unit, fraction)
+                second = seconds
+                base = second * NANOSECONDS
+            last_fraction = fraction
+            if captured > self._snaplen:
+                self._tally.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
+            packet = data[start:end]
+            if self._records is not None:
+                self._records.append(Record(number, time, wire_bytes, self._interface, packet))
+            self._cold_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
+
+        self._packets, self._second, self._last_fraction = number - 1, second, last_fraction
+        self._last_time = base + last_fraction * unit if number > 1 else 0
+        self._look_ahead(data, position, size)
+        return position
+
+    def _look_ahead(self, data: bytes, position: int, size: int) -> None:
+        """Judges the unfinished record at `position`: what it waits for, or that it cannot be a record."""
+        self._wanted = self._record_bytes
+        if size - position >= self._record_bytes:
+            captured = self._unpack_record(data, position)[2]
+            self._wanted += captured
+            if captured > PACKET_MAX_BYTES:
+                self._note_damage(f"A record claims {captured:,} captured bytes, more than any packet has", position)
+                self.stopped = True
+
+    def _check_time(self, number: int, time: int, previous: int, fraction: int) -> None:
+        """Called when a packet's second is new or its fraction is odd."""
+        if self.first_time is None:
+            self.first_time = time
+        elif time < previous:
+            self._note_step_back(number, time, previous)
+        if fraction * self._unit >= NANOSECONDS:
+            self._tally.add("time-invalid", number, time, reason="fraction")
+
+    def _end(self, rest: int) -> list[Finding]:
+        if not self.recognised:
+            message = f"cut within the pcap header ({rest} of {plural(FILE_HEADER_BYTES, 'byte')})"
+            raise NotACaptureError(message)
+        return [self._truncated(rest)] if rest and not self.stopped else []

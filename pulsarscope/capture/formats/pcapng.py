@@ -1,0 +1,289 @@
+"""The pcapng format: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html (section numbers are its)."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from pulsarscope.capture.anomalies import capture_finding
+from pulsarscope.capture.block import CONTROL_FLAGS, Record
+from pulsarscope.capture.formats.decoder import Decoder, Flows, NotACaptureError
+from pulsarscope.capture.formats.interface import TIME_MAX, Interface
+from pulsarscope.capture.link.plain_packet import NO_LAYOUT, WHOLE_MASK, WHOLE_TCP, Layout
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
+from pulsarscope.model.text import plural
+
+MAGIC = b"\n\r\r\n"
+"""Type of a Section Header Block (§4.1), the same in both byte orders."""
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
+BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+_TLS_KEY_LOG = 0x544C534B  # "TLSK" (§4.7)
+
+BLOCK_MIN_BYTES = 12
+_SECTION_MIN_BYTES = 28
+_PACKET_START = 28  # of the bytes of a packet in an Enhanced or (old) Packet Block
+_NO_PACKET = (0,) * 7  # stands for the words of a block at the end of the data that is too short for a packet
+_NEVER = TIME_MAX + 1  # stands for the time of the packet before the first, which the general way has to see
+
+
+class PcapngDecoder(Decoder):
+    """Decodes one pcapng file. Damage loses the rest of its section: reading goes on at the next section header."""
+
+    def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
+        super().__init__(file, records=records, by_interface=by_interface)
+        self._interfaces: list[Interface] = []
+        self._drops: dict[str, int] = {}
+        self._secrets_bytes = 0
+        self._lost = False
+        self._unreadable_section = False
+        self._set_byte_order("<")
+
+    def _set_byte_order(self, byte_order: str) -> None:
+        self._byte_order = byte_order
+        self._unpack_packet_words = Struct(byte_order + "IIIIIII").unpack_from
+        self._unpack_words = Struct(byte_order + "II").unpack_from
+        self._unpack_word = Struct(byte_order + "I").unpack_from
+
+    def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
+        # The hot loop, as in `pcap`. All seven words that begin a packet block are unpacked at once; other blocks may be shorter.
+        size = len(data)
+        if self._lost:
+            position = self._next_section(data, position, size)
+        unpack_words, unpack_word, longest = self._unpack_packet_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
+        number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
+        current_interface = current_high = -1
+        bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts, _) = -1, 0, 0, NO_LAYOUT
+        last_block, last_packet = size - BLOCK_MIN_BYTES, size - _PACKET_START
+        while position <= last_block:
+            words = unpack_words(data, position) if position <= last_packet else _NO_PACKET
+            block_type, length, interface_id, high, low, captured, wire_bytes = words
+            if block_type == PACKET:
+                if interface_id != current_interface or high != current_high:
+                    current_interface, current_high = interface_id, high
+                    bound, unit, base, layout = self._clock(interface_id, high)
+                    link_bytes, minimum, marker, unpack_packet, payload_starts, _ = layout
+                    if self._apart is not None and bound >= 0:
+                        flows, control = self._flows_at(self._interfaces[interface_id].source)
+                start = position + _PACKET_START
+                end = start + captured
+                next_position = position + length
+                if (
+                    minimum <= captured == wire_bytes <= bound
+                    and end + 4 <= next_position <= size
+                    and not length & 3
+                    and length <= longest
+                    and unpack_word(data, next_position - 4)[0] == length
+                ):
+                    kind, version, total, whole, key, sequence, acknowledgment, offset, flags, window = unpack_packet(data, start)
+                    if kind == marker and version == 0x45 and whole & WHOLE_MASK == WHOLE_TCP:
+                        payload_start = start + payload_starts[offset]
+                        payload_end = start + link_bytes + total
+                        time = base + low * unit
+                        if payload_start <= payload_end <= end and time >= last_time:
+                            number += 1
+                            last_time = time
+                            payload = data[payload_start:payload_end]
+                            flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0))
+                            if flags & CONTROL_FLAGS:
+                                control.add(key)
+                            position = next_position
+                            continue
+
+            if last_time != _NEVER:
+                self._packets, self._last_time = number, last_time
+            next_position = self._cold_block(data, position, size, flows, control)
+            if next_position < 0:
+                break
+            position = next_position
+            if block_type != PACKET:  # a section or interface begins perhaps
+                unpack_words, unpack_word = self._unpack_packet_words, self._unpack_word
+                current_interface = -1
+            number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
+        if last_time != _NEVER:
+            self._packets, self._last_time = number, last_time
+        return position
+
+    def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
+        """What the hot loop needs for time stamps of this upper half: bound, unit, time of lower half 0, layout."""
+        if interface_id < len(self._interfaces):
+            interface = self._interfaces[interface_id]
+            if interface.is_linear(high) and not self._goes_cold(interface.link_type):
+                return interface.bound, interface.unit, interface.time(high << 32), interface.layout
+        return -1, 0, 0, NO_LAYOUT
+
+    def _cold_block(self, data: bytes, position: int, size: int, flows: Flows, control: set[bytes]) -> int:
+        """Reads the block at `position`, any block, and returns where the next one starts; -1 when it is not all there."""
+        if data.startswith(MAGIC, position):
+            byte_order = BYTE_ORDERS.get(data[position + 8 : position + 12])
+            if byte_order is None:
+                return self._lose("A section header has no byte-order magic", data, position, size)
+            self._set_byte_order(byte_order)
+        block_type, length = self._unpack_words(data, position)
+        least = _SECTION_MIN_BYTES if block_type == SECTION else BLOCK_MIN_BYTES
+        if not least <= length <= PCAPNG_BLOCK_MAX_BYTES:
+            return self._lose(f"A block of type {block_type:#x} claims an impossible length of {length:,} bytes", data, position, size)
+        end: int = position + length
+        padding = -length & 3  # early writers left it out, or left it out of the length
+        if end + padding > size and (end > size or self._unpack_word(data, end - 4)[0] != length):
+            self._wanted = length + padding
+            return -1
+        if self._unpack_word(data, end - 4)[0] != length:
+            end += padding
+            if self._unpack_word(data, end - 4)[0] != length:
+                return self._lose(f"A block of type {block_type:#x} has two different lengths", data, position, size)
+
+        body = data[position + 8 : end - 4]
+        if block_type == SECTION:
+            self._begin_section(body)
+        elif self._unreadable_section:
+            pass
+        elif block_type == SIMPLE_PACKET:
+            self._read_simple_packet(body, flows, control)
+        elif block_type in {PACKET, OLD_PACKET}:
+            self._read_packet(body, block_type, flows, control)
+        elif block_type == INTERFACE:
+            self._read_interface(body)
+        elif block_type == STATISTICS:
+            self._read_statistics(body)
+        elif block_type == SECRETS:
+            self._read_secrets(body)
+        return end
+
+    def _lose(self, text: str, data: bytes, position: int, size: int) -> int:
+        if not self.recognised:
+            message = "a pcapng file with a damaged section header"
+            raise NotACaptureError(message)
+        self._note_damage(text, position)
+        self._lost = True
+        return self._next_section(data, position + 4, size)
+
+    def _next_section(self, data: bytes, position: int, size: int) -> int:
+        """Where the search for a section header has arrived; too close to the end of the data to go on if it is not there."""
+        while (found := data.find(MAGIC, position, size)) >= 0:
+            if found + BLOCK_MIN_BYTES > size:
+                return found
+            if data[found + 8 : found + 12] in BYTE_ORDERS:
+                self._lost = False
+                return found
+            position = found + 1
+        return max(position, size - BLOCK_MIN_BYTES + 1)
+
+    def _begin_section(self, body: bytes) -> None:
+        major, minor = Struct(self._byte_order + "HH").unpack_from(body, 4)
+        self._unreadable_section = major != 1
+        if major != 1:
+            if not self.recognised:
+                message = f"a pcapng file of version {major}.{minor}, only 1 is read"
+                raise NotACaptureError(message)
+            self._malformed_block("section-version")
+        self.recognised = True
+        self._keep_drops()
+        self._interfaces = []
+
+    def _malformed_block(self, reason: str) -> None:
+        self._tally.add("capture-malformed", self._packets, self._last_time, reason=reason)
+
+    def _read_interface(self, body: bytes) -> None:
+        if len(body) < 8:
+            self._malformed_block("interface-block-short")
+        elif len(self._interfaces) >= PCAPNG_INTERFACES_MAX:
+            self._malformed_block("too-many-interfaces")
+        else:
+            self._interfaces.append(Interface(body, self._byte_order, len(self._interfaces)))
+
+    def _read_statistics(self, body: bytes) -> None:
+        if len(body) >= 12:
+            interface_id = self._unpack_word(body)[0]
+            if interface_id < len(self._interfaces):
+                self._interfaces[interface_id].read_statistics(body, self._byte_order)
+
+    def _read_secrets(self, body: bytes) -> None:
+        if len(body) >= 8:
+            kind, length = Struct(self._byte_order + "II").unpack_from(body)
+            secrets = body[8 : 8 + length]
+            if kind != _TLS_KEY_LOG:
+                return
+            if self._secrets_bytes + len(secrets) > SECRETS_MAX_BYTES:
+                self._malformed_block("too-many-secrets")
+                return
+            self._secrets_bytes += len(secrets)
+            self.secrets.append((self._packets, secrets))
+
+    def _read_packet(self, body: bytes, block_type: int, flows: Flows, control: set[bytes]) -> None:
+        """An Enhanced Packet Block (§4.3) or the Packet Block before it, whose fields are of the same widths but for the first."""
+        self._packets += 1
+        start = _PACKET_START - 8
+        if len(body) < start:
+            self._malformed_block("packet-block-short")
+            return
+        interface_id, high, low, captured, wire_bytes = Struct(self._byte_order + "IIIII").unpack_from(body)
+        drops = 0
+        if block_type == OLD_PACKET:
+            interface_id, drops = Struct(self._byte_order + "HH").unpack_from(body)
+        if interface_id >= len(self._interfaces):
+            self._malformed_block("interface-undefined")
+            return
+        interface = self._interfaces[interface_id]
+        if drops != 0xFFFF:  # not known
+            interface.dropped += drops
+        ticks = high << 32 | low
+        time = interface.time(ticks)
+        if not interface.in_range(ticks):
+            self._tally.add("time-invalid", self._packets, time, reason="out-of-range")
+        if self.first_time is None:
+            self.first_time = time
+        elif time < self._last_time:
+            self._note_step_back(self._packets, time, self._last_time)
+        self._last_time = time
+        self._read_bytes(body[start : start + captured], captured, wire_bytes, interface, flows, control)
+
+    def _read_simple_packet(self, body: bytes, flows: Flows, control: set[bytes]) -> None:
+        """A Simple Packet Block (§4.4): no time, and the captured length follows from the interface's limit and the block."""
+        self._packets += 1
+        if len(body) < 4:
+            self._malformed_block("packet-block-short")
+            return
+        if not self._interfaces:
+            self._malformed_block("interface-undefined")
+            return
+        interface = self._interfaces[0]
+        wire_bytes = self._unpack_word(body)[0]
+        captured = min(wire_bytes, interface.snaplen or wire_bytes)
+        if self.first_time is None:
+            self.first_time = self._last_time
+        self._tally.add("time-invalid", self._packets, self._last_time, reason="simple-packet-block")
+        self._read_bytes(body[4 : 4 + captured], captured, wire_bytes, interface, flows, control)
+
+    def _read_bytes(self, packet: bytes, captured: int, wire_bytes: int, interface: Interface, flows: Flows, control: set[bytes]) -> None:
+        if captured > PACKET_MAX_BYTES:
+            self._malformed_block("packet-too-long")
+            return
+        if captured > len(packet):
+            self._malformed_block("packet-beyond-block")
+        if captured > (interface.snaplen or PACKET_MAX_BYTES):
+            self._tally.add("packet-length-odd", self._packets, self._last_time, reason="captured-more-than-snaplen")
+        if self._records is not None:
+            self._records.append(Record(self._packets, self._last_time, wire_bytes, interface.described, packet))
+        self._cold_packet(packet, wire_bytes, interface.link_type, self._packets, self._last_time, flows, control, interface.source)
+
+    def _keep_drops(self) -> None:
+        """Takes over the drop counts of a section that ends."""
+        for interface in self._interfaces:
+            if interface.dropped:
+                self._drops[interface.source] = self._drops.get(interface.source, 0) + interface.dropped
+
+    def _end(self, rest: int) -> list[Finding]:
+        if not self.recognised:
+            message = "cut within its pcapng section header"
+            raise NotACaptureError(message)
+        self._keep_drops()
+        self._interfaces = []
+        findings = []
+        if self._drops:
+            dropped = sum(self._drops.values())
+            text = f"The capturing host dropped {plural(dropped, 'packet')}."
+            findings.append(capture_finding("packets-dropped", text, {"packets": dropped, "interfaces": self._drops}, file=self._file))
+        if rest and not self._lost:
+            findings.append(self._truncated(rest))
+        return findings

@@ -1,0 +1,168 @@
+"""Link layers, any of them: from the first byte of a captured frame to its IP header, or to that of a tunnel.
+
+Link types: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcaplinktype-08.html; VLAN tags: IEEE 802.1Q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pulsarscope.capture.link.ip import ipv4_segment, ipv6_segment
+from pulsarscope.capture.link.layers import (
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_PPPOE,
+    ETHERTYPES_MPLS,
+    ETHERTYPES_VLAN,
+    TRANSPARENT_ETHERNET,
+    Found,
+    Reject,
+    short,
+)
+from pulsarscope.capture.link.tunnels import mpls, pppoe
+from pulsarscope.model.limits import VLAN_TAGS_MAX
+
+NULL = 0
+ETHERNET = 1
+LOOP = 108
+LINUX_SLL = 113
+IPV4 = 228
+IPV6 = 229
+LINUX_SLL2 = 276
+RAW = (12, 14, 101)
+
+NAMES: Mapping[int, str] = {
+    9: "PPP",
+    50: "PPP in HDLC framing",
+    51: "PPPoE",
+    104: "Cisco HDLC",
+    105: "802.11",
+    107: "frame relay",
+    127: "802.11 with radiotap",
+    147: "user 0",
+    189: "USB",
+    195: "802.15.4",
+    197: "ERF",
+    220: "USB",
+    239: "netfilter log",
+    249: "USB",
+    253: "netlink",
+    258: "pktap",
+}
+"""Link types that engineers meet and this room does not read."""
+
+
+def interface_of(packet: bytes, link_type: int, name: str) -> str:
+    """The interface of a packet that was captured at the one of this name: Linux's "any" says in each packet which one it was."""
+    if link_type != LINUX_SLL2 or len(packet) < 8:
+        return name
+    return f"{name} ifindex {int.from_bytes(packet[4:8], 'big')}".lstrip()
+
+
+FAMILY_IPV4 = 2
+FAMILIES_IPV6 = frozenset({10, 24, 28, 30})
+"""AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, of macOS; AF_INET is 2 everywhere."""
+
+_ETHERNET_BYTES = 14
+
+
+def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> Found:
+    """The TCP segment, or what is further in, at `start` of a frame; the ethertype says what stands there."""
+    if ethertype == TRANSPARENT_ETHERNET:
+        if start + _ETHERNET_BYTES > len(packet):
+            return short(packet, wire_bytes, Reject.LINK_HEADER)
+        ethertype = packet[start + 12] << 8 | packet[start + 13]
+        start += _ETHERNET_BYTES
+    tags = 0
+    while ethertype in ETHERTYPES_VLAN:
+        tags += 1
+        if tags > VLAN_TAGS_MAX:
+            return Reject.TAGS
+        if start + 4 > len(packet):
+            return short(packet, wire_bytes, Reject.LINK_HEADER)
+        ethertype = packet[start + 2] << 8 | packet[start + 3]
+        start += 4
+    if ethertype == ETHERTYPE_IPV4:
+        return ipv4_segment(packet, start, wire_bytes)
+    if ethertype == ETHERTYPE_IPV6:
+        return ipv6_segment(packet, start, wire_bytes)
+    if ethertype in ETHERTYPES_MPLS:
+        return mpls(packet, start, wire_bytes)
+    return pppoe(packet, start, wire_bytes) if ethertype == ETHERTYPE_PPPOE else None
+
+
+def _by_family(packet: bytes, family: int, wire_bytes: int) -> Found:
+    if family == FAMILY_IPV4:
+        return ipv4_segment(packet, 4, wire_bytes)
+    if family in FAMILIES_IPV6:
+        return ipv6_segment(packet, 4, wire_bytes)
+    return None
+
+
+def _ethernet(packet: bytes, wire_bytes: int) -> Found:
+    return by_ethertype(packet, packet[12] << 8 | packet[13], _ETHERNET_BYTES, wire_bytes)
+
+
+def _linux_sll(packet: bytes, wire_bytes: int) -> Found:
+    return by_ethertype(packet, packet[14] << 8 | packet[15], 16, wire_bytes)
+
+
+def _linux_sll2(packet: bytes, wire_bytes: int) -> Found:
+    return by_ethertype(packet, packet[0] << 8 | packet[1], 20, wire_bytes)
+
+
+def _null(packet: bytes, wire_bytes: int) -> Found:
+    """The family is in the byte order of the capturing host, which the file does not tell: the small number is meant."""
+    little = int.from_bytes(packet[:4], "little")
+    return _by_family(packet, little if little < 0x10000 else int.from_bytes(packet[:4], "big"), wire_bytes)
+
+
+def _loop(packet: bytes, wire_bytes: int) -> Found:
+    return _by_family(packet, int.from_bytes(packet[:4], "big"), wire_bytes)
+
+
+def _raw(packet: bytes, wire_bytes: int) -> Found:
+    version = packet[0] >> 4
+    if version == 4:
+        return ipv4_segment(packet, 0, wire_bytes)
+    if version == 6:
+        return ipv6_segment(packet, 0, wire_bytes)
+    return Reject.IP_HEADER
+
+
+def _ipv4(packet: bytes, wire_bytes: int) -> Found:
+    return ipv4_segment(packet, 0, wire_bytes)
+
+
+def _ipv6(packet: bytes, wire_bytes: int) -> Found:
+    return ipv6_segment(packet, 0, wire_bytes)
+
+
+_LINKS: Mapping[int, tuple[int, Callable[[bytes, int], Found]]] = {
+    NULL: (4, _null),
+    ETHERNET: (_ETHERNET_BYTES, _ethernet),
+    LOOP: (4, _loop),
+    LINUX_SLL: (16, _linux_sll),
+    IPV4: (1, _ipv4),
+    IPV6: (1, _ipv6),
+    LINUX_SLL2: (20, _linux_sll2),
+    **dict.fromkeys(RAW, (1, _raw)),
+}
+"""Link type to the bytes of its header and its function, which may rely on having them."""
+
+
+def is_supported(link_type: int) -> bool:
+    """Whether packets of this link type can be read."""
+    return link_type in _LINKS
+
+
+def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> Found:
+    """The TCP segment in a captured frame, or what is further in; None when it carries something else or the capture cut its headers.
+
+    Raises:
+        KeyError: not `is_supported`.
+    """
+    header_bytes, network = _LINKS[link_type]
+    if len(packet) < header_bytes:
+        return short(packet, wire_bytes, Reject.LINK_HEADER)
+    return network(packet, wire_bytes)

@@ -1,0 +1,238 @@
+"""Both directions of a connection → frames in the order in which they became readable; which protocol it is, found by content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from pulsarscope.dissect.contract import Dissector, Frame
+from pulsarscope.dissect.splitter import Keep, StreamSplitter
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
+from pulsarscope.tcp.pieces import Item, Run
+
+_moment_of = attrgetter("moment")
+_moment_and_stream_of = attrgetter("moment", "stream")
+"""For frames of both streams that one packet releases: when the protocol becomes known, and at the end."""
+
+SKIPPED_RUNS_MAX = 1000
+"""Skipped runs kept before the protocol is known; there is one for each gap."""
+
+
+class _Cursor:
+    """Goes through the items of one stream piece by piece."""
+
+    __slots__ = ("_index", "_items", "_offset", "_piece", "moment")
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        self._index = self._piece = self._offset = 0
+        self.moment: int | None = None
+        """That of the next piece or gap; None at the end."""
+        self._find_moment()
+
+    def _find_moment(self) -> None:
+        if self._index == len(self._items):
+            self.moment = None
+            return
+        item = self._items[self._index]
+        self.moment = item.pieces[self._piece][3] if isinstance(item, Run) else item.moment
+
+    def next(self) -> Item:
+        """The next piece, as a run of its own, or gap."""
+        item = self._items[self._index]
+        if isinstance(item, Run):
+            piece = item.pieces[self._piece]
+            offset = self._offset if self._piece else item.offset
+            self._piece += 1
+            self._offset = offset + len(piece[0])
+            if self._piece == len(item.pieces):
+                self._index += 1
+                self._piece = 0
+            item = Run(item.file, offset, [piece])
+        else:
+            self._index += 1
+        self._find_moment()
+        return item
+
+    def rest(self) -> Sequence[Item]:
+        """All that is left."""
+        items = self._items[self._index :]
+        if self._piece and isinstance(first := items[0], Run):
+            return [Run(first.file, self._offset, first.pieces[self._piece :]), *items[1:]]
+        return items
+
+
+class Conversation:
+    """Feed it the items of both streams, block by block; then finish it."""
+
+    __slots__ = ("_before", "_foreign", "_keep", "_origin", "_others", "_server", "_tried", "dissector", "splitters")
+
+    def __init__(
+        self,
+        dissectors: Sequence[Dissector],
+        keep: Keep,
+        origin: tuple[str | None, str | None] = (None, None),
+        *,
+        from_start: bool,
+        forced: bool = False,
+    ) -> None:
+        """What is given of the connection.
+
+        `origin`: source and connection of the frames. `from_start`: the capture holds the handshake.
+        `forced`: the first dissector is the protocol, whatever the content.
+        """
+        self.dissector: Dissector | None = None
+        self._keep = keep
+        self._origin = origin
+        self._tried = [self._pair(dissectors[0], from_start=from_start)]
+        self._others = () if forced else dissectors[1:]
+        """Those that are not tried yet: most connections are of the first, and show it at once."""
+        self.splitters: list[StreamSplitter] | None = None
+        self._server = 1
+        self._foreign: str | None = None
+        self._before: list[list[Frame]] = [[]]
+        """What was skipped before the protocol was known, for each that is tried."""
+        if forced:
+            splitters = self._tried[0]
+            self._recognise(splitters)
+            for splitter in splitters:
+                splitter.synced = from_start
+
+    def _pair(self, dissector: Dissector, *, from_start: bool) -> list[StreamSplitter]:
+        """A splitter for each stream."""
+        keep = self._keep._replace(raw=True) if dissector.keeps_frames else self._keep
+        return [StreamSplitter(dissector, keep, origin=self._origin, stream=stream, at_start=from_start) for stream in (0, 1)]
+
+    def _recognise(self, splitters: list[StreamSplitter], frames: Sequence[Frame] = ()) -> None:
+        """These splitters' protocol is the one, as `frames` show."""
+        self.splitters = splitters
+        self.dissector = dissector = splitters[0].dissector
+        self._tried = []
+        for frame in frames:
+            sender = dissector.sender(frame.command or "")
+            if sender is not None:
+                self._server = 1 - frame.stream if sender == CLIENT else frame.stream
+                break
+
+    @property
+    def foreign(self) -> str | None:
+        """Name of another protocol that the first bytes of a stream show."""
+        return self._foreign or next((splitter.foreign for pair in self._tried for splitter in pair if splitter.foreign), None)
+
+    def waits(self) -> int:
+        """Bytes held for frames that are not complete."""
+        pairs = self._tried if self.splitters is None else [self.splitters]
+        return sum(splitter.waits() for pair in pairs for splitter in pair)
+
+    def feed(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+        """The items of stream 0 and of stream 1, each in stream order → frames of both, by moment."""
+        splitters = self.splitters
+        if splitters is None:
+            return self._feed_unknown(items) if self._tried else []
+        out: list[Frame] = []
+        both = 0
+        for stream in (self._server, 1 - self._server):  # the server's first: what it announces holds for the client's frames
+            stream_items = items[stream]
+            if stream_items:
+                both += 1
+                splitter = splitters[stream]
+                before = splitter.limits[-1]
+                for item in stream_items:
+                    _give(splitter, item, out)
+                if splitter.limits[-1] != before:
+                    splitters[1 - stream].limits = list(splitter.limits)
+        if both > 1:
+            out.sort(key=_moment_of)
+        return out
+
+    def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+        """Piece by piece in the order of their moments, so that the answer does not depend on how many came at once."""
+        opening = self._opening(items)
+        if opening >= 0:
+            return self._feed_opened(opening, items)
+        if self._others:
+            from_start = self._tried[0][0].at_start
+            self._tried += [self._pair(dissector, from_start=from_start) for dissector in self._others]
+            self._before += [[] for _ in self._others]
+            self._others = ()
+        first, second = _Cursor(items[0]), _Cursor(items[1])
+        while True:
+            moment, other = first.moment, second.moment
+            if moment is not None and (other is None or moment <= other):
+                stream, item = 0, first.next()
+            elif other is not None:
+                moment, stream, item = other, 1, second.next()
+            else:
+                return []
+            for pair, found in zip(self._tried, self._before, strict=True):
+                _give(pair[stream], item, found)
+                if pair[stream].synced or pair[stream].frames:
+                    self._recognise(pair, found)
+                    pair[1 - stream].limits = list(pair[stream].limits)
+                    pair[1 - stream].trust(moment, found)
+                    found.extend(self.feed((first.rest(), second.rest())))
+                    found.sort(key=_moment_and_stream_of)
+                    return found
+                del found[SKIPPED_RUNS_MAX:]
+            if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
+                self._foreign = self.foreign
+                self._tried = []
+                self._before = []
+                return []
+
+    def _opening(self, items: Sequence[Sequence[Item]]) -> int:
+        """The stream whose next piece comes first, when that is the frame by which a client opens a connection and no more; else −1."""
+        first, second = items
+        stream = 0 if first and not (second and _moment_of_first(second) < _moment_of_first(first)) else 1
+        item = items[stream][0] if items[stream] else None
+        splitter = self._tried[0][stream]
+        if not isinstance(item, Run) or item.offset or not splitter.at_start:
+            return -1
+        dissector = splitter.dissector
+        data = item.pieces[0][0]
+        if dissector.opens(data, 0, len(data)) != CLIENT or dissector.length.unpack_from(data)[0] + dissector.length_adds != len(data):
+            return -1
+        return stream
+
+    def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> list[Frame]:
+        """What piece by piece would come to, without going through the pieces: the next one, from the client, shows the protocol."""
+        self.splitters = splitters = self._tried[0]
+        self.dissector = splitters[0].dissector
+        self._server = 1 - client
+        self._tried = []
+        found = self._before[0]
+        waited = splitters[1 - client].waits()
+        splitters[client].trust(0, found)
+        splitters[1 - client].trust(_moment_of_first(items[client]), found)
+        frames = self.feed(items)
+        if found or waited:
+            frames = found + frames
+            frames.sort(key=_moment_and_stream_of)
+        return frames
+
+    def finish(self, moment: int) -> list[Frame]:
+        """The connection has ended with packet `moment`."""
+        out: list[Frame] = []
+        pairs = zip(self._tried, self._before, strict=True) if self.splitters is None else [(self.splitters, out)]
+        for pair, found in pairs:
+            for splitter in pair:
+                splitter.finish(moment, found)
+            if pair is self.splitters or any(splitter.frames for splitter in pair):
+                self._recognise(pair, found)
+                out = found
+                break
+        out.sort(key=_moment_and_stream_of)
+        return out
+
+
+def _moment_of_first(items: Sequence[Item]) -> int:
+    item = items[0]
+    return item.pieces[0][3] if isinstance(item, Run) else item.moment
+
+
+def _give(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:
+    if isinstance(item, Run):
+        splitter.feed(item.file, item.offset, item.pieces, out)
+    else:
+        splitter.gap(item.offset, item.size, item.moment, out)

@@ -1,0 +1,388 @@
+"""One connection from its first packet to its row: the TCP facts, the conversation in it, the dissector's session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pulsarscope.dissect.contract import Dissector, Frame, GivenSchema, PayloadDecoder, Session, SessionContext
+from pulsarscope.dissect.conversation import Conversation
+from pulsarscope.dissect.splitter import Keep
+from pulsarscope.engine.pairing import Pairing
+from pulsarscope.engine.transport import Transport, is_plain
+from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.model.findings import Code, Finding
+from pulsarscope.model.flow import CLIENT, SERVER, source_port
+from pulsarscope.model.records import ConnectionRow, FrameRow, RawFrame, Row, finding_row
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+    from pulsarscope.tcp import Connection
+    from pulsarscope.tcp.pieces import Item
+    from pulsarscope.tls.connection import TlsConnection
+
+
+UNASSIGNED_FRAMES_MAX = 1000
+"""Frames kept until one tells who is the client; only keep-alives do not, and then the ports decide."""
+
+HELD_FINDINGS_MAX = 100
+"""Findings of TCP kept for a connection whose protocol is not known yet."""
+
+
+_keep = cache(Keep)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What all connections of a run share."""
+
+    dissectors: tuple[Dissector, ...]
+    codes: Mapping[str, Code]
+    kinds: frozenset[str]
+    """Row kinds wanted."""
+    forced: Mapping[int, Dissector] = {}
+    """Dissectors by server port, given by the user: not recognised by content there."""
+    source: str | None = None
+    payloads: bool = False
+    """Open payloads for their findings, even when no message rows are wanted."""
+    payload: str | None = None
+    raw: bool = False
+    message_columns: tuple[str, ...] | None = None
+    """Columns of message rows wanted; None for whole rows."""
+    secrets: Secrets = msgspec.field(default_factory=Secrets)
+    """Of TLS connections; those that the capture brings come to them."""
+    places: bool = False
+    """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
+    private_keys: tuple[RSAPrivateKey, ...] = ()
+    schemas: tuple[GivenSchema, ...] = ()
+    payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
+
+    def keep(self) -> Keep:
+        """The bytes that frames must hold."""
+        return _keep("message" in self.kinds or self.payloads, self.raw)
+
+
+class Timeline:
+    """Feed it what tcp gives for one connection; it gives frames to order, and rows for them."""
+
+    __slots__ = ("_conversation", "_directions", "_held", "_session", "_settings", "_transport", "_unassigned", "_undecided", "connection")
+
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        self.connection = connection
+        self._settings = settings
+        forced = self._forced(connection, settings) if settings.forced else None
+        self._conversation = Conversation(
+            settings.dissectors if forced is None else (forced,),
+            settings.keep(),
+            (settings.source, connection.name),
+            from_start=connection.opened == "syn",
+            forced=forced is not None,
+        )
+        self._undecided = True  # whether it is TLS
+        self._transport: Transport | None = None  # unless it is plain
+        self._session: Session | None = None
+        self._directions = (CLIENT, SERVER)
+        self._unassigned: list[Frame] = []  # frames, until it is known who sends them
+        self._held: list[Finding] = []  # of TCP, until it is known that the connection is worth them
+
+    @staticmethod
+    def _forced(connection: Connection, settings: Settings) -> Dissector | None:
+        servers = connection.streams if connection.client is None else (connection.streams[1 - connection.client],)
+        ports = (source_port(stream.key) for stream in servers)
+        return next((settings.forced[port] for port in ports if port in settings.forced), None)
+
+    @property
+    def _tls(self) -> TlsConnection | None:
+        return None if self._transport is None else self._transport.tls
+
+    @property
+    def source(self) -> str | None:
+        """The vantage point."""
+        return self._settings.source
+
+    @property
+    def dissector(self) -> str | None:
+        """Name of the protocol, once it is known."""
+        found = self._conversation.dissector
+        return None if found is None else found.name
+
+    def endpoints(self) -> tuple[str, str]:
+        """(client, server); a guess by port until a SYN or a frame has told."""
+        client = self._client()
+        return self.connection.endpoint(client), self.connection.endpoint(1 - client)
+
+    # ---- frames
+
+    def feed(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+        """What the two streams have brought → frames, in the order of their moments."""
+        if self._undecided:
+            items = self._look(items)
+        elif self._transport is not None:
+            items = self._transport.feed(items, self.connection.last_file)
+        return self._ready(self._conversation.feed(items))
+
+    def close(self, moment: int) -> list[Frame]:
+        """The streams have ended with packet `moment`: the last frames."""
+        frames: list[Frame] = []
+        if self._transport is not None:
+            frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
+        return self._ready([*frames, *self._conversation.finish(moment)], at_end=True)
+
+    def _look(self, items: Sequence[Sequence[Item]]) -> Sequence[Sequence[Item]]:
+        """Find out whether it is TLS; gives what the conversation is to see so far."""
+        if not (items[0] or items[1]):
+            return items
+        if self._transport is None:
+            self._undecided = not is_plain(items)
+            if not self._undecided:
+                return items
+            self._transport = Transport(self._settings.secrets, spans=self._settings.places)
+        items = self._transport.feed(items, self.connection.last_file)
+        if self._transport.decided:
+            self._undecided = False
+            if self._transport.tls is None:
+                self._transport = None
+        return items
+
+    def _ready(self, frames: list[Frame], *, at_end: bool = False) -> list[Frame]:
+        if self._session is not None:
+            return frames
+        dissector = self._conversation.dissector
+        if dissector is None:
+            return []
+        frames = self._unassigned + frames
+        if not self._assign_roles(dissector, frames) and not at_end and len(frames) < UNASSIGNED_FRAMES_MAX:
+            self._unassigned = frames
+            return []
+        self._unassigned = []
+        connection, settings = self.connection, self._settings
+        if connection.client is None:
+            connection.set_client(self._client())
+        self._directions = (CLIENT, SERVER) if connection.client == 0 else (SERVER, CLIENT)
+        context = SessionContext(
+            settings.source,
+            connection.name,
+            settings.kinds,
+            Pairing(),
+            settings.payloads,
+            settings.payload,
+            settings.message_columns,
+            settings.private_keys,
+            connection.opened == "syn",
+            settings.schemas,
+            settings.payload_decoders,
+        )
+        self._session = dissector.session(context)
+        for splitter, direction in zip(self._conversation.splitters or (), self._directions, strict=False):
+            splitter.direction = direction
+        return frames
+
+    def _assign_roles(self, dissector: Dissector, frames: Sequence[Frame]) -> bool:
+        """Who is the client, when no SYN told: who sends what only a client sends. False when these frames do not tell, either."""
+        connection = self.connection
+        if connection.client is None:
+            for frame in frames:
+                sender = dissector.sender(frame.command or "")
+                if sender is not None:
+                    connection.set_client(frame.stream if sender == CLIENT else 1 - frame.stream)
+                    break
+        return connection.client is not None
+
+    def _client(self) -> int:
+        """Index of the client's stream; by port when nothing has told."""
+        if self.connection.client is not None:
+            return self.connection.client
+        if self._tls is not None and self._tls.client is not None:
+            return self._tls.client
+        ports = [source_port(stream.key) for stream in self.connection.streams]
+        known = [any(port in dissector.ports for dissector in self._settings.dissectors) for port in ports]
+        if known[0] != known[1]:
+            return 1 if known[0] else 0
+        return 1 if ports[0] < ports[1] else 0
+
+    def findings(self, found: Sequence[Finding]) -> list[Finding]:
+        """Those of TCP that may be told: of a connection of no known protocol none is, its row has the counts."""
+        if not (found or self._held):
+            return []
+        if self._session is None:
+            of_tcp = [finding for finding in found if finding.layer == "tcp"]
+            self._held += of_tcp[: max(HELD_FINDINGS_MAX - len(self._held), 0)]
+            return [finding for finding in found if finding.layer != "tcp"]
+        held, self._held = self._held, []
+        return [*held, *found]
+
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Where the bytes of a frame lie in the stream of TCP: start and end; inside TLS those of whole records."""
+        start = row.offset or 0
+        end = start + (row.size or 0)
+        if self._tls is None:
+            return start, end
+        return self._tls.place(self._directions.index(row.direction or CLIENT), start, end)
+
+    def preamble(self) -> tuple[int, int]:
+        """Length of what stands at the start of the client's and the server's stream and has the parameters of TLS; 0 without TLS."""
+        tls, client = self._tls, self._client()
+        return (0, 0) if tls is None else (tls.directions[client].clear_bytes, tls.directions[1 - client].clear_bytes)
+
+    # ---- rows
+
+    def observe(self, frames: Sequence[Frame], out: list[Row | RawFrame]) -> None:
+        """The rows of these frames."""
+        session, dissector = self._session, self._conversation.dissector
+        if session is None or dissector is None:
+            return
+        if not self._settings.raw:
+            session.observe(self._directions, frames, out)
+            return
+        for frame in frames:
+            at = len(out)
+            raw = frame.raw
+            session.observe(self._directions, (frame,), out)
+            if raw is not None:
+                out.insert(at + 1, RawFrame(*dissector.ranges(raw)))
+
+    def end(self, out: list[Row | RawFrame]) -> EndedTimeline:
+        """No frames will come: the rows of all that still waited. What is left of the connection stays until late packets are counted."""
+        recognised = self._session is not None
+        if self._session is not None:
+            self._session.finish(out)
+        wanted = "connection" in self._settings.kinds
+        row = self._connection_row() if wanted or not recognised or self._tls is not None else None
+        doubt = None if row is None else self._of_tls(row) or (None if recognised else self._foreign(row))
+        return EndedTimeline(self.connection, row if wanted else None, doubt, self._settings.source, recognised=recognised)
+
+    def _of_tls(self, row: ConnectionRow) -> Finding | None:
+        """What of TLS could not be read, when that is of interest: somebody gave secrets, or the port is one of a known protocol."""
+        tls = self._tls
+        unread = None if tls is None else tls.unread()
+        if tls is None or unread is None:
+            return None
+        failed = unread.reason == "failed"
+        port = _server_port(row)
+        if not (failed or (tls.protected and (port in self._settings.forced or self._owner(port) is not None))):
+            return None
+        code = "tls-no-secrets" if unread.reason in ("no-secrets", "no-handshake") else "tls-decrypt-failed"
+        evidence: dict[str, Any] = {"tls": row.tls, "reason": unread.reason}
+        if tls.client_random is not None:
+            evidence["client_random"] = tls.client_random
+        if failed:
+            evidence["records"] = unread.records
+        return self._finding(code, f"the connection is TLS, and {unread.text}", row, evidence)
+
+    def _owner(self, port: int) -> Dissector | None:
+        """Whose port it is."""
+        return next((one for one in self._settings.dissectors if port in one.ports), None)
+
+    def _foreign(self, row: ConnectionRow) -> Finding | None:
+        """Traffic on a port of a known protocol that is not that protocol."""
+        if not (row.client_bytes or row.server_bytes):
+            return None
+        port = _server_port(row)
+        dissector = self._owner(port)
+        if dissector is None:
+            return None
+        return self._finding(*dissector.foreign(self._carried, port), row, {})
+
+    @property
+    def _carried(self) -> str | None:
+        """Name of another protocol that is spoken."""
+        return self._conversation.foreign if self._tls is None or self._tls.opened else "TLS"
+
+    def _finding(self, code: str, text: str, row: ConnectionRow, more: Mapping[str, Any]) -> Finding:
+        known = self._settings.codes[code]
+        evidence = {"client": row.client, "server": row.server, "bytes": (row.client_bytes or 0) + (row.server_bytes or 0), **more}
+        return Finding(
+            code,
+            known.severity,
+            known.layer,
+            f"Connection {row.connection}: {text}.",
+            evidence,
+            known.hint,
+            row.file,
+            row.packet,
+            None,
+            row.time,
+            row.connection,
+        )
+
+    def _connection_row(self) -> ConnectionRow:
+        connection = self.connection
+        client = self._client()
+        row = ConnectionRow(self._settings.source, connection.file, connection.packet, None, connection.start, connection.name)
+        row.client, row.server = self.endpoints()
+        row.start = connection.start
+        row.client_bytes, row.client_frames, row.client_missing, row.client_skipped, row.client_tail = self._account(client)
+        row.server_bytes, row.server_frames, row.server_missing, row.server_skipped, row.server_tail = self._account(1 - client)
+        row.end = connection.ending
+        row.opened, row.closed = connection.opened, connection.closed
+        if connection.closed_by is not None:
+            row.closed_by = CLIENT if connection.closed_by == client else SERVER
+        row.dissector = self.dissector
+        if self._tls is not None:
+            row.tls = self._tls.describe()
+            if row.dissector is None and self._tls.opened and self._carried is not None:
+                row.tls += f" content={self._carried.lower()}"
+        splitters = self._conversation.splitters
+        if splitters is not None:
+            row.proxy_source = splitters[client].proxy_source
+        if self._session is not None:
+            self._session.describe(row)
+        return row
+
+    def _account(self, stream: int) -> tuple[int, int, int, int, int]:
+        """(bytes, frames, missing, skipped, tail) of a stream: what is not in frames adds up to the bytes."""
+        length, missing = self.connection.streams[stream].length, self.connection.streams[stream].missing
+        splitters = self._conversation.splitters
+        if splitters is None:
+            return length, 0, missing, length - missing, 0
+        splitter = splitters[stream]
+        if self._tls is not None:
+            inside = self._tls.directions[stream]
+            return inside.length, splitter.frames, inside.missing + splitter.cut, splitter.skipped + inside.unread, splitter.tail
+        return length, splitter.frames, missing + splitter.cut, splitter.skipped, splitter.tail
+
+
+class EndedTimeline:
+    """A connection whose streams have ended, small: there may be very many. Late packets still change its counts."""
+
+    __slots__ = ("_connection", "_doubt", "_recognised", "_row", "source")
+
+    def __init__(
+        self, connection: Connection, row: ConnectionRow | None, doubt: Finding | None, source: str | None, *, recognised: bool
+    ) -> None:
+        """`row`: None when no connection rows are wanted. `doubt`: why it, or not all of it, was read."""
+        self._connection = connection
+        self._recognised = recognised
+        self._row = row
+        self._doubt = doubt
+        self.source = source
+
+    def findings(self, found: Sequence[Finding]) -> list[Finding]:
+        """As `Timeline.findings`."""
+        return [finding for finding in found if finding.layer != "tcp" or self._recognised]
+
+    def so_far(self) -> ConnectionRow | None:
+        """The row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
+        return self._row
+
+    def finish(self, out: list[Row | RawFrame]) -> None:
+        """The row of the connection."""
+        if self._doubt is not None:
+            out.append(finding_row(self._doubt, self.source))
+        if self._row is not None:
+            _count_packets(self._connection, self._row)
+            out.append(self._row)
+
+
+def _server_port(row: ConnectionRow) -> int:
+    return int((row.server or "").rpartition(":")[2])
+
+
+def _count_packets(connection: Connection, row: ConnectionRow) -> None:
+    """What late packets may still change."""
+    row.end, row.packets = connection.end, connection.packets
+    row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
+    row.out_of_order = sum(stream.out_of_order for stream in connection.streams)

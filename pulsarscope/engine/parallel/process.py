@@ -1,0 +1,92 @@
+"""One of the processes, from outside."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+from pulsarscope.engine.parallel.channel import receive, send, unpack
+from pulsarscope.engine.parallel.spool import Spool
+from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, LikeMe
+from pulsarscope.model.errors import OutputError
+
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from pulsarscope.engine.parallel.worker import serve; serve()"
+
+
+class Process:
+    """Gives the answers to the tasks that it is asked, in order. Enter it; it ends when it is left."""
+
+    def __init__(self) -> None:
+        """Starts it.
+
+        Raises:
+            OutputError: it cannot be started.
+        """
+        # Neither forked, which no thread survives, nor by multiprocessing, which would run the caller's main module again. In a session
+        # of its own: what ends us at the terminal is ours to handle.
+        paths = [path or os.getcwd() for path in sys.path]  # noqa: PTH109 - as the interpreter does
+        command = [sys.executable, "-c", PROGRAM, *paths]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            message = f"cannot start a decoding process: {error.strerror or error}"
+            raise OutputError(message) from error
+        self._spool = Spool()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.ask(LikeMe(gc.get_threshold()))
+
+    def __enter__(self) -> Process:  # noqa: PYI034 - typing.Self is newer than Python 3.10
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._spool.close()
+        self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # what it did not read is of no use
+                pipe.close()  # type: ignore[union-attr]
+
+    @property
+    def number(self) -> int:
+        """Of the process, for the operating system."""
+        return self._process.pid
+
+    def ask(self, task: Any) -> None:
+        """Give it a task: a call that gives its answers."""
+        with suppress(BrokenPipeError):  # it has died: `answer` says so
+            send(self._process.stdin, task)  # type: ignore[arg-type]
+
+    def answer(self) -> Any:
+        """The next answer.
+
+        Raises:
+            OutputError: the process died.
+        """
+        data = self._spool.get()
+        if data is None:
+            message = f"one of the decoding processes {_end(self._process.wait())}; the output is not complete"
+            raise OutputError(message)
+        return unpack(data)
+
+    def _read(self) -> None:
+        pipe: Any = self._process.stdout
+        while (data := receive(pipe)) is not None and self._spool.put(data):
+            pass
+        self._spool.end()
+
+
+def _end(code: int) -> str:
+    if code == OUT_OF_MEMORY:
+        return "had not enough memory"
+    if code < 0:
+        return f"was killed (signal {-code})"
+    return f"ended with exit code {code}"

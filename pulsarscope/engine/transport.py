@@ -1,0 +1,112 @@
+"""What the streams of a connection carry: the conversation itself, or TLS with the conversation inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pulsarscope.dissect.foreign import proxy_header
+from pulsarscope.tcp.pieces import Gap, Item, Run
+
+if TYPE_CHECKING:
+    from pulsarscope.inputs.tls_secrets import Secrets
+    from pulsarscope.tls.connection import TlsConnection
+
+HEAD_MAX_BYTES = 1024
+"""How much of a stream is held until it is known whether it is TLS: a PROXY protocol header, and that of a record."""
+
+_NOT_PLAIN = frozenset(b"\x14\x15\x16\x17P\r")
+"""First bytes of TLS records, and of PROXY protocol headers, behind which TLS may begin."""
+
+_RECORD_HEADER_BYTES = 5
+
+
+def is_plain(items: Sequence[Sequence[Item]]) -> bool:
+    """Whether the first items of the streams show at a glance that they are not TLS."""
+    told = False
+    for some in items:
+        if some:
+            item = some[0]
+            if not isinstance(item, Run) or item.pieces[0][0][0] in _NOT_PLAIN:
+                return False
+            told = True
+    return told
+
+
+class Transport:
+    """Feed it the items of both streams: it gives those of the conversation. The first bytes of all decide what it is."""
+
+    def __init__(self, secrets: Secrets, *, spans: bool) -> None:
+        """As `TlsConnection`."""
+        self.decided = False
+        self.tls: TlsConnection | None = None
+        self._secrets = secrets
+        self._spans = spans
+        self._held: tuple[list[Item], list[Item]] = ([], [])
+        self._file = 0
+
+    def feed(self, items: Sequence[Sequence[Item]], file: int) -> Sequence[Sequence[Item]]:
+        """The next items; their moments are packets of `file`."""
+        if not self.decided:
+            self._hold(items, file)
+            self.decided = self._decide()
+            if not self.decided:
+                return ((), ())
+            items, self._held = self._held, ([], [])
+        return items if self.tls is None else self.tls.feed(items, file)
+
+    def finish(self, moment: int, file: int) -> Sequence[Sequence[Item]]:
+        """The streams have ended with packet `moment` of `file`: what was held, and what waited."""
+        return self._held if self.tls is None else self.tls.finish(moment, file)
+
+    def _hold(self, items: Sequence[Sequence[Item]], file: int) -> None:
+        for held, some in zip(self._held, items, strict=True):
+            if file != self._file:
+                # Any packet of this file is later.
+                held[:] = [_at_once(item) for item in held]
+            held.extend(some)
+        self._file = file
+
+    def _decide(self) -> bool:
+        """By the stream whose first bytes came first; false when they do not tell yet."""
+        firsts = [next((item.pieces[0][3] for item in held if isinstance(item, Run)), None) for held in self._held]
+        moments = [moment for moment in firsts if moment is not None]
+        if not moments:
+            return False
+        stream = firsts.index(min(moments))
+        head, whole = _head(self._held[stream])
+        header = proxy_header(head)
+        start = 0 if header is None else header.size
+        # While one side is slow to say what it is, no more is held of the other.
+        whole = whole or _head(self._held[1 - stream])[1]
+        record = head[start : start + _RECORD_HEADER_BYTES]
+        if not record or (header is not None and not start):
+            return whole
+        from pulsarscope.tls.record_layer import begins_record  # noqa: PLC0415 - most connections are plain
+
+        if not begins_record(record):
+            return True
+        if len(record) < _RECORD_HEADER_BYTES:
+            return whole
+        from pulsarscope.tls.connection import TlsConnection  # noqa: PLC0415 - as above
+
+        self.tls = TlsConnection(self._secrets, (start, 0) if stream == 0 else (0, start), spans=self._spans)
+        return True
+
+
+def _at_once(item: Item) -> Item:
+    if isinstance(item, Run):
+        return Run(item.file, item.offset, [(payload, packet, time, 0) for payload, packet, time, _ in item.pieces])
+    return Gap(item.offset, item.size, 0, item.reason)
+
+
+def _head(items: Sequence[Item]) -> tuple[bytes, bool]:
+    """The first bytes of a stream, and whether more would tell no more: there are enough of them, or a gap follows."""
+    parts: list[bytes] = []
+    for item in items:
+        if isinstance(item, Run):
+            parts += [piece[0] for piece in item.pieces[:HEAD_MAX_BYTES]]
+        elif parts:
+            return b"".join(parts)[:HEAD_MAX_BYTES], True
+    head = b"".join(parts)
+    return head[:HEAD_MAX_BYTES], len(head) >= HEAD_MAX_BYTES

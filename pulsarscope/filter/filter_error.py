@@ -1,0 +1,56 @@
+"""What is wrong with a filter, and where: one line, the filter, and a mark under the place."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.text import escape
+
+SHOWN_BEFORE, SHOWN_AFTER = 60, 40
+"""Characters of a long filter shown before and after the beginning of the place."""
+
+Place = tuple[int, int]
+"""Start and end in the text of the filter."""
+
+
+class FilterError(UsageError):
+    """The text is no filter for these records. As text: what is wrong, the filter, a mark under the place."""
+
+    def __init__(self, reason: str, text: str, place: Place) -> None:
+        self.reason = reason
+        self.place = place
+        self._lines = (escape(reason), *_marked(text, place))
+        super().__init__("\n".join(self._lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """As in the text."""
+        return self._lines
+
+
+class Mismatch(Exception):  # noqa: N818 - not an error yet: another kind of rows may take it
+    """A part of the filter does not suit the field beside it; internal, becomes a FilterError."""
+
+    def __init__(self, reason: str, place: Place) -> None:
+        self.reason = reason
+        self.place = place
+        super().__init__(reason)
+
+
+def _marked(text: str, place: Place) -> tuple[str, str]:
+    """The filter, or the part of it around the place, and the line with the mark."""
+    start = min(place[0], len(text))
+    end = min(max(place[1], start + 1), start + SHOWN_AFTER)
+    first, last = max(start - SHOWN_BEFORE, 0), min(start + SHOWN_AFTER, len(text))
+    before = ("… " if first else "") + escape(text[first:start])
+    marked = escape(text[start:end])
+    after = escape(text[end:last]) + (" …" if last < len(text) else "")
+    return f"  {before}{marked}{after}", f"  {' ' * _cells(before)}^{'~' * (_cells(marked) - 1)}"
+
+
+def _cells(text: str) -> int:
+    """Cells that escaped text takes: wide letters take two, marks on a letter none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)

@@ -1,0 +1,289 @@
+"""Literals → values of the type of the field beside them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from difflib import get_close_matches
+from functools import cache
+from ipaddress import ip_network
+
+from pulsarscope.filter.expression import Since, Value
+from pulsarscope.filter.fields import ANY, CAPTURE_TIMES, OBJECT, Known
+from pulsarscope.filter.filter_error import Mismatch
+from pulsarscope.filter.syntax import BYTES, DURATION, NETWORK, NUMBER, SIZE, STRING, TIME, WORD, Literal
+from pulsarscope.model.limits import FILTER_PATTERN_MAX_CHARACTERS
+
+SECOND = 1_000_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+DURATIONS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": 3_600 * SECOND}
+SIZES = {"B": 1} | {f"{letter}{i}B": (1024 if i else 1000) ** power for power, letter in enumerate("kMGT", 1) for i in ("", "i")}
+SIZES |= {"KB": 1000, "KiB": 1024}
+
+INT64_MAX = (1 << 63) - 1
+
+ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\", '"': '"', "'": "'"}
+HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
+
+WANTED = {
+    "int64": "a number",
+    "double": "a number",
+    "bool": "true or false",
+    "string": 'text in quotes, as in "orders"',
+    "bytes": 'bytes, as in 0a:0b:0c, 0x0a0b or "text"',
+    "time": "a time, as in 2026-05-01T10:00:00Z or in seconds since the epoch",
+    "duration": "a duration with its unit, as in 50ms",
+    "nanoseconds": "a duration, as in 50ms, or a number of nanoseconds",
+    "address": 'an address or a network, as in 10.0.0.7, 10.0.0.0/8 or "2001:db8::/32"',
+    ANY: "a value",
+}
+"""Type of a field -> what it is compared with."""
+
+
+def value_of(literal: Literal, known: Known, *, ordered: bool = False) -> Value:
+    """The value of a literal beside a field.
+
+    Raises:
+        Mismatch: the field has no such values.
+    """
+    misfit: Mismatch | None = None
+    for type_ in known.types:
+        try:
+            return _value(literal, type_, known, ordered)
+        except Mismatch as error:
+            misfit = error
+    raise misfit or Mismatch(f"{known.name} is not compared", literal.place)
+
+
+def _value(literal: Literal, type_: str, known: Known, ordered: bool) -> Value:
+    kind, text = literal.kind, literal.text
+    if type_ == OBJECT:
+        raise Mismatch(f"{known.name} is an object: name one of its fields, {_some(known)}", literal.place)
+    value: Value | None = None
+    if type_ == ANY:
+        value = _any_value(literal)
+    elif type_ == "int64" and kind in {NUMBER, SIZE}:
+        value = _integer(literal, ordered)
+    elif type_ == "double" and kind == NUMBER:
+        value = _number(literal)
+    elif type_ == "bool" and kind == WORD and text in {"true", "false"}:
+        value = text == "true"
+    elif type_ == "string" and known.values and kind in {STRING, WORD}:
+        return _one_of(known, text if kind == WORD else unquoted(literal), literal)
+    elif type_ == "string" and kind == STRING:
+        value = unquoted(literal)
+    elif type_ == "bytes" and kind in {STRING, BYTES, NUMBER}:
+        value = _bytes(literal)
+    elif type_ == "time":
+        value = _time(literal, known)
+    elif type_ == "duration" and kind == DURATION:
+        value = _scaled(literal, DURATIONS)
+    elif type_ == "nanoseconds" and kind in {DURATION, NUMBER}:
+        value = _scaled(literal, DURATIONS) if kind == DURATION else _integer(literal, ordered)
+    elif type_ == "address" and kind in {STRING, NETWORK}:
+        value = _network(text if kind == NETWORK else unquoted(literal), literal)
+    if value is not None:
+        return value
+    if known.values:
+        names = ", ".join(known.values[:4]) + (" …" if len(known.values) > 4 else "")
+        raise Mismatch(f"{known.name} is one of {names}", literal.place)
+    wanted = f'text in quotes: "{text}"' if type_ == "string" and kind == WORD else WANTED[type_]
+    raise Mismatch(f"{known.name} is compared with {wanted}", literal.place)
+
+
+def text_of(literal: Literal, known: Known) -> str | bytes:
+    """What `contains` looks for: text in text, bytes in bytes.
+
+    Raises:
+        Mismatch: the field holds neither, or the literal is neither.
+    """
+    if not {"string", "address", ANY}.isdisjoint(known.types):
+        if literal.kind == STRING:
+            return unquoted(literal)
+        if literal.kind == WORD and known.values:
+            return literal.text
+        if "bytes" not in known.types and not (known.is_open and literal.kind == BYTES):
+            raise Mismatch('contains looks for text in quotes, as in contains "orders"', literal.place)
+    if not {"bytes", ANY}.isdisjoint(known.types):
+        if literal.kind in {STRING, BYTES, NUMBER}:
+            return _bytes(literal)
+        raise Mismatch(f"{known.name} is searched for {WANTED['bytes']}", literal.place)
+    raise Mismatch(f"{known.name} is neither text nor bytes: contains and matches search those", literal.place)
+
+
+def pattern_of(literal: Literal, known: Known) -> str:
+    """A regular expression, tried.
+
+    Raises:
+        Mismatch: it is none, or too long, or the field is neither text nor bytes.
+    """
+    if {"string", "address", "bytes", ANY}.isdisjoint(known.types):
+        raise Mismatch(f"{known.name} is neither text nor bytes: contains and matches search those", literal.place)
+    pattern = literal.text
+    if len(pattern) > FILTER_PATTERN_MAX_CHARACTERS:
+        raise Mismatch(f"the regular expression is longer than {FILTER_PATTERN_MAX_CHARACTERS:,} characters", literal.place)
+    try:
+        if known.types != ("bytes",):
+            compile_pattern(pattern)
+        if "bytes" in known.types:
+            compile_pattern(pattern.encode())
+    except (re.error, OverflowError, RecursionError, ValueError) as error:
+        reason = error.msg if isinstance(error, re.error) else "Python's re cannot compile it"
+        raise Mismatch(f"this is no regular expression: {reason}", literal.place) from None
+    return pattern
+
+
+@cache
+def compile_pattern(pattern: str | bytes) -> re.Pattern[str] | re.Pattern[bytes]:
+    """A regular expression. Python warns of some that it may read differently one day: that is no concern of a filter."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return re.compile(pattern)
+
+
+def unquoted(literal: Literal) -> str:
+    """The text between quotes, its escapes resolved.
+
+    Raises:
+        Mismatch: there is no such escape.
+    """
+    text = literal.text[1:-1]
+    if "\\" not in text:
+        return text
+    parts: list[str] = []
+    at = 0
+    while (slash := text.find("\\", at)) >= 0:
+        parts.append(text[at:slash])
+        letter = text[slash + 1]
+        at = slash + 2
+        if letter in ESCAPES:
+            parts.append(ESCAPES[letter])
+            continue
+        digits = text[at : at + HEX_ESCAPES.get(letter, 0)]
+        try:
+            if len(digits) != HEX_ESCAPES[letter] or not digits.isalnum():
+                raise ValueError  # noqa: TRY301 - what int() takes beyond digits is no escape, either
+            parts.append(chr(int(digits, 16)))
+        except (KeyError, ValueError, OverflowError):
+            place = literal.place[0] + 1 + slash
+            raise Mismatch(f"\\{letter} is no escape: there are \\n \\r \\t \\0 \\\\ \\\" \\' \\xHH \\uHHHH", (place, place + 2)) from None
+        at += len(digits)
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def _any_value(literal: Literal) -> Value:
+    kind, text = literal.kind, literal.text
+    if kind == STRING:
+        return unquoted(literal)
+    if kind == NUMBER:
+        return _number(literal)
+    if kind == SIZE:
+        return _scaled(literal, SIZES)
+    if kind == BYTES:
+        return _bytes(literal)
+    if kind == WORD and text in {"true", "false"}:
+        return text == "true"
+    raise Mismatch("this value is compared with a number, text in quotes, bytes, true or false", literal.place)
+
+
+def _some(known: Known) -> str:
+    return ", ".join(list(known.fields)[:4]) + (" …" if len(known.fields) > 4 else "")
+
+
+def _one_of(known: Known, text: str, literal: Literal) -> str:
+    """A name of an enumeration, as it is written there. Names made of a number that has none are allowed, too."""
+    names = {name.upper(): name for name in known.values}
+    found = names.get(text.upper())
+    if found is not None:
+        return found
+    if text.startswith(("UNKNOWN_", "Unknown(")):
+        return text
+    near = get_close_matches(text.upper(), names, 3, 0.6)
+    hint = f"; did you mean {' or '.join(names[name] for name in near)}?" if near else f": there are {', '.join(known.values[:12])}"
+    more = " …" if not near and len(known.values) > 12 else ""
+    raise Mismatch(f'{known.name} is never "{text}"{hint}{more}', literal.place)
+
+
+def _number(literal: Literal) -> int | float:
+    text = literal.text.lower()
+    if "x" in text:
+        return int(text, 16)
+    if text.lstrip("-").isdigit():
+        if len(text) <= 40:
+            return int(text)
+    else:
+        value = float(text)
+        if value - value == 0:
+            return value
+    raise Mismatch("the number is too large", literal.place)
+
+
+def _integer(literal: Literal, ordered: bool) -> int | float:
+    value = _number(literal) if literal.kind == NUMBER else _scaled(literal, SIZES)
+    if isinstance(value, float):
+        return value
+    if INT64_MAX < value < 1 << 64 and not ordered:
+        return value - (1 << 64)  # unsigned ids are signed in records
+    if not -INT64_MAX - 1 <= value <= INT64_MAX:
+        raise Mismatch("the number does not fit into 64 bits with a sign, as records have it", literal.place)
+    return value
+
+
+def _scaled(literal: Literal, units: dict[str, int]) -> int:
+    """A number with its unit, exactly."""
+    digits = literal.text.rstrip("nusmhµBKkMGTi")
+    value = Decimal(digits) * units[literal.text[len(digits) :]]
+    if abs(value) > INT64_MAX:
+        raise Mismatch("the number is too large", literal.place)
+    return int(value)
+
+
+def _bytes(literal: Literal) -> bytes:
+    if literal.kind == STRING:
+        return unquoted(literal).encode(errors="surrogatepass")
+    text = literal.text.replace(":", "")
+    if literal.kind == NUMBER and not (len(text) == 2 and text.isdigit()):
+        if not text.startswith(("0x", "0X")) or len(text) % 2:
+            raise Mismatch(f"this is no sequence of bytes: give {WANTED['bytes']}", literal.place)
+        text = text[2:]
+    return bytes.fromhex(text)
+
+
+def _time(literal: Literal, known: Known) -> int | Since | None:
+    """Nanoseconds since the epoch, or since the start of the capture; None for a literal that is no time."""
+    if literal.kind == DURATION:
+        if known.name not in CAPTURE_TIMES:
+            raise Mismatch(f"{known.name} is not of the capture's clock: compare it with a date", literal.place)
+        return Since(_scaled(literal, DURATIONS))
+    if literal.kind == NUMBER and "x" not in literal.text.lower():
+        seconds = Decimal(literal.text) * SECOND
+        if abs(seconds) > INT64_MAX:
+            raise Mismatch("the time is too large: give seconds since the epoch", literal.place)
+        return int(seconds)
+    if literal.kind not in {TIME, STRING}:
+        return None
+    text = literal.text if literal.kind == TIME else unquoted(literal)
+    whole, zone, fraction = text, "+00:00", ""
+    if text.endswith("Z"):
+        whole = text[:-1]
+    elif len(text) > 19 and text[-6] in "+-":
+        whole, zone = text[:-6], text[-6:]
+    whole, _, fraction = whole.partition(".")
+    try:
+        if not (whole[4:5] == whole[7:8] == "-" and len(whole) in {10, 16, 19} and (fraction + "0").isdecimal() and len(fraction) <= 9):
+            raise ValueError  # noqa: TRY301 - as what is no date
+        moment = datetime.fromisoformat(whole)
+        moment = datetime.fromisoformat(f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + zone)
+    except ValueError:
+        raise Mismatch("this is no time: write 2026-05-01T10:00:00.123Z", literal.place) from None
+    return (moment - EPOCH) // timedelta(seconds=1) * SECOND + int(fraction.ljust(9, "0"))
+
+
+def _network(text: str, literal: Literal) -> Value:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        raise Mismatch(f"this is no address and no network: give {WANTED['address']}", literal.place) from None

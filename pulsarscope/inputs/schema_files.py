@@ -1,0 +1,57 @@
+"""Schemas that the user brings: a topic, or a pattern of topics, and a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pulsarscope.dissect.contract import GivenSchema, ReadSchema
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import SCHEMA_MAX_BYTES
+
+
+def given_schemas(given: Iterable[tuple[str, str]]) -> tuple[GivenSchema, ...]:
+    """The schemas of (pattern of topics, file): a file may be the name of a primitive type, or name a message behind a #.
+
+    Raises:
+        UsageError: a file cannot be read, or holds no schema.
+    """
+    pairs = tuple(given)
+    if not pairs:
+        return ()
+    from pulsarscope.protocols.installed import make_dissectors  # noqa: PLC0415 - brings protobuf
+
+    readers = [dissector.schema_reader for dissector in make_dissectors() if dissector.schema_reader is not None]
+    return tuple([_given_schema(readers, topics, file) for topics, file in pairs])
+
+
+def _given_schema(readers: Sequence[ReadSchema], topics: str, file: str) -> GivenSchema:
+    name, _, message_name = file.partition("#")
+    try:
+        with Path(name).open("rb") as opened:
+            data = opened.read(2 * SCHEMA_MAX_BYTES)
+    except (OSError, ValueError) as error:
+        try:
+            return _first(readers, topics, name, None, "")
+        except ValueError as problem:
+            types = f"; {problem}" if name.isidentifier() else ""
+        message = f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}{types}"
+        raise UsageError(message) from None
+    try:
+        return _first(readers, topics, name, data, message_name)
+    except ValueError as problem:
+        message = f"the schema {name} of {topics} is none: {problem}"
+        raise UsageError(message) from None
+
+
+def _first(readers: Sequence[ReadSchema], topics: str, name: str, data: bytes | None, message_name: str) -> GivenSchema:
+    """The schema for the first protocol that has such ones. Raises ValueError, the first protocol's, when none has."""
+    read, *others = readers
+    try:
+        return read(topics, name, data, message_name)
+    except ValueError:
+        for other in others:
+            with suppress(ValueError):
+                return other(topics, name, data, message_name)
+        raise

@@ -1,0 +1,251 @@
+"""Dumps of ZooKeeper: lines of text, JSON, and the snapshot files of its servers, told apart by content → nodes.
+
+Text is read line by line, and what several tools write may be mixed:
+
+    /path<tab>value                   also with spaces or " = " between them
+    /path                             and the value in the line below, indented or not
+    [zk: host:2181(CONNECTED) 1] get /path        a session of zkCli.sh, the value in the line below
+      data = dmFsdWU=                 below a path: SnapshotFormatter of ZooKeeper 3.6 and later, with -d
+
+JSON is an object of values by path, or objects with `path` and `value` (or `data`), in a list or one a line.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+import msgspec
+
+from pulsarscope.capture.formats.compression import Progress, decompressed
+from pulsarscope.inputs.nodes import Node, Note
+from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.limits import READ_BLOCK_MAX_BYTES, REGISTRY_MAX_BYTES
+
+SNAPSHOT_MAGIC = b"ZKSN"
+
+_STANDARD_INPUT = "-"
+
+_GET = re.compile(r"(?:\[zk: [^\]]*\] )?get (?:-s )?(/\S*)\s*")
+_PROMPT = re.compile(r"\[zk: [^\]]*\]")
+_NODE = re.compile(r"(/[^\t]*)\t(.*)|(/\S*)(?:\s+=)?\s+(.*)|(/\S*)")
+_STATISTIC = re.compile(r"(?:[cmp]Zxid|[cm]time|cversion|dataVersion|aclVersion|ephemeralOwner|dataLength|numChildren) ?= ?")
+_DATA = re.compile(r"data =\s*(.*)")
+_CHATTER = re.compile(
+    r"-+$|\[[^\]]*\]$|WATCHER::|WatchedEvent |ZNode Details|Session Details|0x[0-9a-f]+, \d+, \d+$|Last zxid|"
+    r"Connecting to |Welcome to ZooKeeper|JLine support"
+)
+"""What the tools say between nodes: rules, lists of children, events, sessions."""
+
+
+def read_dump(path: str) -> Dump:
+    """A dump in a file, plain, .gz or .zst; "-" is standard input.
+
+    Raises:
+        CaptureError: it cannot be read, holds no node, or is larger than is read into memory.
+    """
+    name = "standard input" if path == _STANDARD_INPUT else path
+    progress = Progress()
+    data = bytearray()
+    try:
+        with nullcontext(sys.stdin.buffer) if path == _STANDARD_INPUT else Path(path).open("rb") as stream:
+            for piece in decompressed(iter(partial(stream.read, READ_BLOCK_MAX_BYTES), b""), progress, 0):
+                data += piece
+                if len(data) > REGISTRY_MAX_BYTES:
+                    message = f"{name} is larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read"
+                    raise CaptureError(message)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        message = f"{name} cannot be read: {reason}"
+        raise CaptureError(message) from None
+    dump = Dump(bytes(data))
+    if progress.damage is not None:
+        dump.damage("the file", progress.damage.text)
+    if not dump.nodes:
+        why = f"{dump.notes[0].place}: {dump.notes[0].text}" if dump.notes else "it is empty"
+        message = f"{name} is not a dump of ZooKeeper: {why}"
+        raise CaptureError(message)
+    return dump
+
+
+class Dump:
+    """What a dump says."""
+
+    def __init__(self, data: bytes) -> None:
+        """Reads it. Whatever the bytes are, this does not raise."""
+        self.notes: list[Note] = []
+        self.damaged = False
+        """It ends early; `notes` say where."""
+        self._nodes: dict[str, Node] = {}
+        if data.startswith(SNAPSHOT_MAGIC):
+            self._keep_all(self._snapshot(data))
+        elif data.lstrip()[:1] in (b"{", b"["):
+            self._keep_all(self._json(data))
+        else:
+            self._keep_all(self._text(data))
+
+    @property
+    def nodes(self) -> list[Node]:
+        """In their order; of those told twice what was told last, and a value rather than none."""
+        return list(self._nodes.values())
+
+    def _keep_all(self, nodes: Iterator[Node]) -> None:
+        for node in nodes:
+            if node.value or node.path not in self._nodes:
+                self._nodes[node.path] = node
+
+    # ---- text
+
+    def _text(self, data: bytes) -> Iterator[Node]:
+        path = ""  # whose value the next line may be
+        for number, raw in enumerate(data.splitlines(), 1):
+            line = raw.decode("utf-8", "backslashreplace").rstrip("\r")
+            text = line.strip()
+            place = f"line {number}"
+            if got := _GET.fullmatch(text):
+                path = got[1]
+                yield Node(path, "", place)
+            elif found := _NODE.fullmatch(line.rstrip(" ")):
+                path = found[1] or found[3] or found[5]
+                value = (found[2] or found[4] or "").strip()
+                yield Node(path, value, place)
+                if value:
+                    path = ""
+            elif path and (encoded := _DATA.fullmatch(text)):
+                yield self._encoded(path, encoded[1], place)
+            elif not text or _PROMPT.match(text) or _STATISTIC.match(text) or _CHATTER.match(text):
+                continue
+            elif path:
+                yield Node(path, text, place)
+                path = ""
+            else:
+                self.notes.append(Note(place, "", f'"{text[:60]}" is neither a path nor a value'))
+
+    def _encoded(self, path: str, text: str, place: str) -> Node:
+        try:
+            value = b64decode(text, validate=True)
+        except ValueError:
+            self.notes.append(Note(place, path, "its data is not base64"))
+            value = b""
+        return Node(path, value.decode("utf-8", "backslashreplace"), place)
+
+    # ---- JSON
+
+    def _json(self, data: bytes) -> Iterator[Node]:
+        lines = data.splitlines()
+        if len(lines) > 1 and all(line.strip()[:1] + line.strip()[-1:] in (b"{}", b"") for line in lines):
+            for number, line in enumerate(lines, 1):
+                yield from self._objects(line or b"[]", f"line {number}")
+        else:
+            yield from self._objects(data, "")
+
+    def _objects(self, data: bytes, place: str) -> Iterator[Node]:
+        try:
+            whole = msgspec.json.decode(data)
+        except (ValueError, RecursionError) as error:
+            self.damage(place or "the file", f"not valid JSON: {error}")
+            return
+        for number, one in enumerate(whole if isinstance(whole, list) else [whole], 1):
+            yield from self._object(one, place or f"object {number}")
+
+    def _object(self, one: Any, place: str) -> Iterator[Node]:
+        if not isinstance(one, dict):
+            self.notes.append(Note(place, "", "not an object with a path and a value"))
+        elif isinstance(path := one.get("path"), str):
+            yield Node(path, _as_text(one.get("value", one.get("data"))), place)
+        else:
+            for path, value in one.items():
+                if path.startswith("/"):
+                    yield Node(path, _as_text(value), place)
+                else:
+                    self.notes.append(Note(place, "", f'the key "{path[:60]}" is not a path'))
+
+    # ---- snapshots
+
+    def _snapshot(self, data: bytes) -> Iterator[Node]:
+        """FileSnap.serialize: header, sessions, access lists, then nodes in any order; the path "/" ends them."""
+        cursor = _Cursor(data, 4)
+        try:
+            version = cursor.number(_INT)
+            if version != 2:
+                self.damage("the file", f"a snapshot of version {version}: only version 2 is known")
+                return
+            cursor.skip(8)
+            for _ in range(cursor.count(12)):
+                cursor.skip(12)  # session id, time-out
+            for _ in range(cursor.count(12)):
+                cursor.skip(8)
+                for _ in range(cursor.count(12)):
+                    cursor.skip(4)  # permissions
+                    cursor.text()  # scheme
+                    cursor.text()  # id
+            while True:
+                place = f"byte {cursor.at}"
+                path = cursor.text()
+                if path == "/":
+                    return
+                value = cursor.text()
+                cursor.skip(_AFTER_VALUE_BYTES)
+                yield Node(path or "/", value, place)
+        except _CutError:
+            self.damage(f"byte {cursor.at}", "the snapshot is cut or damaged here; what came before is given")
+
+    def damage(self, place: str, text: str) -> None:
+        """Note that it ends early."""
+        self.damaged = True
+        self.notes.append(Note(place, "", text))
+
+
+def _as_text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return msgspec.json.encode(value).decode()
+
+
+_INT = Struct(">i")
+_AFTER_VALUE_BYTES = 8 + 4 * 8 + 3 * 4 + 8 + 8
+"""Of a node: number of its access list; then StatPersisted: four times, three versions, owner, change of its children."""
+
+
+class _CutError(Exception):
+    """A length leads beyond the end, or there is no such length."""
+
+
+class _Cursor:
+    """Reads big-endian records; never beyond the end, whatever a length claims."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self.at = at
+
+    def skip(self, size: int) -> None:
+        if not 0 <= size <= len(self._data) - self.at:
+            raise _CutError
+        self.at += size
+
+    def number(self, struct: Struct) -> int:
+        start = self.at
+        self.skip(struct.size)
+        value: int = struct.unpack_from(self._data, start)[0]
+        return value
+
+    def count(self, least: int) -> int:
+        """A number of items, each of which takes at least so many bytes; a list may be absent, as -1."""
+        count = max(self.number(_INT), 0)
+        if count * least > len(self._data) - self.at:
+            raise _CutError
+        return count
+
+    def text(self) -> str:
+        """A buffer or a string; absent as -1."""
+        size = self.number(_INT)
+        start = self.at
+        self.skip(max(size, 0))
+        return self._data[start : self.at].decode("utf-8", "backslashreplace")

@@ -1,0 +1,199 @@
+"""Socket filters: classic Berkeley packet filter programs, which the kernel runs on each packet before it is copied.
+
+The usual one is built here and needs no compiler; it looks at the network header wherever the link layer ends (SKF_NET_OFF of
+linux/filter.h), so that it fits every kind of interface. What a user writes is compiled by libpcap, as it comes with tcpdump or scapy.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from struct import Struct
+
+from pulsarscope.model.errors import UsageError
+
+Instruction = tuple[int, int, int, int]
+"""Code, jumps if true and if false (instructions to leave out), operand."""
+
+Program = tuple[Instruction, ...]
+
+_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_HALF_INDEXED = 0x20, 0x28, 0x30, 0x48
+_AND, _SHIFT_LEFT, _TO_INDEX, _RETURN = 0x54, 0x64, 0x07, 0x06
+_IF_EQUAL, _IF_ANY_BIT = 0x15, 0x45
+
+_PROTOCOL = 0xFFFF_F000
+"""SKF_AD_OFF + SKF_AD_PROTOCOL: the type of what the link layer carries."""
+_DIRECTION, _INTERFACE = 0xFFFF_F004, 0xFFFF_F008
+"""SKF_AD_OFF + SKF_AD_PKTTYPE and SKF_AD_IFINDEX: where a packet is bound, and the interface that it passes."""
+_OUTGOING = 4
+_NETWORK = 0xFFF0_0000
+"""SKF_NET_OFF: the network header."""
+
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_TAGS = (0x8100, 0x88A8, 0x8847, 0x8864)
+"""VLAN tags, MPLS, PPPoE: the decoder looks at what follows."""
+_TCP, _UDP, _FRAGMENT = 6, 17, 44
+_CARRIERS = (4, 41, 47)
+"""IP protocols that carry packets: IPv4, IPv6, GRE."""
+_CARRIER_PORTS = (4789, 6081, 8472)
+"""UDP ports that do: VXLAN, Geneve, VXLAN as Linux had it."""
+_EXTENSIONS = (0, 43, 60)
+"""IPv6 headers that may stand before TCP: the decoder looks at what follows."""
+_IPV6_BYTES = 40
+
+_WHOLE_PACKET = 262_144
+
+PORTS_MAX = 50
+"""Jumps reach 255 instructions far, and a port takes four of them."""
+
+_ETHERNET = 1
+_TCPDUMP_LINKS: Mapping[int, str] = {_ETHERNET: "EN10MB", 101: "RAW"}
+"""What tcpdump calls the link types of `ring`."""
+
+_COMPILE_SECONDS = 10.0
+
+_VLAN = re.compile(r"\bvlan\b")
+"""Of a live interface the kernel takes the tag off before a filter sees it; only for that interface libpcap asks after it."""
+
+_instruction = Struct("=HBBI")
+
+
+def packed(program: Program) -> bytes:
+    """As the kernel takes it: an array of struct sock_filter."""
+    return b"".join([_instruction.pack(*instruction) for instruction in program])
+
+
+# ---- the usual program
+
+_Line = tuple[int, int, str] | str
+"""Code, operand, and the place to jump to if a test holds; a test that does not goes on. A string is a place. All jumps go forward."""
+
+_DROP: _Line = (_RETURN, 0, "")
+
+
+def tcp_program(ports: Collection[int]) -> Program:
+    """TCP from or to these ports, and what may turn out to be it: fragments, tags. Without ports all TCP and all that may carry it.
+
+    Raises:
+        UsageError: more than PORTS_MAX ports.
+    """
+    if len(ports) > PORTS_MAX:
+        message = f"{len(ports)} ports are more than a filter in the kernel takes ({PORTS_MAX}): use --any-port, or -f with a range"
+        raise UsageError(message)
+    return _assembled(
+        [
+            (_LOAD_WORD, _PROTOCOL, ""),
+            (_IF_EQUAL, _IPV4, "ipv4"),
+            (_IF_EQUAL, _IPV6, "ipv6"),
+            *_any_of(_TAGS),
+            _DROP,
+            "ipv4",
+            (_LOAD_HALF, _NETWORK + 6, ""),
+            (_IF_ANY_BIT, 0x1FFF, "accept"),  # a fragment, which has no ports
+            (_LOAD_BYTE, _NETWORK, ""),
+            (_AND, 0x0F, ""),
+            (_SHIFT_LEFT, 2, ""),
+            (_TO_INDEX, 0, ""),
+            (_LOAD_BYTE, _NETWORK + 9, ""),
+            *_by_protocol("in ipv4", ports, _LOAD_HALF_INDEXED, _NETWORK),
+            "ipv6",
+            (_LOAD_BYTE, _NETWORK + 6, ""),
+            *_any_of((*_EXTENSIONS, _FRAGMENT)),
+            *_by_protocol("in ipv6", ports, _LOAD_HALF, _NETWORK + _IPV6_BYTES),
+            "accept",
+            (_RETURN, _WHOLE_PACKET, ""),
+        ]
+    )
+
+
+def once(program: Program, loopbacks: Collection[int]) -> Program:
+    """The same without what goes out of these interfaces, by their indexes: each packet comes in there, too."""
+    for index in loopbacks:
+        program = (
+            (_LOAD_WORD, 0, 0, _DIRECTION),
+            (_IF_EQUAL, 0, 3, _OUTGOING),
+            (_LOAD_WORD, 0, 0, _INTERFACE),
+            (_IF_EQUAL, 0, 1, index),
+            (_RETURN, 0, 0, 0),
+            *program,
+        )
+    return program
+
+
+def _any_of(values: Iterable[int]) -> list[_Line]:
+    return [(_IF_EQUAL, value, "accept") for value in values]
+
+
+def _by_protocol(place: str, ports: Collection[int], load: int, header: int) -> list[_Line]:
+    """Judges the IP protocol that is loaded; its ports stand at `header`, source first."""
+    if ports:
+        tests = _any_of(sorted(ports))
+        return [(_IF_EQUAL, _TCP, place), _DROP, place, (load, header, ""), *tests, (load, header + 2, ""), *tests, _DROP]
+    others = _any_of((_TCP, *_CARRIERS))
+    return [*others, (_IF_EQUAL, _UDP, place), _DROP, place, (load, header + 2, ""), *_any_of(_CARRIER_PORTS), _DROP]
+
+
+def _assembled(lines: Sequence[_Line]) -> Program:
+    places: dict[str, int] = {}
+    instructions: list[tuple[int, int, str]] = []
+    for line in lines:
+        if isinstance(line, str):
+            places[line] = len(instructions)
+        else:
+            instructions.append(line)
+    return tuple((code, places[target] - at - 1 if target else 0, 0, operand) for at, (code, operand, target) in enumerate(instructions))
+
+
+# ---- what a user writes
+
+
+def compiled(expression: str, link_type: int, interface: str) -> Program:
+    """A filter expression in the language of tcpdump, for packets of a link type that come from an interface.
+
+    Raises:
+        UsageError: it is none, or neither tcpdump nor scapy with libpcap is there.
+    """
+    if tcpdump := shutil.which("tcpdump"):
+        return _by_tcpdump(tcpdump, expression, link_type, interface)
+    if _VLAN.search(expression):
+        message = "-f with vlan needs tcpdump to compile it: install it, or leave vlan out: without it tagged packets match, too"
+        raise UsageError(message)
+    return _by_scapy(expression, link_type)
+
+
+def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -> Program:
+    opened = ["-i", interface] if link_type == _ETHERNET and _VLAN.search(expression) else []  # which takes the capability to capture
+    command = [tcpdump, "-ddd", *opened, "-y", _TCPDUMP_LINKS[link_type], "--", expression]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)  # noqa: S603 - as found
+    except (OSError, subprocess.TimeoutExpired) as error:
+        message = f"-f cannot be compiled: {error}"
+        raise UsageError(message) from error
+    if told.returncode:
+        reason = (told.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
+        message = f'-f "{expression}" is no packet filter: {reason}'
+        raise UsageError(message)
+    return tuple(_four(line) for line in told.stdout.splitlines()[1:])
+
+
+def _four(line: str) -> Instruction:
+    code, true, false, operand = map(int, line.split())
+    return code, true, false, operand
+
+
+def _by_scapy(expression: str, link_type: int) -> Program:
+    try:
+        from scapy.arch.common import compile_filter
+        from scapy.error import Scapy_Exception
+
+        try:
+            program = compile_filter(expression, linktype=link_type)
+        except Scapy_Exception as error:
+            message = f'-f "{expression}" is no packet filter: {error}'
+            raise UsageError(message) from error
+    except (ImportError, OSError) as error:
+        message = "-f needs libpcap to compile the filter: install tcpdump, or libpcap and scapy; without -f none is needed"
+        raise UsageError(message) from error
+    return tuple((one.code, one.jt, one.jf, one.k) for one in (program.bf_insns[index] for index in range(program.bf_len)))

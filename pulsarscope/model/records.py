@@ -1,0 +1,363 @@
+"""The output contract: five kinds of rows, and the column table that every output reads.
+
+The annotations of the five structs below are the table: name, type, meaning. `columns` derives from them what NDJSON, CSV, Arrow,
+Parquet, Spark and the documentation need, so no second list exists. Absent values are None. Times are integer nanoseconds since the
+epoch (JSON and CSV print them as ISO 8601 with nine digits). Unsigned 64-bit ids of the wire are int64 by two's complement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, islice
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.findings import LAYERS, SEVERITIES, Finding
+from pulsarscope.model.limits import ROWS_MAX
+
+
+class Doc:
+    """What a column means, and how it is stored: `type` overrides what the annotation says. `values`: all that it can be."""
+
+    __slots__ = ("text", "type", "values")
+
+    def __init__(self, text: str, type: str | None = None, values: tuple[str, ...] = ()) -> None:  # noqa: A002 - the word of the field
+        self.text = text
+        self.type = type
+        self.values = values
+
+
+Object = dict[str, Any]
+
+
+class Checksum(msgspec.Struct, gc=False, omit_defaults=True):
+    """Verdict on the checksum of a payload frame; `stored` and `computed` are eight hex digits."""
+
+    status: str
+    stored: str | None = None
+    computed: str | None = None
+
+
+class Row(msgspec.Struct, gc=False, omit_defaults=True, tag_field="record"):
+    """The where columns, in every kind."""
+
+    kind: ClassVar[str]
+
+    source: Annotated[str | None, Doc("Vantage point (--source-by); null when there is one, or it is not known.")] = None
+    file: Annotated[int | None, Doc("Position of the file in the run's list, from 0.")] = None
+    packet: Annotated[int | None, Doc("Number of the packet in its file, from 1: the number Wireshark shows.")] = None
+    sub: Annotated[int | None, Doc("Counts the frames completed by one packet, from 1, in stream order.")] = None
+    time: Annotated[int | None, Doc("Capture time of the packet.", "time")] = None
+    connection: Annotated[str | None, Doc("Name of the connection: file:packet of its first packet.")] = None
+
+
+class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="connection"):
+    """One TCP connection, written when it has ended."""
+
+    kind: ClassVar[str] = "connection"
+
+    client: Annotated[str | None, Doc('Endpoint of the client: "ip:port" or "[v6]:port".')] = None
+    server: Annotated[str | None, Doc("Endpoint of the server.")] = None
+    start: Annotated[int | None, Doc("Time of the first packet.", "time")] = None
+    end: Annotated[int | None, Doc("Time of the last packet.", "time")] = None
+    packets: Annotated[int | None, Doc("Packets of both directions.")] = None
+    client_bytes: Annotated[
+        int | None,
+        Doc("Length of the client's stream, from the first to the last byte seen, gaps included; of TLS that was read, of what is inside."),
+    ] = None
+    client_frames: Annotated[int | None, Doc("Whole frames the client sent, malformed ones included.")] = None
+    client_missing: Annotated[
+        int | None, Doc("Bytes of the client's stream lost to the capture: gaps, and the heads of the frames that they cut.")
+    ] = None
+    client_skipped: Annotated[
+        int | None, Doc("Bytes of the client's stream that are not framed: resync, PROXY header, other protocol.")
+    ] = None
+    client_tail: Annotated[int | None, Doc("Bytes of an unfinished last frame of the client.")] = None
+    server_bytes: Annotated[int | None, Doc("As client_bytes, for the server.")] = None
+    server_frames: Annotated[int | None, Doc("As client_frames, for the server.")] = None
+    server_missing: Annotated[int | None, Doc("As client_missing, for the server.")] = None
+    server_skipped: Annotated[int | None, Doc("As client_skipped, for the server.")] = None
+    server_tail: Annotated[int | None, Doc("As client_tail, for the server.")] = None
+    retransmitted: Annotated[int | None, Doc("Segments that brought no new byte; not those of a packet-duplicate.")] = None
+    out_of_order: Annotated[int | None, Doc("Segments that arrived beyond a hole.")] = None
+    opened: Annotated[str | None, Doc("syn or midstream.", values=("syn", "midstream"))] = None
+    closed: Annotated[str | None, Doc("fin, rst or open.", values=("fin", "rst", "open"))] = None
+    closed_by: Annotated[str | None, Doc("client or server: who sent the first FIN or RST.", values=("client", "server"))] = None
+    dissector: Annotated[str | None, Doc("Protocol recognised; null when none was.")] = None
+    tls: Annotated[str | None, Doc("Of TLS: version, then name=value of what is known: sni, alpn, cipher, certificates, alerts.")] = None
+    client_version: Annotated[str | None, Doc("CONNECT.client_version.")] = None
+    server_version: Annotated[str | None, Doc("CONNECTED.server_version.")] = None
+    protocol_version: Annotated[int | None, Doc("CONNECTED.protocol_version, else CONNECT's.")] = None
+    auth_method: Annotated[str | None, Doc("CONNECT.auth_method_name, else auth_method.")] = None
+    proxy_source: Annotated[str | None, Doc("Source endpoint that a PROXY protocol header names.")] = None
+
+
+class FrameRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="frame"):
+    """One frame, or one run of skipped bytes."""
+
+    kind: ClassVar[str] = "frame"
+
+    direction: Annotated[str | None, Doc("Sender: client or server.", values=("client", "server"))] = None
+    offset: Annotated[int | None, Doc("Position of the first byte in its stream.")] = None
+    size: Annotated[int | None, Doc("Bytes of the whole frame; of a truncated one, those that are there.")] = None
+    command: Annotated[str | None, Doc("Name of the command as in the protocol; UNKNOWN_n for a number without a name.")] = None
+    fields: Annotated[Object | None, Doc("The command, with the field names of the protocol; unknown fields under unknown.")] = None
+    broker_entry_metadata: Annotated[Object | None, Doc("BrokerEntryMetadata of a MESSAGE.")] = None
+    checksum: Annotated[Checksum | None, Doc("Verdict: good, bad, absent or unverified; stored and computed as hex.")] = None
+    metadata: Annotated[Object | None, Doc("MessageMetadata of a payload command.")] = None
+    payload_size: Annotated[int | None, Doc("Bytes after the metadata, as on the wire.")] = None
+    num_messages: Annotated[int | None, Doc("Messages in the entry: num_messages_in_batch, else 1.")] = None
+    topic: Annotated[str | None, Doc("Topic, from the session.")] = None
+    producer_name: Annotated[str | None, Doc("Producer, from the session or the metadata.")] = None
+    subscription: Annotated[str | None, Doc("Subscription, from the session.")] = None
+    request: Annotated[str | None, Doc("Name of the frame that this one answers.")] = None
+    latency_ns: Annotated[int | None, Doc("Nanoseconds since that frame; never negative.")] = None
+    status: Annotated[str | None, Doc("ok, malformed, truncated or skipped.", values=("ok", "malformed", "truncated", "skipped"))] = None
+    findings: Annotated[
+        list[str] | None, Doc("Codes of the findings about the form of this frame; those about its payload are rows of their own.")
+    ] = None
+    extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
+
+
+class MessageRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="message"):
+    """One application message: a batch is opened, chunks are joined."""
+
+    kind: ClassVar[str] = "message"
+
+    direction: Annotated[str | None, Doc("produce or deliver.", values=("produce", "deliver"))] = None
+    topic: Annotated[str | None, Doc("Topic, from the session.")] = None
+    subscription: Annotated[str | None, Doc("Subscription of a delivery, from the session.")] = None
+    producer_id: Annotated[int | None, Doc("SEND.producer_id.")] = None
+    consumer_id: Annotated[int | None, Doc("MESSAGE.consumer_id.")] = None
+    producer_name: Annotated[str | None, Doc("MessageMetadata.producer_name.")] = None
+    sequence_id: Annotated[int | None, Doc("Sequence id of the message.")] = None
+    ledger: Annotated[int | None, Doc("Ledger id; of a produced message from its receipt.")] = None
+    entry: Annotated[int | None, Doc("Entry id, likewise.")] = None
+    partition: Annotated[int | None, Doc("Partition of the message id; null when not partitioned.")] = None
+    batch_index: Annotated[int | None, Doc("Index within the batch, from 0; null when not batched.")] = None
+    batch_size: Annotated[int | None, Doc("Messages in the batch.")] = None
+    key: Annotated[str | None, Doc("Partition key (base64 when key_is_bytes).")] = None
+    key_is_bytes: Annotated[bool | None, Doc("The key is bytes, given as base64.")] = None
+    ordering_key: Annotated[bytes | None, Doc("Ordering key.")] = None
+    properties: Annotated[dict[str, str] | None, Doc("Application properties; the last of a repeated key.")] = None
+    publish_time: Annotated[int | None, Doc("Clock of the producer when it sent.", "time")] = None
+    event_time: Annotated[int | None, Doc("Time that the application gave.", "time")] = None
+    deliver_at: Annotated[int | None, Doc("Earliest delivery asked for.", "time")] = None
+    broker_time: Annotated[int | None, Doc("BrokerEntryMetadata.broker_timestamp.", "time")] = None
+    index: Annotated[int | None, Doc("The message's own index in its topic.")] = None
+    redelivery_count: Annotated[int | None, Doc("MESSAGE.redelivery_count.")] = None
+    schema_version: Annotated[bytes | None, Doc("Version of the schema.")] = None
+    compression: Annotated[str | None, Doc("Codec of the entry.")] = None
+    encrypted: Annotated[bool | None, Doc("The payload is encrypted end to end.")] = None
+    chunks: Annotated[int | None, Doc("Number of chunks of a chunked message.")] = None
+    txn: Annotated[str | None, Doc("Transaction id: (most bits,least bits).")] = None
+    null_value: Annotated[bool | None, Doc("Tombstone.")] = None
+    marker: Annotated[str | None, Doc("Name of the marker; no application sees such an entry.")] = None
+    payload_size: Annotated[int | None, Doc("Application bytes.")] = None
+    payload_sha256: Annotated[str | None, Doc("SHA-256 of the application bytes, hex.")] = None
+    payload: Annotated[str | None, Doc("Application bytes, with --payload.")] = None
+    value: Annotated[Any, Doc("Decoded value, by schema.", "json")] = None
+    status: Annotated[
+        str | None,
+        Doc("ok, encrypted, undecodable, truncated or incomplete.", values=("ok", "encrypted", "undecodable", "truncated", "incomplete")),
+    ] = None
+    extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
+
+
+class ExchangeRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="exchange"):
+    """A request and its final response. The where is the request's, of an unrequested response its own."""
+
+    kind: ClassVar[str] = "exchange"
+
+    request: Annotated[str | None, Doc("Command that asks; null when unrequested.")] = None
+    response: Annotated[str | None, Doc("Command that answers; null when unanswered.")] = None
+    key: Annotated[str | None, Doc("Request id, or producer:sequence.")] = None
+    topic: Annotated[str | None, Doc("Topic, from the session.")] = None
+    producer_name: Annotated[str | None, Doc("Producer, from the session.")] = None
+    subscription: Annotated[str | None, Doc("Subscription, from the session.")] = None
+    response_file: Annotated[int | None, Doc("File of the response.")] = None
+    response_packet: Annotated[int | None, Doc("Packet of the response.")] = None
+    response_sub: Annotated[int | None, Doc("Sub of the response.")] = None
+    latency_ns: Annotated[int | None, Doc("Nanoseconds from request to response; never negative.")] = None
+    status: Annotated[str | None, Doc("ok, error, unanswered or unrequested.", values=("ok", "error", "unanswered", "unrequested"))] = None
+    error: Annotated[str | None, Doc("Name of the ServerError.")] = None
+    error_message: Annotated[str | None, Doc("What the peer said of it.")] = None
+
+
+class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="finding"):
+    """Something worth an engineer's look."""
+
+    kind: ClassVar[str] = "finding"
+
+    code: Annotated[str | None, Doc("Stable name, kebab-case.")] = None
+    severity: Annotated[str | None, Doc("error, warning or note.", values=SEVERITIES)] = None
+    layer: Annotated[str | None, Doc("capture, tcp, tls, frame, payload or session.", values=LAYERS)] = None
+    text: Annotated[str | None, Doc("One sentence with the numbers.")] = None
+    evidence: Annotated[Object | None, Doc("Frames, ids, counts.")] = None
+    hint: Annotated[str | None, Doc("What to try.")] = None
+
+
+ROWS: dict[str, type[Row]] = {row.kind: row for row in (FrameRow, MessageRow, ExchangeRow, ConnectionRow, FindingRow)}
+"""The five kinds by name, in the order in which outputs list them."""
+
+
+def refuse_unknown(kinds: frozenset[str]) -> None:
+    """Raise UsageError when these are not all kinds of records."""
+    unknown = kinds - ROWS.keys()
+    if unknown:
+        message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
+        raise UsageError(message)
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column: `type` is one of int64, string, bool, time, bytes, json, strings (a list), checksum (three columns)."""
+
+    name: str
+    type: str
+    text: str
+    values: tuple[str, ...] = ()
+    """All that it can be; empty when that is not a fixed list."""
+
+
+_TYPES: dict[Any, str] = {int: "int64", str: "string", bool: "bool", bytes: "bytes", Checksum: "checksum", Any: "json"}
+
+
+def _column_type(annotation: Any) -> str:
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(part for part in get_args(annotation) if part is not NoneType)
+    if get_origin(annotation) is dict:
+        return "json"
+    return "strings" if get_origin(annotation) is list else _TYPES[annotation]
+
+
+@cache
+def columns(kind: str) -> tuple[Column, ...]:
+    """The columns of a kind, in order (without the `record` tag).
+
+    Raises:
+        KeyError: no such kind.
+    """
+    row = ROWS[kind]
+    hints = get_type_hints(row, include_extras=True)
+    table = []
+    for name in row.__struct_fields__:
+        annotation, doc = get_args(hints[name])
+        table.append(Column(name, doc.type or _column_type(annotation), doc.text, doc.values))
+    return tuple(table)
+
+
+@cache
+def row_type(kind: str, names: tuple[str, ...]) -> type[Any]:
+    """Rows with these columns of a kind, in this order, and no others: quicker to make and to encode than whole ones."""
+    columns = [(name, Any, None) for name in names]
+
+    def reduce(row: Any) -> tuple[Any, ...]:
+        return _some, (kind, names, msgspec.structs.astuple(row))
+
+    return msgspec.defstruct(
+        f"Some{kind.title()}",
+        columns,
+        namespace={"kind": kind, "__reduce__": reduce},  # no module has the type, so a pickled row brings what makes it
+        tag_field="record",
+        tag=kind,
+        gc=False,
+        omit_defaults=True,
+    )
+
+
+def _some(kind: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return row_type(kind, names)(*values)
+
+
+def finding_row(finding: Finding, source: str | None) -> FindingRow:
+    """A finding as a row."""
+    return FindingRow(
+        source,
+        finding.file,
+        finding.packet,
+        finding.sub,
+        finding.time,
+        finding.connection,
+        finding.code,
+        finding.severity,
+        finding.layer,
+        finding.text,
+        finding.evidence or None,
+        finding.hint,
+    )
+
+
+class EntryMessages(msgspec.Struct, gc=False):
+    """The messages of one entry in the place of their rows: an output of columns has no use for those, and to make them takes longest."""
+
+    kind: ClassVar[str] = MessageRow.kind
+
+    shared: MessageRow
+    """What they share."""
+    count: int
+    columns: Mapping[str, Sequence[Any]]
+    """What each has for itself, in place of what is shared."""
+
+
+def count_rows(rows: Iterable[Any]) -> int:
+    """How many rows these are."""
+    return sum([row.count if type(row) is EntryMessages else 1 for row in rows])
+
+
+class RowList(list[Any]):
+    """Rows; the many of one entry can be put behind them to be made only when they are taken: a row takes ten times what it says."""
+
+    def __init__(self, *, later: bool, together: bool = False) -> None:
+        """`later`: False makes all rows at once. `together`: what takes the rows takes `EntryMessages`, too."""
+        super().__init__()
+        self.later: list[tuple[int, Iterator[Row]]] = []
+        """Rows yet to be made, and how many of the list stand before them: nothing may be inserted there."""
+        self.together = together
+        self._allowed = later
+        self._messages = 0
+        """In the `EntryMessages` since rows were last put behind all others."""
+
+    def extend_later(self, rows: Iterator[Row]) -> None:
+        """Put these behind the rows so far."""
+        if self._allowed:
+            self.later.append((len(self), rows))
+        else:
+            self.extend(rows)
+
+    def hand_on(self) -> None:
+        """What there is, is to be taken before anything follows."""
+        self.extend_later(iter(()))
+        self._messages = 0
+
+    def append_together(self, messages: EntryMessages) -> None:
+        """Put these behind the rows so far; they are handed on before there are very many."""
+        self.append(messages)
+        self._messages += messages.count
+        if self._messages > ROWS_MAX:
+            self.hand_on()
+
+    def take(self, size: int) -> Iterator[list[Any]]:
+        """All rows, so many at a time. The list is empty then."""
+        parts: list[Iterator[Any]] = []
+        start = 0
+        for stop, rows in self.later:
+            parts.append(chain(self[start:stop], rows))
+            start = stop
+        parts.append(iter(self[start:]))
+        self.later = []
+        self._messages = 0
+        self.clear()
+        for part in parts:
+            while piece := list(islice(part, size)):
+                yield piece
+
+
+class RawFrame(msgspec.Struct, gc=False):
+    """The bytes of the frame row before it and their named ranges (start, end, name, depth); only made for a hex view."""
+
+    data: bytes
+    ranges: list[tuple[int, int, str, int]]

@@ -1,0 +1,61 @@
+"""Rows as columns of single values: what CSV and Arrow share.
+
+`checksum` is three columns; a column of type json is a string of compact JSON, keys in the order of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from pulsarscope.model.records import Row, columns
+from pulsarscope.output.registry import CHECKSUM_COLUMNS
+
+_PARTS = dict(zip(CHECKSUM_COLUMNS, map(attrgetter, ("status", "stored", "computed")), strict=True))
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+
+def cell_types(kind: str) -> dict[str, str]:
+    """Type of each flat column of a kind, in order: those of `records.Column` without checksum."""
+    types = {}
+    for column in columns(kind):
+        if column.type == "checksum":
+            types.update(dict.fromkeys(CHECKSUM_COLUMNS, "string"))
+        else:
+            types[column.name] = column.type
+    return types
+
+
+def cells(rows: Sequence[Row], names: Sequence[str]) -> list[Sequence[Any]]:
+    """The values of some flat columns, as the rows, all of one kind, have them."""
+    # All columns at once: that costs half of asking each row for each column. A row may have more fields, or only some of the columns.
+    fields = type(rows[0]).__struct_fields__ if rows else ()
+    table = dict(zip(fields, zip(*map(msgspec.structs.astuple, rows), strict=False), strict=False))
+    return [_part(table, name) if name in _PARTS else table.get(name, ()) for name in names]
+
+
+def _part(table: dict[str, tuple[Any, ...]], name: str) -> list[Any]:
+    part = _PARTS[name]
+    return [None if checksum is None else part(checksum) for checksum in table.get("checksum", ())]
+
+
+def is_constant(values: Sequence[Any]) -> bool:
+    """Whether all values of a column that is not json are the same: of many columns of a block they are."""
+    return len(values) > 0 and values[0] == values[-1] and values.count(values[0]) == len(values)
+
+
+def json_texts(values: Sequence[Any]) -> list[str | None]:
+    """The cells of a column of type json."""
+    lines = json_lines([value for value in values if value is not None])
+    if len(lines) == len(values):
+        return list(lines)
+    following = iter(lines)
+    return [None if value is None else next(following) for value in values]
+
+
+def json_lines(values: Sequence[Any]) -> list[str]:
+    """JSON of each value."""
+    return _encode_lines(values).decode().split("\n")[:-1]  # all at once; JSON text holds no line end

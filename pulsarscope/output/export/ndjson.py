@@ -1,0 +1,136 @@
+"""NDJSON: one object a line, in UTF-8. Absent values are left out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from pulsarscope.model.records import ROWS, columns, row_type
+from pulsarscope.output.export.sink import Sink
+from pulsarscope.output.export.times import SECOND, IsoTimes
+from pulsarscope.output.registry import OutputOptions, choose_columns
+
+TIME_COLUMNS = {kind: tuple(column.name for column in columns(kind) if column.type == "time" and column.name != "time") for kind in ROWS}
+"""Columns that hold a time, besides `time` itself, by row type."""
+
+TEXTS_MAX = 4096
+"""Times whose text is remembered: the messages of a batch share them."""
+
+
+class _Texts(dict[int | None, str | None]):
+    """Times as text, made when they are first asked for."""
+
+    def __init__(self) -> None:
+        self._times = IsoTimes()
+
+    def __missing__(self, time: int | None) -> str | None:
+        if len(self) >= TEXTS_MAX:
+            self.clear()
+        text = self[time] = None if time is None else self._times.text(time)
+        return text
+
+
+class JsonLines:
+    """Rows -> JSON, a line each."""
+
+    def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
+        self._times = IsoTimes()
+        self._base = 0
+        self._second = "1970-01-01T00:00:00.%09dZ"
+        self._several = tuple(kinds) != ("frame",)
+        self._texts = _Texts()
+        self._encode = msgspec.json.Encoder().encode_lines
+        chosen = {} if names is None else choose_columns(names, kinds)
+        self._subsets = {kind: _Subset(kind, some) for kind, some in chosen.items()}
+        self._subset_times = {kind: subset.times for kind, subset in self._subsets.items()}
+
+    def encode(self, rows: list[Any]) -> bytes:
+        """The lines of some rows, each with its line end. The rows are changed: their times become text."""
+        if self._subsets:
+            rows = self._subset(rows)
+        else:
+            self._write_times(rows)
+        return self._encode(rows)
+
+    def _write_times(self, rows: list[Any]) -> None:
+        # The rows are handed over, so the text takes the place of the number: no copy, and the encoder needs no hook.
+        base, second = self._base, self._second
+        last_time: int | None = None
+        last_text: str | None = None
+        text = self._times.text
+        for row in rows:
+            time = row.time
+            if time != last_time:
+                fraction = time - base if time is not None else -1
+                if 0 <= fraction < SECOND:
+                    last_text = second % fraction
+                elif time is None:
+                    last_text = None
+                else:
+                    last_text = text(time)
+                    if last_text is not None:
+                        base, second = time - time % SECOND, last_text[:20] + "%09dZ"
+                last_time = time
+            row.time = last_text
+        self._base, self._second = base, second
+        if self._several:
+            self._write_columns(rows, TIME_COLUMNS)
+
+    def _write_columns(self, rows: list[Any], names: Mapping[str, tuple[str, ...]]) -> None:
+        """The times in these columns, by kind, as text. Column by column, because most rows have none in most columns."""
+        types: set[Any] = set(map(type, rows))
+        for one in types:
+            some = [row for row in rows if type(row) is one] if len(types) > 1 and names[one.kind] else rows
+            for name in names[one.kind]:
+                times = list(map(attrgetter(name), some))
+                if times.count(None) < len(times):
+                    deque(map(setattr, some, repeat(name), map(self._texts.__getitem__, times)), maxlen=0)
+
+    def _subset(self, rows: list[Any]) -> list[Any]:
+        """Rows of the chosen columns; those that are so already are taken as they are."""
+        subsets = self._subsets
+        types = {subset.type for subset in subsets.values()}
+        if not types.issuperset(map(type, rows)):
+            rows = [row if type(row) in types else subsets[row.kind].make(row) for row in rows]
+        self._write_columns(rows, self._subset_times)
+        return rows
+
+
+class _Subset:
+    """The chosen columns of a kind."""
+
+    __slots__ = ("_get", "times", "type")
+
+    def __init__(self, kind: str, names: tuple[str, ...]) -> None:
+        self.type = row_type(kind, names)
+        self.times = tuple(column.name for column in columns(kind) if column.type == "time" and column.name in names)
+        self._get: Callable[[Any], Any] = attrgetter(*names) if len(names) > 1 else lambda row: (getattr(row, names[0]),)
+
+    def make(self, row: Any) -> Any:
+        """A row of these columns."""
+        return self.type(*self._get(row))
+
+
+class Ndjson:
+    """The output `ndjson`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        self._sink = sink
+        self._lines = JsonLines(options.kinds, options.columns)
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        self.put(self._lines.encode(rows))
+
+    def put(self, encoded: bytes) -> None:
+        """As `EncodedOutput.put`."""
+        if encoded:
+            self._sink.write(encoded)
+
+    def close(self) -> None:
+        """Nothing is kept back."""

@@ -1,0 +1,245 @@
+"""Where a result goes: standard output, a file that takes its name once it is complete, or a folder of such files."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from pulsarscope.model.errors import OutputError, UsageError
+
+STANDARD_OUTPUT = "standard output"
+
+PARTIAL = ".partial"
+"""What the name of a file ends in until the file is complete."""
+
+
+@contextmanager
+def write_errors(name: str) -> Iterator[None]:
+    """Turn failures to write into OutputError. A closed pipe stays BrokenPipeError: its reader has seen enough."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        message = f"cannot write {name}: {error.strerror or error}"
+        raise OutputError(message) from error
+
+
+class Sink:
+    """A place for bytes. Its owner ends it by exactly one of `finish`, `keep` and `abandon`."""
+
+    def __init__(self, stream: BinaryIO | None, name: str, *, directory: bool = False) -> None:
+        self.stream = stream
+        self.name = name
+        self.directory = directory
+
+    def write(self, data: bytes) -> None:
+        """Write all of `data`.
+
+        Raises:
+            OutputError: the data cannot be written.
+            BrokenPipeError: the reader has gone.
+        """
+        with write_errors(self.name):
+            self.file.write(data)
+
+    def flush(self) -> None:
+        """Hand over what is buffered (same errors as `write`)."""
+        with write_errors(self.name):
+            self.file.flush()
+
+    @property
+    def unfinished(self) -> str | None:
+        """What the result is called while it is not complete; None when that is no file of ours."""
+        return None
+
+    @property
+    def file(self) -> BinaryIO:
+        """The open file, for libraries that write on their own: wrap their calls in `write_errors`."""
+        if self.stream is None:
+            message = f"cannot write {self.name}: it is closed"
+            raise OutputError(message)
+        return self.stream
+
+    def child(self, name: str) -> Sink:
+        """A file of the folder that this sink is.
+
+        Raises:
+            UsageError: this sink is no folder.
+        """
+        message = f"{self.name} is not a folder; give one with -o for {name}"
+        raise UsageError(message)
+
+    def finish(self) -> None:
+        """The result is complete."""
+        self.flush()
+
+    def keep(self) -> str | None:
+        """The result is not complete but well-formed: keep it, and return under which name."""
+        self.finish()
+        return None
+
+    def abandon(self) -> None:
+        """The result cannot be used: leave nothing behind."""
+
+
+class FileSink(Sink):
+    """A file: written beside its place, renamed into it when complete."""
+
+    def __init__(self, path: str) -> None:
+        self._place = Path(path).resolve()
+        self._partial = self._place.with_name(self._place.name + PARTIAL)
+        with write_errors(path):
+            # The name of the unfinished file is easy to guess: never follow a link that someone put there.
+            self._partial.unlink(missing_ok=True)
+            super().__init__(self._partial.open("xb"), path)
+
+    def finish(self) -> None:
+        """Give the file its name."""
+        try:
+            with write_errors(self.name):
+                self.file.close()
+                self._partial.replace(self._place)
+        except OutputError:
+            self.abandon()
+            raise
+
+    def keep(self) -> str | None:
+        """Leave the file under the name that says that it is not complete."""
+        with write_errors(self.name):
+            self.file.close()
+        return self.unfinished
+
+    @property
+    def unfinished(self) -> str:
+        """See `Sink`."""
+        return self.name + PARTIAL
+
+    def abandon(self) -> None:
+        """Remove the file."""
+        with suppress(OSError):
+            self.file.close()
+        with suppress(OSError):
+            self._partial.unlink()
+
+
+class DeviceSink(Sink):
+    """A pipe or device that the user named: there is nothing to rename."""
+
+    def __init__(self, path: str) -> None:
+        with write_errors(path):
+            super().__init__(Path(path).open("wb"), path)  # noqa: SIM115 - open until the sink is ended
+
+    def finish(self) -> None:
+        """Close it; what was buffered may still fail."""
+        with write_errors(self.name):
+            self.file.close()
+
+    def abandon(self) -> None:
+        """Close it; a second failing flush says nothing new."""
+        with suppress(OSError):
+            self.file.close()
+
+
+class FolderSink(Sink):
+    """A folder, one file for each kind of record."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(None, path, directory=True)
+        self._path = Path(path)
+        self._children: list[FileSink] = []
+        with write_errors(path):
+            self._made = not self._path.is_dir()
+            self._path.mkdir(parents=True, exist_ok=True)
+
+    def child(self, name: str) -> Sink:
+        """A file in the folder; it takes its name when the folder is finished."""
+        sink = FileSink(str(self._path / name))
+        self._children.append(sink)
+        return sink
+
+    def flush(self) -> None:
+        """See `Sink`: of all files."""
+        for sink in self._children:
+            sink.flush()
+
+    def finish(self) -> None:
+        """Give all files their names."""
+        for sink in self._children:
+            sink.finish()
+
+    def keep(self) -> str | None:
+        """Leave all files under the names that say that they are not complete."""
+        for sink in self._children:
+            sink.keep()
+        return str(self._path / f"*{PARTIAL}")
+
+    def abandon(self) -> None:
+        """Remove the files, and the folder if it is new."""
+        for sink in self._children:
+            sink.abandon()
+        if self._made:
+            with suppress(OSError):
+                self._path.rmdir()
+
+
+class StandardOutput(Sink):
+    """Standard output as bytes."""
+
+    def __init__(self) -> None:
+        stream: BinaryIO | None = sys.stdout.buffer if sys.stdout else None
+        if isinstance(stream, io.FileIO):  # PYTHONUNBUFFERED: a signal may end its writes half-way
+            stream = io.BufferedWriter(io.FileIO(stream.fileno(), "wb", closefd=False))
+        super().__init__(stream, STANDARD_OUTPUT)
+
+    def abandon(self) -> None:
+        """Point the descriptor at nothing: the interpreter flushes once more when it ends, and must not complain again."""
+        with suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+
+
+def open_sink(path: str | None, *, folder: bool = False) -> Sink:
+    """The sink at `path` ("-" or None: standard output), as a folder if the output writes several files.
+
+    Raises:
+        OutputError: the place cannot be written.
+        UsageError: a folder is needed and `path` is none, or the other way round.
+    """
+    if path is None or path == "-":
+        if folder:
+            message = "several kinds of records need a folder: give one with -o"
+            raise UsageError(message)
+        return StandardOutput()
+    place = Path(path)
+    with write_errors(path):
+        if folder:
+            if place.exists() and not place.is_dir():
+                message = f"several kinds of records need a folder, {path} is a file: name another, or one kind with --records"
+                raise UsageError(message)
+            return FolderSink(path)
+        if place.is_dir():
+            message = f"{path} is a folder: name a file"
+            raise UsageError(message)
+        return DeviceSink(path) if place.exists() and not place.is_file() else FileSink(path)
+
+
+@contextmanager
+def opened_sink(path: str | None) -> Iterator[Sink]:
+    """As `open_sink`; whatever ends the work early leaves nothing half done. The caller finishes the sink.
+
+    Raises:
+        OutputError, UsageError: as `open_sink`.
+    """
+    sink = open_sink(path)
+    try:
+        yield sink
+    except BaseException:
+        sink.abandon()
+        raise

@@ -1,0 +1,175 @@
+"""Two runs side by side as text: the verdict, then what changed most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pulsarscope.analysis.comparison import Comparison
+from pulsarscope.dissect.topics import short_topic
+from pulsarscope.output.render.cell_text import escape
+from pulsarscope.output.render.text_report import Column, Report, ReportOptions, change_text, rate_text, size_text
+from pulsarscope.output.render.view import count_text
+
+Record = dict[str, Any]
+
+TOLD_MAX = 3
+"""Changes of one kind that the verdict names."""
+
+
+def verdict(comparison: Comparison, duration: Callable[[int | None], str]) -> str:
+    """One sentence: what became worse and what became better."""
+    silent = [which for which, side in (("first", comparison.before), ("second", comparison.after)) if not side.diagnosis.connections]
+    if silent:
+        where = f"the {silent[0]}" if len(silent) == 1 else "either"
+        return f"Nothing to compare: no connection of a known protocol in {where} capture (see diagnose)."
+    parts = []
+    for word, families in (("slower", comparison.slower()), ("faster", comparison.faster())):
+        if families:
+            parts.append(f"{word}: {_some([_speed(record, duration) for record in families])}")
+    for word, findings in (("more findings", comparison.worse()), ("fewer findings", comparison.better())):
+        if findings:
+            parts.append(f"{word}: {_some([_count(record) for record in findings])}")
+    sentence = "; ".join(parts or ["no notable change"])
+    lost = [
+        f"{side.diagnosis.missing_bytes:,} bytes are missing from the {which} capture"
+        for which, side in (("first", comparison.before), ("second", comparison.after))
+        if side.diagnosis.missing_bytes
+    ]
+    but = f"; but {' and '.join(lost)}" if lost else ""
+    return f"{sentence[0].upper()}{sentence[1:]}{but}."
+
+
+def _some(told: list[str]) -> str:
+    hidden = len(told) - TOLD_MAX
+    return ", ".join(told[:TOLD_MAX]) + (f" and {hidden:,} more" if hidden > 0 else "")
+
+
+def _speed(record: Record, duration: Callable[[int | None], str]) -> str:
+    """The percentile that changed most."""
+    name = max(("p99_ns", "p50_ns"), key=lambda one: abs(record[one]["change_percent"] or 0))
+    change = record[name]
+    times = f"{duration(change['before'])} to {duration(change['after'])}"
+    return f"{record['request']} {name.removesuffix('_ns')} {times} ({change_text(change['change_percent'])})"
+
+
+def _count(record: Record) -> str:
+    return f"{record['code']} {record['before']:,} to {record['after']:,}"
+
+
+def comparison_text(comparison: Comparison, names: tuple[str, str], options: ReportOptions) -> bytes:
+    """The report; `names` of the two sides."""
+    report = Report(options)
+    look = report.palette
+    worse, better = comparison.slower() or comparison.worse(), comparison.faster() or comparison.better()
+    report.paragraph(escape(verdict(comparison, report.duration)), color=look.bad if worse else look.good if better else look.bold)
+    if options.quiet:
+        return report.text()
+    report.paragraph(f"before: {escape(names[0])}", 2, look.dim)
+    report.paragraph(f"after:  {escape(names[1])}", 2, look.dim)
+    _totals(report, comparison.totals())
+    _exchanges(report, comparison.exchanges())
+    _findings(report, comparison.findings())
+    _names(report, comparison.names())
+    return report.text()
+
+
+def _totals(report: Report, records: list[Record]) -> None:
+    shown = [record for record in records if record["before"] or record["after"]]
+    if not shown:
+        return
+    report.heading("Whole captures")
+    report.table(
+        [
+            Column("", [_TITLES[record["what"]] for record in shown], right=False, name=True),
+            *(Column(side, [_number(report, record["what"], record[side]) for record in shown]) for side in ("before", "after")),
+            Column("change", [change_text(record["change_percent"]) for record in shown]),
+        ]
+    )
+
+
+_TITLES = {
+    "duration_ns": "duration",
+    "connections": "connections",
+    "frames": "frames",
+    "client_messages": "messages sent",
+    "server_messages": "messages delivered",
+    "messages_per_second": "rate of messages",
+    "bytes_per_second": "rate of bytes",
+    "exchanges": "exchanges",
+    "errors": "refused",
+    "unanswered": "unanswered",
+    "exchanges_per_second": "rate of exchanges",
+    "retransmitted": "segments retransmitted",
+    "out_of_order": "segments out of order",
+    "missing_bytes": "bytes missing",
+    "zero_windows": "zero windows",
+}
+
+
+def _number(report: Report, what: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if what == "duration_ns":
+        return report.duration(int(value))
+    if what == "bytes_per_second":
+        return f"{size_text(value)}/s"
+    return rate_text(value) if what.endswith("_per_second") else f"{value:,}"
+
+
+def _exchanges(report: Report, records: list[Record]) -> None:
+    records = [record for record in records if record["exchanges"]["before"] or record["exchanges"]["after"]]
+    shown = records[: report.options.limit]
+    if not shown:
+        return
+    report.heading("Exchanges", "what changed most comes first; latencies to within 1 %")
+    columns = [Column("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]
+    columns += _pair(report, "count", [record["exchanges"] for record in shown], lambda count: f"{count:,}", change=False)
+    columns += _pair(report, "refused", [record["errors"] for record in shown], lambda count: f"{count:,}", change=False)
+    columns += _pair(report, "p50", [record["p50_ns"] for record in shown], report.duration)
+    columns += _pair(report, "p99", [record["p99_ns"] for record in shown], report.duration)
+    report.table(columns, len(records) - len(shown), "kind")
+
+
+def _pair(report: Report, title: str, changes: list[Record], text: Callable[[int], str], *, change: bool = True) -> list[Column]:
+    """A column of "before → after", and one of the change."""
+    arrow = report.symbols.to_server
+    sides = [[text(one[side]) if one[side] is not None else "-" for one in changes] for side in ("before", "after")]
+    width = max((len(cell) for cell in sides[1]), default=0)
+    cells = [
+        f"{before} {arrow} {after:>{width}}" if one["before"] or one["after"] else ""
+        for before, after, one in zip(*sides, changes, strict=True)
+    ]
+    return [Column(title, cells), *([Column("", [change_text(one["change_percent"]) for one in changes])] if change else [])]
+
+
+def _findings(report: Report, records: list[Record]) -> None:
+    if not records:
+        return
+    shown = records[: report.options.limit]
+    report.heading("Findings")
+    for record in shown:
+        counts = f"{record['before']:>7,} {report.symbols.to_server} {record['after']:<7,}"
+        same = record["before"] == record["after"]
+        words = f"{record['severity']:<7} {escape(record['code'])}"
+        report.lines.append(f"  {counts} {words if same else report.severity(record['severity'], words)}")
+    if len(records) > len(shown):
+        report.lines.append(f"{report.palette.dim}  and {count_text(len(records) - len(shown), 'code')} more{report.palette.reset}")
+
+
+def _names(report: Report, records: list[Record]) -> None:
+    for change in ("appeared", "vanished"):
+        for kind in ("topic", "producer"):
+            names = [_name(record, kind) for record in records if record["change"] == change and record["kind"] == kind]
+            if not names:
+                continue
+            report.heading(f"{kind.capitalize()}s that {change}", f"{len(names):,}")
+            for name in names[: report.options.limit]:
+                report.paragraph(name, 2, hang=2)
+            if len(names) > report.options.limit:
+                report.paragraph(f"and {len(names) - report.options.limit:,} more", 2, report.palette.dim)
+
+
+def _name(record: Record, kind: str) -> str:
+    topic = "" if record["topic"] is None else escape(short_topic(record["topic"]))
+    return topic if kind == "topic" else f"{escape(record['producer_name'])}{f' on {topic}' if topic else ''}"

@@ -1,0 +1,130 @@
+"""A diagnosis as text: the verdict, then each kind of finding with what happened, where, why it matters and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pulsarscope.analysis.diagnosis import Diagnosis, Symptom
+from pulsarscope.dissect.topics import short_topic
+from pulsarscope.model.findings import ERROR, NOTE, WARNING
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.output.render.cell_text import escape
+from pulsarscope.output.render.clock import instant_text
+from pulsarscope.output.render.text_report import Report, ReportOptions
+from pulsarscope.output.render.view import count_text
+
+SHOWN_SAMPLES = 3
+"""Findings of a group that are told one by one: a code's findings mostly differ in their numbers only."""
+
+SHOWN_PLACES = 4
+SHOWN_NAMES = 3
+
+
+def verdict(diagnosis: Diagnosis, packets: int) -> str:
+    """One sentence: how the run is, and how far that can be trusted."""
+    counts = diagnosis.severities
+    bad = [count_text(counts[severity], severity) for severity in (ERROR, WARNING) if counts[severity]]
+    notes = f"; {count_text(counts[NOTE], NOTE)}" if counts[NOTE] else ""
+    codes = [f"{symptom.code} ({symptom.count:,})" for symptom in diagnosis.symptoms() if symptom.severity in (ERROR, WARNING)]
+    where = f" in {count_text(diagnosis.troubled, 'connection')}" if diagnosis.troubled else ""
+    if bad:
+        said = f"{', '.join(bad)}{where}: {', '.join(codes)}{notes}"
+    elif diagnosis.connections:
+        said = f"Healthy: no errors, no warnings{notes}"
+    else:
+        unknown = diagnosis.unknown_connections
+        seen = f"{count_text(unknown, 'TCP connection')} of no known protocol" if unknown else "no TCP connections"
+        return f"Nothing to judge: {count_text(packets, 'packet')}, {seen}{notes}."
+    return f"{said}{_but(diagnosis)}."
+
+
+def _but(diagnosis: Diagnosis) -> str:
+    """What qualifies the verdict."""
+    doubts = []
+    if diagnosis.missing_bytes:
+        doubts.append(f"{diagnosis.missing_bytes:,} bytes are missing from the capture")
+    if diagnosis.midstream:
+        doubts.append(f"{count_text(diagnosis.midstream, 'connection')} began before it" if doubts else _midstream(diagnosis.midstream))
+    if diagnosis.lossy and not doubts:
+        doubts.append("the capture is not complete")
+    return f"; but {' and '.join(doubts)}: what was not seen may have been said" if doubts else ""
+
+
+def _midstream(count: int) -> str:
+    return f"{count_text(count, 'connection')} began before the capture"
+
+
+def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, start: int | None) -> bytes:
+    """The report. `start`: time from which the times of findings are told, nanoseconds since the epoch."""
+    report = Report(options)
+    counts = diagnosis.severities
+    look = report.palette
+    color = look.bad if counts[ERROR] else look.warning if counts[WARNING] or diagnosis.lossy or not diagnosis.connections else look.good
+    report.paragraph(escape(verdict(diagnosis, packets)), color=color)
+    if options.quiet:
+        return report.text()
+    report.file_names()
+    symptoms = diagnosis.symptoms()
+    for symptom in symptoms[: options.limit]:
+        _symptom(report, diagnosis, symptom, start)
+    hidden = len(symptoms) - options.limit
+    if hidden > 0:
+        report.lines.append("")
+        report.lines.append(f"{look.dim}and findings of {count_text(hidden, 'more kind')} (--limit shows them){look.reset}")
+    return report.text()
+
+
+def _symptom(report: Report, diagnosis: Diagnosis, symptom: Symptom, start: int | None) -> None:
+    look = report.palette
+    report.lines.append("")
+    times = f"  {count_text(symptom.count, 'time')}" if symptom.count > 1 else ""
+    head = f"{report.severity(symptom.severity, symptom.severity)} {look.bold}{escape(symptom.code)}{look.reset}{times}"
+    report.lines.append(f"{head}{look.dim}{_when(symptom, start)}{look.reset}")
+    report.paragraph(escape(diagnosis.meaning(symptom.code)), 2)
+    for what, names in (
+        ("topic", [short_topic(name) for name in symptom.topics]),
+        ("connection", [f"from packet {report.reference(name)}" for name in symptom.connections]),
+    ):
+        if len(names) > 1 or (names and what == "topic"):
+            report.paragraph(_listed(what, names), 4, hang=2)
+    for sample in symptom.samples[:SHOWN_SAMPLES]:
+        places = _places(report, sample["places"])
+        again = f" ({sample['count']:,} times)" if sample["count"] > 1 else ""
+        report.paragraph(f"{report.symbols.dot} {places}{escape(sample['text'] or '')}{again}", 4, hang=2)
+    hidden = symptom.count - sum(sample["count"] for sample in symptom.samples[:SHOWN_SAMPLES])
+    if hidden:
+        report.paragraph(f"{report.symbols.dot} and {hidden:,} more", 4, look.dim)
+    if symptom.hint:
+        report.paragraph(f"Try: {escape(symptom.hint)}", 2, look.heading if symptom.severity == ERROR else "", hang=5)
+
+
+def _places(report: Report, names: list[str]) -> str:
+    """Where it shows: frames, or packets of which no frame came."""
+    if not names:
+        return ""
+    shown = ", ".join(report.reference(name) for name in names[:SHOWN_PLACES])
+    more = f" and {len(names) - SHOWN_PLACES} more" if len(names) > SHOWN_PLACES else ""
+    return f"at {'' if '.' in names[0] else 'packet '}{shown}{more}: "
+
+
+def _when(symptom: Symptom, start: int | None) -> str:
+    if symptom.first is None or symptom.last is None:
+        return ""
+    first, last = (_moment(time, start) for time in (symptom.first, symptom.last))
+    unit = "" if start is None else " s"
+    return f"  at {first}{unit}" if symptom.first == symptom.last else f"  from {first} to {last}{unit}"
+
+
+def _moment(time: int, start: int | None) -> str:
+    """A time since the start, as the timeline has it."""
+    return instant_text(time) if start is None else f"{(time - start) / 1e9:.6f}"
+
+
+def _listed(what: str, names: Iterable[str]) -> str:
+    escaped = [escape(name) for name in names]
+    shown, hidden = escaped[:SHOWN_NAMES], len(escaped) - SHOWN_NAMES
+    least = "at least " if len(escaped) >= DIAGNOSIS_NAMES_MAX else ""
+    return f"{least}{count_text(len(escaped), what)}: {', '.join(shown)}{f' and {hidden:,} more' if hidden > 0 else ''}"
+
+
+__all__ = ["diagnosis_text", "verdict"]

@@ -1,0 +1,71 @@
+"""The timeline of application messages: a line for each message produced or delivered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.model.records import FindingRow, MessageRow
+from pulsarscope.output.export.columns import json_lines
+from pulsarscope.output.export.sink import Sink
+from pulsarscope.output.registry import OutputOptions
+from pulsarscope.output.render.cell_text import cell_width, clip_words, escape
+from pulsarscope.output.render.view import View, count_text
+
+PRODUCE = "produce"
+
+PREVIEW_CHARACTERS = 2_000
+"""Characters of a value or a payload shown where no terminal clips it sooner."""
+
+
+class Messages:
+    """The output `messages`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        self._view = View(sink, options)
+        self._show_notes = "finding" in options.kinds
+        self._produced = 0
+        self._delivered = 0
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        self._view.prepare(rows)
+        lines: list[str] = []
+        for row in rows:
+            if type(row) is MessageRow:
+                message_line(self._view, row, lines)
+                if row.direction == PRODUCE:
+                    self._produced += 1
+                else:
+                    self._delivered += 1
+            elif type(row) is FindingRow:
+                self._view.finding(row, lines, notes=self._show_notes)
+        self._view.emit(lines)
+
+    def close(self) -> None:
+        """As `Output.close`."""
+        words = f"{count_text(self._produced, 'message')} produced, {self._delivered:,} delivered"
+        self._view.emit(self._view.closing([words]))
+
+
+def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
+    """Append the line of a message; its value, and its payload when that was asked for, are lines of their own."""
+    look, marks = view.palette, view.symbols
+    produced = row.direction == PRODUCE
+    mark = marks.to_server if produced else marks.to_client
+    start = view.start(row, mark, lines)
+    dissector = view.dissector(row.connection)
+    words = "" if dissector is None else escape(dissector.message_summary(row))
+    rest, rest_width = "", 0
+    if row.status not in (None, "ok"):
+        status = escape(row.status or "")
+        rest, rest_width = f"{look.warning}{status}{look.reset}", cell_width(status)
+    room = view.room(view.start_width(mark) + 9 + rest_width + 2 * bool(rest))
+    words = clip_words(words, room, marks.ellipsis)
+    if rest:
+        rest = " " * (room - cell_width(words) + 2 if view.width is not None else 2) + rest
+    lines.append(f"{start} {'produce' if produced else 'deliver':<7} {words}{rest}")
+    for text in (None if row.value is None else json_lines([row.value])[0], row.payload):
+        if text:
+            indent = " " * (view.name_width + 1)
+            more = "" if len(text) <= PREVIEW_CHARACTERS else f"{marks.ellipsis} ({len(text):,} characters)"
+            lines.append(indent + view.clip(escape(text[:PREVIEW_CHARACTERS]) + more, view.room(len(indent))))

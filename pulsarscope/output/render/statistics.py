@@ -1,0 +1,319 @@
+"""Statistics as text: a summary, a table for each section, and histograms of latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pulsarscope.dissect.topics import short_topic
+from pulsarscope.output.render.cell_text import cell_width, escape
+from pulsarscope.output.render.clock import instant_text
+from pulsarscope.output.render.text_report import Column, Report, ReportOptions, rate_text, size_text
+from pulsarscope.output.render.view import count_text
+
+Record = dict[str, Any]
+
+HISTOGRAMS_MAX = 3
+"""Families whose latencies are drawn: those with the most exchanges."""
+
+HISTOGRAM_COUNT_MIN = 20
+"""Exchanges of a family that make a drawing worth its lines."""
+
+BAR_WIDTH_MAX = 40
+"""Longer bars say no more."""
+
+OTHERS = "(all others)"
+
+
+def statistics_text(sections: Mapping[str, Sequence[Record]], options: ReportOptions, note: str = "") -> bytes:
+    """The report; `note` is what must be said before it, as that a filter chose the rows."""
+    report = Report(options)
+    if note:
+        report.paragraph(note, color=report.palette.dim)
+    for name, records in sections.items():
+        _SECTIONS[name](report, list(records))
+    return report.text()
+
+
+# ---- the summary
+
+
+def _total(report: Report, records: list[Record]) -> None:
+    total = records[0]
+    look, marks = report.palette, report.symbols
+    dot = f" {marks.dot} "
+    words = [count_text(total["connections"], "connection")]
+    if total["unknown_connections"]:
+        words.append(f"{total['unknown_connections']:,} of no known protocol" + (" (see diagnose)" if not total["connections"] else ""))
+    if total["start"] is not None:
+        words.append(f"{report.duration(total['duration_ns'])} from {instant_text(total['start'])}")
+    report.paragraph(dot.join(words), color=look.bold)
+    report.file_names()
+    span = (total["duration_ns"] or 0) / 1e9
+    columns: list[list[str]] = [[], [], [], [], []]
+    for side, label in (("client", f"clients {marks.to_server}"), ("server", f"servers {marks.to_server}")):
+        size, messages = total[f"{side}_bytes"], total[f"{side}_messages"]
+        rates = [rate_text(messages / span) if messages else "", f"{size_text(size / span)}/s"] if span else ["", ""]
+        cells = [label, count_text(total[f"{side}_frames"], "frame"), count_text(messages, "message"), size_text(size)]
+        rate = ", ".join(filter(None, rates))
+        for column, cell in zip(columns, [*cells, rate], strict=True):
+            column.append(cell)
+    for row in zip(*columns, strict=True):
+        cells = [text.ljust(max(map(cell_width, column))) for text, column in zip(row, columns, strict=True)]
+        report.paragraph("  ".join(cells).rstrip(), 2)
+    asked = [count_text(total["exchanges"], "exchange")]
+    asked += [report.severity("error", f"{total['errors']:,} refused")] if total["errors"] else []
+    asked += [report.severity("warning", f"{total['unanswered']:,} unanswered")] if total["unanswered"] else []
+    asked += [count_text(total["unrequested"], "answer") + " without request"] if total["unrequested"] else []
+    percentiles = ""
+    if total["p50_ns"] is not None:
+        percentiles = "  ".join(f"p{part} {report.duration(total[f'p{part}_ns'])}" for part in (50, 90, 99))
+        percentiles += f"  max {report.duration(total['max_ns'])}"
+    report.lines.append("  " + dot.join(asked))
+    if percentiles:
+        report.lines.append(f"  latency of sending: {percentiles}")
+    tcp = [
+        f"{total[name]:,} {word}"
+        for name, word in (
+            ("retransmitted", "retransmitted"),
+            ("out_of_order", "out of order"),
+            ("zero_windows", "zero windows"),
+            ("missing_bytes", "bytes missing from the capture"),
+            ("midstream_connections", "begun before the capture"),
+        )
+        if total[name]
+    ]
+    report.paragraph(f"TCP: {dot.join(tcp) or 'nothing retransmitted, out of order or missing'}", 2)
+
+
+# ---- the tables
+
+
+def _connections(report: Report, records: list[Record]) -> None:
+    shown = _head(report, "Connections", records, "by messages and bytes")
+    report.table(
+        [
+            Column("packet", [report.reference(record["connection"]) for record in shown]),
+            Column("client", _names(shown, "client", "connection"), right=False, name=True),
+            Column("server", _names(shown, "server", "server"), right=False, name=True),
+            Column("lasted", [_lasted(report, record) for record in shown], spare=True),
+            *_amounts(shown),
+            Column("p99", [report.duration(record["p99_ns"]) for record in shown], spare=True),
+            *(
+                Column(heading, [f"{record[name]:,}" for record in shown], spare=heading in ("resent", "disorder"))
+                for heading, name in (
+                    ("refused", "errors"),
+                    ("open", "unanswered"),
+                    ("resent", "retransmitted"),
+                    ("disorder", "out_of_order"),
+                    ("zero win", "zero_windows"),
+                    ("missing", "missing_bytes"),
+                )
+            ),
+        ],
+        len(records) - len(shown),
+        "connection",
+    )
+
+
+def _lasted(report: Report, record: Record) -> str:
+    return report.duration(record["end"] - record["start"]) if record["start"] is not None and record["end"] is not None else ""
+
+
+def _topics(report: Report, records: list[Record]) -> None:
+    shown = _head(report, "Topics", records, "rate of both together; latencies of sending")
+    columns = [Column("topic", _names(shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
+    columns.append(Column("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
+    report.table([*columns, *_latencies(report, shown), *_failures(shown)], len(records) - len(shown), "topic")
+
+
+def _producers(report: Report, records: list[Record]) -> None:
+    shown = _head(report, "Producers", records, "delivered: of theirs, to any consumer")
+    columns = [
+        Column("producer", _names(shown, "producer_name", "producer_name"), right=False, name=True),
+        Column("topic", _names(shown, "topic", "producer_name", others=""), right=False, name=True),
+        *_amounts(shown),
+        *_latencies(report, shown),
+        *_failures(shown),
+    ]
+    report.table(columns, len(records) - len(shown), "producer")
+
+
+def _subscriptions(report: Report, records: list[Record]) -> None:
+    shown = _head(report, "Subscriptions", records)
+    columns = [
+        Column("subscription", _names(shown, "subscription", "subscription"), right=False, name=True),
+        Column("topic", _names(shown, "topic", "subscription", others=""), right=False, name=True),
+        *_amounts(shown),
+        Column("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True),
+        *_failures(shown),
+    ]
+    report.table(columns, len(records) - len(shown), "subscription")
+
+
+def _commands(report: Report, records: list[Record]) -> None:
+    shown = _head(report, "Commands", records)
+    arrows = {"client": report.symbols.to_server, "server": report.symbols.to_client}
+    columns = [
+        Column("", [arrows.get(record["direction"], "") for record in shown], right=False),
+        Column("command", _names(shown, "command", "command"), right=False, name=True),
+        Column("frames", [f"{record['frames']:,}" for record in shown]),
+        Column("messages", [f"{record['messages']:,}" for record in shown]),
+        Column("bytes", [size_text(record["bytes"]) for record in shown]),
+        Column("rate", [rate_text(record["frames_per_second"]) for record in shown]),
+    ]
+    report.table(columns, len(records) - len(shown), "command")
+
+
+def _exchanges(report: Report, records: list[Record]) -> None:
+    shown = _head(report, "Exchanges", records, "latencies to within 1 %")
+    columns = [
+        Column("request", [escape(record["request"] or _nameless(record)) for record in shown], right=False, name=True),
+        *(
+            Column(heading, [f"{record[name]:,}" for record in shown])
+            for heading, name in (("count", "count"), ("refused", "errors"), ("open", "unanswered"), ("unasked", "unrequested"))
+        ),
+        Column("rate", [rate_text(record["per_second"]) for record in shown], spare=True),
+        *_latencies(report, shown, ("p50_ns", "p90_ns", "p99_ns", "max_ns")),
+    ]
+    report.table(columns, len(records) - len(shown), "kind")
+    often = sorted((record for record in records if record["request"]), key=lambda record: record["count"], reverse=True)
+    for record in often[:HISTOGRAMS_MAX]:
+        if record["count"] >= HISTOGRAM_COUNT_MIN:
+            _histogram(report, record)
+
+
+def _nameless(record: Record) -> str:
+    return OTHERS if record.get("others") else "(not seen)"
+
+
+def _histogram(report: Report, record: Record) -> None:
+    octaves = record["histogram"]
+    most = max((octave["count"] for octave in octaves), default=0)
+    if not most:
+        return
+    report.heading(f"Latency of {escape(record['request'])}", "each line twice as slow as the one before")
+    labels = [(report.duration(octave["from_ns"]), report.duration(octave["to_ns"])) for octave in octaves]
+    left, right = (max(cell_width(label[side]) for label in labels) for side in (0, 1))
+    digits = len(f"{most:,}")
+    room = min(max(report.width - left - right - digits - 15, 5), BAR_WIDTH_MAX)
+    color = report.palette.connection(1)
+    for octave, (start, end) in zip(octaves, labels, strict=True):
+        bar = report.bar(octave["count"] / most, room)
+        share = f"{octave['count'] * 100 / max(sum(one['count'] for one in octaves), 1):3.0f} %"
+        counts = f"{octave['count']:>{digits},} {share}"
+        line = f"  {start:>{left}} - {end:>{right}}  {counts}  {color}{bar}{report.palette.reset if color else ''}"
+        report.lines.append(line.rstrip())
+
+
+def _slowest(report: Report, records: list[Record]) -> None:
+    families: dict[str, list[Record]] = {}
+    for record in records:
+        families.setdefault(record["request"] or "(not seen)", []).append(record)
+    if not families:
+        return
+    report.heading("Slowest exchanges", "latency and frame of the request")
+    shown = list(families.items())[: report.options.limit]
+    width = max(cell_width(escape(name)) for name, _ in shown)
+    for name, slowest in shown:
+        line = f"  {escape(name)}" + " " * (width - cell_width(escape(name)))
+        for record in slowest:
+            words = f"  {report.duration(record['latency_ns']):>7} at {report.reference(record['frame'])}"
+            if cell_width(line) + cell_width(words) > report.width:
+                break
+            line += words
+        report.lines.append(line)
+    if len(families) > len(shown):
+        report.lines.append(f"{report.palette.dim}  and {len(families) - len(shown):,} more families{report.palette.reset}")
+
+
+def _intervals(report: Report, records: list[Record]) -> None:
+    if not records:
+        return
+    first, last = records[0], records[-1]
+    length = first["interval_ns"]
+    slots = (last["start"] - first["start"]) // length + 1
+    quiet = "; intervals without any frame are left out" if slots > len(records) else ""
+    report.heading(f"Every {report.duration(length)}", f"from {instant_text(first['start'])}{quiet}")
+    most = max(sum(_both(record, "bytes")) for record in records) or 1
+    sent = [_both(record, "messages")[0] for record in records]
+    columns = [
+        Column("at", [f"{(record['start'] - first['start']) / 1e9:,.{_digits(length)}f} s" for record in records]),
+        Column("frames", [f"{sum(_both(record, 'frames')):,}" for record in records]),
+        Column("sent", [f"{count:,}" for count in sent]),
+        Column("delivered", [f"{_both(record, 'messages')[1]:,}" for record in records]),
+        Column(f"{report.symbols.to_server} bytes", [size_text(record["client_bytes"]) for record in records]),
+        Column(f"{report.symbols.to_client} bytes", [size_text(record["server_bytes"]) for record in records]),
+        Column("refused", [f"{record['errors']:,}" for record in records]),
+        *_latencies(report, records, ("p99_ns",)),
+        Column(
+            "", [report.bar(sum(_both(record, "bytes")) / most, 12) for record in records], right=False, color=report.palette.connection(1)
+        ),
+    ]
+    report.table(columns)
+
+
+def _digits(length: int) -> int:
+    """Decimals of seconds that tell intervals of this length apart."""
+    return next((digits for digits in range(9) if length % 10 ** (9 - digits) == 0), 9)
+
+
+def _both(record: Record, what: str) -> tuple[int, int]:
+    return record[f"client_{what}"], record[f"server_{what}"]
+
+
+# ---- what tables share
+
+
+def _head(report: Report, title: str, records: list[Record], note: str = "") -> list[Record]:
+    """The heading, and the records to show below it: so many, and the one that stands for all that were not counted one by one."""
+    report.heading(title, note if records else "none")
+    hidden = records[report.options.limit :]
+    return records[: report.options.limit] + [record for record in hidden if record.get("others")]
+
+
+def _names(records: list[Record], column: str, key: str, others: str = OTHERS) -> list[str]:
+    """Cells of a column of names. A record that stands for many has no `key`."""
+    cells = []
+    for record in records:
+        name = record[column]
+        if record.get("others"):
+            cells.append(others if column in (key, "client") else "")
+        else:
+            cells.append("" if name is None else escape(short_topic(name) if column == "topic" else name))
+    return cells
+
+
+def _amounts(records: list[Record]) -> list[Column]:
+    return [
+        Column("sent", [f"{record['client_messages']:,}" for record in records]),
+        Column("delivered", [f"{record['server_messages']:,}" for record in records]),
+        Column("bytes", [size_text(record["client_bytes"] + record["server_bytes"]) for record in records]),
+    ]
+
+
+def _latencies(report: Report, records: list[Record], names: Sequence[str] = ("p50_ns", "p99_ns", "max_ns")) -> list[Column]:
+    return [
+        Column(name.removesuffix("_ns"), [report.duration(record[name]) for record in records], spare=name not in ("p50_ns", "p99_ns"))
+        for name in names
+    ]
+
+
+def _failures(records: list[Record]) -> list[Column]:
+    return [
+        Column("refused", [f"{record['errors']:,}" for record in records]),
+        Column("open", [f"{record['unanswered']:,}" for record in records]),
+    ]
+
+
+_SECTIONS = {
+    "total": _total,
+    "connections": _connections,
+    "topics": _topics,
+    "producers": _producers,
+    "subscriptions": _subscriptions,
+    "commands": _commands,
+    "exchanges": _exchanges,
+    "slowest": _slowest,
+    "intervals": _intervals,
+}

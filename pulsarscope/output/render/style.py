@@ -1,0 +1,118 @@
+"""Colours and symbols of text output. Colours are the terminal's own sixteen, so that every theme stays readable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import msgspec
+
+from pulsarscope.model.findings import ERROR, NOTE, WARNING
+
+RESET = "\x1b[0m"
+
+
+class Palette(msgspec.Struct, frozen=True):
+    """What goes before a piece of text of each role; `reset` goes after. All are empty without colour."""
+
+    reset: str = ""
+    dim: str = ""
+    bold: str = ""
+    good: str = ""
+    bad: str = ""
+    warning: str = ""
+    heading: str = ""
+    connections: tuple[str, ...] = ("",)
+
+    def connection(self, number: int) -> str:
+        """The colour of a connection: always the same for its number."""
+        return self.connections[(number - 1) % len(self.connections)]
+
+    def severity(self, severity: str) -> str:
+        """The colour of a finding."""
+        return {ERROR: self.bad, WARNING: self.warning, NOTE: self.dim}.get(severity, self.warning)
+
+
+PLAIN = Palette()
+COLORED = Palette(
+    reset=RESET,
+    dim="\x1b[2m",
+    bold="\x1b[1m",
+    good="\x1b[2;32m",
+    bad="\x1b[1;31m",
+    warning="\x1b[33m",
+    heading="\x1b[1m",
+    # Neither red nor yellow: those warn.
+    connections=("\x1b[36m", "\x1b[35m", "\x1b[34m", "\x1b[32m", "\x1b[96m", "\x1b[95m", "\x1b[94m", "\x1b[92m"),
+)
+
+
+class Symbols(msgspec.Struct, frozen=True):
+    """The marks of the lines, each with an ASCII stand-in."""
+
+    to_server: str = "→"
+    to_client: str = "←"
+    answers: str = "↩"
+    good: str = "✓"
+    bad: str = "✗"
+    ellipsis: str = "…"
+    dot: str = "·"
+    rule: str = "─"
+    micro: str = "µ"
+    lane: str = "│"
+    pause: str = "┊"
+    from_left: str = "├"
+    from_right: str = "┤"
+    head_right: str = "▶"
+    head_left: str = "◀"
+
+
+UNICODE = Symbols()
+STAND_INS = msgspec.structs.replace(UNICODE, to_server="\x01", to_client="\x02", answers="\x03", good="\x04", micro="\x05")
+"""UNICODE with control characters, which no escaped text holds, for the frequent marks: until it is bytes, the text is ASCII, and fast."""
+ASCII = Symbols("->", "<-", "re", "ok", "BAD", "...", "|", "-", "u", "|", ":", "|", "|", ">", "<")
+
+
+def palette(color: bool) -> Palette:
+    """Colours, or none."""
+    return COLORED if color else PLAIN
+
+
+def with_marks(data: bytes) -> bytes:
+    """Text in UTF-8 with UNICODE in place of its STAND_INS."""
+    for stand_in, mark in _MARKS:
+        data = data.replace(stand_in, mark)
+    return data
+
+
+_MARKS = tuple(
+    (stand_in.encode(), mark.encode())
+    for stand_in, mark in zip(*map(msgspec.structs.astuple, (STAND_INS, UNICODE)), strict=True)
+    if stand_in != mark
+)
+
+
+def symbols(encoding: str) -> Symbols:
+    """The marks that a stream of this encoding can carry."""
+    try:
+        "".join(msgspec.structs.astuple(UNICODE)).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return ASCII
+    return UNICODE
+
+
+def wants_color(stream: TextIO | None, environment: Mapping[str, str], no_color: bool) -> bool:
+    """Whether text for `stream` is coloured: on a terminal that knows how, unless NO_COLOR (no-color.org) or an option says no."""
+    if no_color or environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return environment["FORCE_COLOR"] != "0"
+    return is_terminal(stream) and environment.get("TERM") != "dumb"
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether the stream is a terminal; one that is closed or missing is none."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False

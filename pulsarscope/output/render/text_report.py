@@ -1,0 +1,194 @@
+"""What text reports are made of: headings, tables that fit, paragraphs, bars, and numbers for the eye."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+import msgspec
+
+from pulsarscope.output.render.cell_text import cell_width, clip, escape
+from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.style import UNICODE, palette, symbols
+from pulsarscope.output.render.view import count_text
+
+WIDTH = 100
+"""Cells of a line where there is no terminal to say."""
+
+NAME_WIDTH = 18
+"""Cells of a column of names for which spare columns give way."""
+
+NAME_WIDTH_MIN = 10
+"""A column of names is narrowed no further; below, the last columns are cut."""
+
+FILES_MAX = 10
+"""Files told by name."""
+
+BLOCKS = " ▏▎▍▌▋▊▉█"
+"""A cell filled from the left by eighths."""
+
+
+class ReportOptions(msgspec.Struct, frozen=True):
+    """How to put a report out. `width` in terminal cells; None: there is no terminal."""
+
+    color: bool = False
+    width: int | None = None
+    encoding: str = "utf-8"
+    limit: int = 10
+    """Lines of a list."""
+    quiet: bool = False
+    """Leave out what is not the report itself: headings and advice."""
+    shows_more: str = "--limit shows more"
+    """What is said behind a list that was cut."""
+    files: tuple[str, ...] = ()
+    """Names of the captures; when there are several, frames are named with the position of theirs."""
+
+
+class Column(msgspec.Struct):
+    """A column of a table: cells are escaped text. What stands `right` is a number; `name` columns give way when space is short."""
+
+    heading: str
+    cells: list[str]
+    right: bool = True
+    name: bool = False
+    spare: bool = False
+    """Left out when the table does not fit otherwise."""
+    color: str = ""
+    """What goes before each cell."""
+
+
+class Report:
+    """Collects the lines of a report."""
+
+    def __init__(self, options: ReportOptions) -> None:
+        self.options = options
+        self.palette = palette(options.color)
+        self.symbols = symbols(options.encoding)
+        self.unicode = self.symbols is UNICODE and _carries(options.encoding, BLOCKS)
+        self.width = options.width or WIDTH
+        self.lines: list[str] = []
+
+    def text(self) -> bytes:
+        """All lines. What the encoding lacks shows as a backslash escape."""
+        return "".join(f"{line}\n" for line in self.lines).encode(self.options.encoding, "backslashreplace")
+
+    def heading(self, text: str, note: str = "") -> None:
+        """The heading of a section, and a note beside it if there is room."""
+        look = self.palette
+        if self.lines:
+            self.lines.append("")
+        note = clip(note, max(self.width - len(text) - 2, 0), self.symbols.ellipsis)
+        self.lines.append(f"{look.heading}{text}{look.reset}" + (f"  {look.dim}{note}{look.reset}" if note else ""))
+
+    def file_names(self) -> None:
+        """Which files are meant by the positions in names of frames, when there are several."""
+        files = self.options.files
+        if len(files) < 2 or self.options.quiet:
+            return
+        shown = ", ".join(f"{at} {escape(name)}" for at, name in enumerate(files[:FILES_MAX]))
+        more = f" and {len(files) - FILES_MAX:,} more" if len(files) > FILES_MAX else ""
+        self.paragraph(f"files: {shown}{more}", 2, self.palette.dim, hang=2)
+
+    def paragraph(self, text: str, indent: int = 0, color: str = "", hang: int = 0) -> None:
+        """Escaped text, wrapped; lines after the first are indented `hang` more."""
+        space = " " * indent
+        room = max(self.width - indent, NAME_WIDTH_MIN)
+        end = self.palette.reset if color else ""
+        for line in wrap(text, room, subsequent_indent=" " * hang, break_on_hyphens=False):
+            self.lines.append(f"{space}{color}{line}{end}")
+
+    def table(self, columns: Sequence[Column], more: int = 0, noun: str = "") -> None:
+        """Columns side by side, under their headings, made to fit; columns without any value are left out, and headings without rows."""
+        shown = [column for column in columns if column.name or any(cell not in ("", "0") for cell in column.cells)]
+        while True:
+            widths = [max(map(cell_width, (column.heading, *column.cells))) for column in shown]
+            least = [min(width, NAME_WIDTH) if column.name else width for column, width in zip(shown, widths, strict=True)]
+            spare = [column for column in shown if column.spare]
+            if self._taken(least) <= self.width or not spare:
+                break
+            shown.remove(spare[-1])
+        names = [at for at, column in enumerate(shown) if column.name]
+        while names and self._taken(widths) > self.width:
+            at = max(names, key=widths.__getitem__)
+            if widths[at] <= NAME_WIDTH_MIN:
+                break
+            widths[at] -= 1
+        look = self.palette
+        if not self.options.quiet and shown and shown[0].cells:
+            self.lines.append(f"{look.dim}{self._row(shown, widths, [column.heading for column in shown])}{look.reset}")
+        for cells in zip(*(column.cells for column in shown), strict=True):
+            self.lines.append(self._row(shown, widths, list(cells)))
+        if more > 0:
+            self.lines.append(f"{look.dim}  and {count_text(more, noun)} more ({self.options.shows_more}){look.reset}")
+
+    def _taken(self, widths: Sequence[int]) -> int:
+        """Cells of a line; two stand before each column."""
+        return sum(widths) + 2 * len(widths)
+
+    def _row(self, columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
+        plain, colored = [], []
+        last = len(columns) - 1
+        for at, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
+            fitting = clip(cell, width, self.symbols.ellipsis)
+            space = " " * (width - cell_width(fitting))
+            text = f"  {space}{fitting}" if column.right else f"  {fitting}{space if at < last else ''}"
+            plain.append(text)
+            colored.append(f"{column.color}{text}{self.palette.reset}" if column.color and fitting else text)
+        line = "".join(plain)
+        fits = cell_width(line.rstrip()) <= self.width
+        return "".join(colored).rstrip() if fits else clip(line.rstrip(), self.width, self.symbols.ellipsis)
+
+    def bar(self, share: float, width: int) -> str:
+        """A bar of this share of `width` cells; more than nothing is at least the thinnest bar."""
+        if not self.unicode:
+            return "#" * max(round(share * width), share > 0)
+        eighths = max(round(share * width * 8), share > 0)
+        return BLOCKS[8] * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
+
+    def duration(self, nanoseconds: int | None) -> str:
+        """A duration, or nothing."""
+        return "" if nanoseconds is None else duration_text(nanoseconds, self.symbols.micro)
+
+    def reference(self, name: str | None) -> str:
+        """A frame name as the timeline has it: without the file when there is but one."""
+        text = escape(name or "")
+        return text if len(self.options.files) > 1 else text.rpartition(":")[2]
+
+    def severity(self, severity: str, text: str) -> str:
+        """Text in the colour of a severity."""
+        return f"{self.palette.severity(severity)}{text}{self.palette.reset}"
+
+
+def size_text(size: float | None) -> str:
+    """Bytes with three digits that count: 950 B, 27.8 kB, 1.30 MB."""
+    if size is None:
+        return ""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 999.5 or unit == "TB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 99.95 else f"{size:.1f} {unit}" if size >= 9.995 else f"{size:.2f} {unit}"
+
+
+def rate_text(rate: float | None) -> str:
+    """A number by the second, short."""
+    if rate is None:
+        return ""
+    return f"{rate:,.0f}/s" if rate >= 99.95 else f"{rate:.1f}/s" if rate >= 9.95 else f"{rate:.2f}/s"
+
+
+def change_text(percent: float | None) -> str:
+    """+12 %, -3 %; x5.2 when it is more than threefold; nothing when nothing changed."""
+    if not percent:
+        return ""
+    if percent > 200:
+        return f"x{percent / 100 + 1:,.1f}"
+    return f"{percent:+.1f} %" if -100 < percent < -99 else f"{percent:+.0f} %"
+
+
+def _carries(encoding: str, text: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

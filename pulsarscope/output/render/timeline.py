@@ -1,0 +1,203 @@
+"""The timeline: a line for each frame, as it happened.
+
+The hot path is written for it: no rich, one pass, one f-string a line. Anything rare leaves it through one test.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.output.export.sink import Sink
+from pulsarscope.output.registry import OutputOptions
+from pulsarscope.output.render.cell_text import cell_width, clip_words, escape
+from pulsarscope.output.render.clock import duration_text
+from pulsarscope.output.render.messages import message_line
+from pulsarscope.output.render.table import connection_line, exchange_line
+from pulsarscope.output.render.view import View, count_text
+
+COMMAND_WIDTH = 16
+"""The column of commands: holds all but the rarest names, which push their words to the right."""
+
+NARROW_COMMAND_WIDTH = 12
+"""The same on a terminal narrower than NARROW cells: holds what a busy connection says all the time."""
+
+NARROW = 100
+
+LATENCIES_MAX = 4096
+"""Texts of durations remembered."""
+
+REFUSAL_END = "ERROR"
+"""Commands whose names end so refuse something: they stand out."""
+
+
+Met = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int]
+"""Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words, and whether messages are
+complete; cells of the number and arrow with the spaces around all columns."""
+
+
+class Timeline:
+    """The output `timeline`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        self._view = View(sink, options)
+        self._met: dict[str | None, Met] = {}
+        self._commands: dict[str | None, tuple[str, int]] = {}
+        self._latencies: dict[int, str] = {}
+        self._show_notes = "finding" in options.kinds
+        self._command_width = COMMAND_WIDTH if options.width is None or options.width >= NARROW else NARROW_COMMAND_WIDTH
+        self._frames = 0
+        self.last: FrameRow | None = None
+        """The frame above what is written next."""
+        self._messages = {False: 0, True: 0}
+        self._others: Counter[str] = Counter()
+        """Rows beside the frames so far, by kind."""
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        self._view.prepare(rows)
+        lines: list[str] = []
+        if all(issubclass(kind, FrameRow) for kind in set(map(type, rows))):
+            self.frames(rows, lines)
+        else:
+            for is_frame, some in groupby(rows, _is_frame):
+                if is_frame:
+                    self.frames(list(some), lines)
+                    continue
+                for row in some:
+                    self.other(row, lines)
+        self._view.emit(lines)
+
+    def close(self) -> None:
+        """As `Output.close`."""
+        produced, delivered = self._messages[False], self._messages[True]
+        messages = [f"{count_text(produced, 'message')} produced, {delivered:,} delivered"] if produced or delivered else []
+        others = [] if self._frames else [count_text(count, kind) for kind, count in self._others.items()]
+        self._view.emit(self._view.closing([*(others or [count_text(self._frames, "frame")]), *messages]))
+
+    def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
+        """Append the lines of some frames to `lines`."""
+        view = self._view
+        look, marks = view.palette, view.symbols
+        dim, reset, answers = look.dim, look.reset, marks.answers
+        good, good_width = f"  {look.good}{marks.good}{reset}", len(marks.good) + 2
+        clock, name_width, width = view.clock.text, view.name_width, view.width
+        several, dated = view.several_files, view.clock.of_day
+        met, commands, messages, latencies = self._met, self._commands, self._messages, self._latencies
+        last_time, shown = None, " " * view.clock.width
+        last_name: str | None = ""
+        to_server, to_client, words_of, completes, taken = _NOBODY
+        for row in rows:
+            time = row.time
+            if time != last_time:  # frames of one packet share it
+                if dated and time is not None:
+                    view.day_line(time, lines)
+                last_time, shown = time, " " * view.clock.width if time is None else clock(time)
+            connection = row.connection
+            if connection != last_name:
+                to_server, to_client, words_of, completes, taken = met.get(connection) or self._meet(row, lines)
+                last_name = connection
+            by_server = row.direction == SERVER
+            command, command_width = commands.get(row.command) or self._command(row.command)
+            name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
+            if len(name) > name_width:
+                view.name_width = name_width = len(name)
+            words = words_of(row)
+            if not (words.isascii() and words.isprintable()):
+                words = escape(words)
+            rest, rest_width, request, checksum, count = "", 0, row.request, row.checksum, row.num_messages
+            if request is not None:
+                latency = row.latency_ns
+                text = f"  {answers} {request if several else request[2:]}"
+                if latency is not None:
+                    text += latencies.get(latency) or self._latency(latency)
+                rest, rest_width = f"{dim}{text}{reset}", len(text)
+            if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
+                text, more = view.warnings(row)
+                rest, rest_width = rest + text, rest_width + more
+            elif checksum is not None:
+                rest += good
+                rest_width += good_width
+            if count is not None and row.status == "ok" and count > 0 and completes(row):
+                messages[by_server] += count
+            if width is not None:
+                room = width - name_width - len(shown) - command_width - rest_width - taken
+                if len(words) > room or not words.isascii():
+                    words = clip_words(words, max(room, 0), marks.ellipsis)
+                    rest = " " * (room - cell_width(words)) + rest
+                elif rest_width:
+                    words = words.ljust(room)
+            lines.append(f"{dim}{name.rjust(name_width)} {shown}{reset} {to_client if by_server else to_server} {command} {words}{rest}")
+        if rows:
+            self._frames += len(rows)
+            self.last = rows[-1]
+
+    def _latency(self, nanoseconds: int) -> str:
+        """A duration with a space before it. Captures of microseconds have few different ones."""
+        if len(self._latencies) >= LATENCIES_MAX:
+            self._latencies.clear()
+        text = self._latencies[nanoseconds] = f" {duration_text(nanoseconds, self._view.symbols.micro)}"
+        return text
+
+    def _meet(self, row: FrameRow, lines: list[str]) -> Met:
+        """The connection of a frame, seen for the first time: its heading, and what its lines repeat."""
+        view, name = self._view, row.connection
+        marks = view.symbols
+        number = 0 if name is None else view.number(name, lines, row.source)
+        color = view.palette.connection(number) if number else ""
+        reset = view.palette.reset if number else ""
+        dissector = view.dissector(name)
+        words, completes = (_no_words, _complete) if dissector is None else (dissector.summary, dissector.completes)
+        to_server, to_client = (f"{color}{number or '':>2} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
+        taken = max(len(str(number)), 2) + len(marks.to_server) + 5
+        met = (to_server, to_client, words, completes, taken)
+        if dissector is not None:  # else ask again: it may be recognised later
+            self._met[name] = met
+        return met
+
+    def _command(self, name: str | None) -> tuple[str, int]:
+        """A command as shown, padded, and the cells it takes."""
+        look = self._view.palette
+        text = "(no command)" if name is None else escape(name)
+        width = max(cell_width(text), self._command_width)
+        padding = " " * (width - cell_width(text))
+        color = look.dim if name is None else look.bad if name.endswith(REFUSAL_END) else ""
+        shown = (f"{color}{text}{look.reset}{padding}" if color else text + padding, width)
+        if len(self._commands) < 4096:  # a hostile peer can make up commands without end
+            self._commands[name] = shown
+        return shown
+
+    def other(self, row: Any, lines: list[str]) -> None:
+        """Lines of the rarer kinds of row. Of connections and findings only those asked for, and what warns."""
+        view = self._view
+        if type(row) is FindingRow:
+            view.finding(row, lines, notes=self._show_notes, last=self.last)
+        elif type(row) is MessageRow:
+            self._others[row.kind] += 1
+            message_line(view, row, lines)
+        elif type(row) is ExchangeRow:
+            self._others[row.kind] += 1
+            exchange_line(view, row, lines)
+        elif type(row) is ConnectionRow:
+            self._met.pop(row.connection, None)
+            if "connection" in view.options.kinds:
+                connection_line(view, row, lines)
+
+
+def _no_words(_row: FrameRow) -> str:
+    return ""
+
+
+def _complete(_row: FrameRow) -> bool:
+    return True
+
+
+_NOBODY: Met = ("", "", _no_words, _complete, 0)
+
+
+def _is_frame(row: Any) -> bool:
+    return isinstance(row, FrameRow)

@@ -1,0 +1,158 @@
+"""The screen of `live --top`: what is said now, how fast, and whether all of it is seen."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from pulsarscope.analysis.recent_statistics import Recent
+from pulsarscope.analysis.tally import Tally
+from pulsarscope.model.findings import NOTE, SEVERITIES, WARNING
+from pulsarscope.model.records import FindingRow
+from pulsarscope.output.render.cell_text import cell_width, clip, escape
+from pulsarscope.output.render.statistics import statistics_text
+from pulsarscope.output.render.text_report import Report, ReportOptions, rate_text, size_text
+from pulsarscope.output.render.view import count_text
+
+REFRESHES_PER_SECOND = 2
+
+SECTIONS = ("topics", "producers", "subscriptions", "exchanges")
+
+SECTION_LINES = 4
+"""Of each table besides its rows: an empty line, heading, names of columns, how many more."""
+FINDINGS_MAX = 5
+FINDING_CHARACTERS_MAX = 1_000
+"""More of a finding's text fits no screen."""
+
+MIDSTREAM = "midstream-start"
+"""The only note that explains what the screen does not show."""
+
+SECOND = 1_000_000_000
+
+
+class Status(NamedTuple):
+    """What the shell knows of the capture itself."""
+
+    title: str
+    health: list[tuple[str, bool]]
+    """What is lost and what waits: text, and whether it is bad news."""
+
+
+class Top:
+    """An output that shows a picture instead of rows. Enter it while the run goes on."""
+
+    def __init__(self, status: Callable[[], Status], clock: Callable[[], int], options: ReportOptions) -> None:
+        """`clock`: nanoseconds since the epoch. `options` as of the terminal; its width is asked for again when it changes."""
+        self._status = status
+        self._clock = clock
+        self._options = options
+        self._recent = Recent()
+        self._since = clock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+        """Findings by severity and code."""
+        self._latest: dict[str, str] = {}
+        """Text of the latest finding of each code, the latest code last."""
+        self._begun_before = 0
+        """Connections that were there before the capture."""
+        self._lock = threading.Lock()
+        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, get_renderable=self._renderable, refresh_per_second=REFRESHES_PER_SECOND, screen=True)
+
+    def __enter__(self) -> Top:  # noqa: PYI034 - typing.Self is newer than Python 3.10
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        with self._lock:
+            self._recent.feed(rows, self._clock())
+            for row in rows:
+                if type(row) is FindingRow and row.code == MIDSTREAM:
+                    self._begun_before += 1
+                elif type(row) is FindingRow and row.severity != NOTE:
+                    code = row.code or ""
+                    self._counts[row.severity or "", code] += 1
+                    self._latest.pop(code, None)
+                    self._latest[code] = (row.text or "")[:FINDING_CHARACTERS_MAX]
+
+    def close(self) -> None:
+        """As `Output.close`: the picture ends with the screen."""
+
+    def _renderable(self) -> Text:
+        width, height = self._console.size
+        return Text.from_ansi(self.picture(width, height), no_wrap=True, overflow="crop")
+
+    def picture(self, width: int, height: int) -> str:
+        """What is shown on a screen of this size."""
+        with self._lock:
+            now = self._clock()
+            statistics = self._recent.statistics(now)
+            sections = {name: some for name, some in statistics.sections(SECTIONS).items() if some}
+            report = Report(ReportOptions(self._options.color, width, self._options.encoding))
+            self._header(report, statistics.total, statistics.span / SECOND, now)
+            self._findings(report)
+        left = max(height - len(report.lines) - 1, 1)
+        options = ReportOptions(self._options.color, width, self._options.encoding, shows_more="not as busy")
+        names = [*sections][: max(left // (SECTION_LINES + 1), 1)]
+        for at, name in enumerate(names):  # what one table leaves is for the others
+            room = left // (len(names) - at)
+            limit = max(room - SECTION_LINES, 1)
+            lines = statistics_text({name: sections[name]}, msgspec.structs.replace(options, limit=limit)).decode(options.encoding)
+            report.lines += ["", *lines.splitlines()[:room]]
+            left -= min(len(lines.splitlines()) + 1, room)
+        return "\n".join(report.lines[:height])
+
+    def _header(self, report: Report, total: Tally, seconds: float, now: int) -> None:
+        status = self._status()
+        dot = f" {report.symbols.dot} "
+        report.paragraph(
+            escape(f"{status.title}{dot}{report.duration(now - self._since)}{dot}rates of {seconds:.0f} s"), color=report.palette.bold
+        )
+        self._health(report, status.health, dot)
+        for side, name in enumerate(("clients", "servers")):
+            rate = f"messages {rate_text(total.messages[side] / seconds)}, {size_text(total.sizes[side] / seconds)}/s" if seconds else ""
+            report.paragraph(f"{name} {report.symbols.to_server} {rate}", 2)
+        if total.latencies.count:
+            spread = "  ".join(f"p{part} {report.duration(total.latencies.percentile(part))}" for part in (50, 90, 99))
+            report.paragraph(f"latency of sending  {spread}  max {report.duration(total.latencies.largest)}", 2)
+
+    def _health(self, report: Report, health: list[tuple[str, bool]], dot: str) -> None:
+        """As many lines as it needs: the last words are as important as the first."""
+        words: list[str] = []
+        left = room = report.width - 2
+        for text, is_bad in health:
+            shown = clip(escape(text), room, report.symbols.ellipsis)
+            if words and cell_width(shown) > left:
+                report.lines.append("  " + dot.join(words))
+                words, left = [], room
+            left -= cell_width(shown) + len(dot)
+            words.append(report.severity(WARNING, shown) if is_bad else shown)
+        report.lines.append("  " + dot.join(words))
+
+    def _findings(self, report: Report) -> None:
+        if self._begun_before:
+            before = count_text(self._begun_before, "connection")
+            report.paragraph(f"{before} began before: topics are known when clients name them again", 2, report.palette.dim)
+        if not self._counts:
+            report.paragraph("no errors, no warnings", 2, report.palette.dim)
+            return
+        latest = [*self._latest]
+        order = sorted(self._counts, key=lambda found: (SEVERITIES.index(found[0]), -latest.index(found[1])))
+        for severity, code in order[:FINDINGS_MAX]:
+            head = f"{self._counts[severity, code]:,} {escape(code)}"
+            room = max(report.width - cell_width(head) - 4, 0)
+            text = clip(escape(self._latest[code]), room, report.symbols.ellipsis)
+            report.lines.append(f"  {report.severity(severity, head)}  {text}")
+        if len(order) > FINDINGS_MAX:
+            report.paragraph(f"and findings of {len(order) - FINDINGS_MAX} more codes", 2, report.palette.dim)

@@ -1,0 +1,227 @@
+"""Detail tree: everything that is known of each frame, a line for each field."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.limits import SHOWN_ITEMS_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame, Row, columns
+from pulsarscope.output.export.sink import Sink
+from pulsarscope.output.registry import OutputOptions
+from pulsarscope.output.render.cell_text import cell_width, escape
+from pulsarscope.output.render.clock import duration_text, instant_text
+from pulsarscope.output.render.hex import HexLines
+from pulsarscope.output.render.view import View, count_text
+
+VALUE_COLUMN = 32
+"""Column at which values begin, whatever the depth of their label; a longer label pushes its value on."""
+
+SHOWN_BYTES = 64
+"""Bytes of one value shown as hex; the length is always said."""
+
+SHOWN_CHARACTERS = 4_096
+"""Characters of one text shown; the length is said when there are more."""
+
+Explain = Callable[[str, Any], "str | None"]
+"""(field name, value) -> the value in words, or None."""
+
+
+class Tree:
+    """The output `tree`."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        self._view = View(sink, options)
+        self._shown: Counter[str] = Counter()
+        """Rows so far, by kind."""
+        self._show_notes = "finding" in options.kinds
+        self._hex = HexLines(options)
+
+    def write(self, rows: list[Any]) -> None:
+        """As `Output.write`."""
+        view = self._view
+        view.prepare(rows)
+        lines: list[str] = []
+        for row in rows:
+            if isinstance(row, FrameRow):
+                self._frame(row, lines)
+            elif type(row) is RawFrame:
+                lines += [f"  {count_text(len(row.data), 'byte')}", *self._hex(row)]
+            elif type(row) is FindingRow:
+                view.finding(row, lines, notes=self._show_notes)
+            elif type(row) is not ConnectionRow or "connection" in view.options.kinds:
+                self._other(row, lines)
+        view.emit(lines)
+
+    def close(self) -> None:
+        """As `Output.close`."""
+        self._view.emit(self._view.closing([count_text(count, kind) for kind, count in self._shown.items()] or ["0 frames"]))
+
+    def _begin(self, kind: str, lines: list[str]) -> None:
+        """Count a row; an empty line parts it from the one before."""
+        if lines or self._shown:
+            lines.append("")
+        self._shown[kind] += 1
+
+    def _other(self, row: Row, lines: list[str]) -> None:
+        """A row that is no frame: its columns."""
+        look = self._view.palette
+        self._begin(row.kind, lines)
+        lines.append(f"{look.bold}{row.kind} {self._view.name(row)}{look.reset}")
+        lines += [self._fit(line) for line in _branch(_present(row), 1, _nothing, look.dim, look.reset)]
+
+    def _frame(self, row: FrameRow, lines: list[str]) -> None:
+        view = self._view
+        look, marks = view.palette, view.symbols
+        self._begin(row.kind, lines)
+        number = 0 if row.connection is None else view.number(row.connection, lines, row.source)
+        color = look.connection(number) if number else ""
+        ends = ("server", "client") if row.direction == SERVER else ("client", "server")
+        way = f"{ends[0]} {marks.to_server} {ends[1]}"
+        command = escape(row.command or "(no command)")
+        lines.append(
+            f"{look.bold}frame {view.name(row)}  {command}{look.reset}  {color}{way}{look.reset}"
+            f"{look.dim}{f'  connection {number}' if number else ''}{look.reset}"
+        )
+        explain = self._explain(row.connection)
+        for title, value in self._sections(row):
+            dim, reset = look.dim, look.reset
+            if isinstance(value, Mapping):
+                lines.append(f"  {title}{'' if value else f'  {dim}empty{reset}'}")
+                lines += [self._fit(line) for line in _branch(value, 2, explain, dim, reset)]
+            else:
+                lines.append(self._fit(f"{_label(title, 1, dim, reset)}{value}"))
+
+    def _sections(self, row: FrameRow) -> list[tuple[str, Any]]:
+        """Titles with text, or with an object that becomes a branch; what is absent is left out."""
+        view = self._view
+        look = view.palette
+        place = f"{row.packet} of {view.file_name(row.file)}" if view.several_files else str(row.packet)
+        sections: list[tuple[str, Any]] = [
+            ("packet", place),
+            ("time", "" if row.time is None else instant_text(row.time)),
+            ("stream offset", f"{row.offset or 0:,}"),
+            ("size", f"{row.size or 0:,} bytes"),
+        ]
+        if row.status != "ok":
+            sections.append(("status", f"{look.bad}{escape(row.status or '')}{look.reset}"))
+        if row.findings:
+            sections.append(("findings", view.codes(row.findings)[0]))
+        if row.request is not None:
+            latency = "" if row.latency_ns is None else f"  after {duration_text(row.latency_ns, view.symbols.micro)}"
+            sections.append(("answers", f"{view.reference(row.request)}{latency}"))
+        for title in ("topic", "producer_name", "subscription"):
+            value = getattr(row, title)
+            if value is not None and value != (row.fields or {}).get(title):
+                sections.append((title.replace("_", " "), _text(value)))
+        if row.fields is not None:
+            sections.append(("command", row.fields))
+        if row.broker_entry_metadata is not None:
+            sections.append(("broker entry metadata", row.broker_entry_metadata))
+        if row.checksum is not None:
+            sections.append(("checksum", self._checksum(row.checksum)))
+        if row.metadata is not None:
+            sections.append(("metadata", row.metadata))
+        if row.payload_size is not None:
+            count = "" if row.num_messages is None else f"  {count_text(row.num_messages, 'message')}"
+            sections.append(("payload", f"{row.payload_size:,} bytes{count}"))
+        if row.extra is not None:
+            sections.append(("extra", row.extra))
+        return sections
+
+    def _checksum(self, checksum: Any) -> str:
+        look, marks = self._view.palette, self._view.symbols
+        status = escape(checksum.status)
+        if status == "good":
+            return f"{look.good}{marks.good} good{look.reset}  {escape(checksum.stored or '')}"
+        if status == "bad":
+            stored, computed = escape(checksum.stored or ""), escape(checksum.computed or "")
+            return f"{look.bad}{marks.bad} bad{look.reset}  stored {stored}, computed {computed}"
+        return status
+
+    def _explain(self, connection: str | None) -> Explain:
+        """How the connection's dissector puts single values into words, if it does."""
+        explain: Explain = getattr(self._view.dissector(connection), "explain", _nothing)
+        return explain
+
+    def _fit(self, line: str) -> str:
+        """A line no wider than the terminal, if it has no colour of a value (those lines are short)."""
+        view = self._view
+        if view.width is None:
+            return line
+        look = view.palette
+        plain = line.replace(look.dim, "").replace(look.reset, "") if look.dim else line
+        if "\x1b" in plain or cell_width(plain) <= view.width:
+            return line
+        return view.clip(plain, max(view.width, 40))
+
+
+def _branch(value: Mapping[str, Any], depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
+    """The lines of an object."""
+    lines = []
+    for key, item in value.items():
+        lines += _leaf(str(key), item, depth, explain, dim, reset)
+    return lines
+
+
+def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
+    """The lines of one field: one, or a heading and what is below it."""
+    label = _label(name, depth, dim, reset)
+    words = explain(name, value)
+    if words is not None:
+        return [f"{label}{escape(words)}"]
+    if isinstance(value, Mapping):
+        return [f"{'  ' * depth}{escape(name)}", *_branch(value, depth + 1, explain, dim, reset)]
+    if not isinstance(value, (list, tuple)):
+        return [f"{label}{_text(value)}"]
+    hidden = len(value) - SHOWN_ITEMS_MAX
+    shown = value[:SHOWN_ITEMS_MAX]
+    more = [f"{'  ' * (depth + 1)}{dim}and {hidden:,} more{reset}"] if hidden > 0 else []
+    if all(_is_pair(item) for item in shown):
+        pairs = [f"{_label(str(item['key']), depth + 1, dim, reset)}{_text(item['value'])}" for item in shown]
+        return [f"{label}{len(value):,}", *pairs, *more]
+    texts = [
+        None if isinstance(item, (Mapping, list)) and explain(name, item) is None else explain(name, item) or _text(item) for item in shown
+    ]
+    if not hidden > 0 and None not in texts and sum(map(len, filter(None, texts))) <= 2 * VALUE_COLUMN:
+        return [f"{label}{len(value):,}  {', '.join(escape(text or '') for text in texts)}"]
+    below = []
+    for index, (item, text) in enumerate(zip(shown, texts, strict=True)):
+        below += _leaf(f"[{index}]", item, depth + 1, explain, dim, reset) if text is None else [f"{'  ' * (depth + 1)}{escape(text)}"]
+    return [f"{label}{len(value):,}", *below, *more]
+
+
+def _label(name: str, depth: int, dim: str, reset: str) -> str:
+    """The name of a field, indented, with the space up to its value."""
+    text = escape(name)
+    space = max(VALUE_COLUMN - 2 * depth - cell_width(text), 2)
+    return f"{'  ' * depth}{dim}{text}{reset}{' ' * space}"
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, Mapping) and item.keys() == {"key", "value"}
+
+
+def _text(value: Any) -> str:
+    """A single value, escaped: bytes as hex with their length."""
+    if isinstance(value, (bytes, bytearray)):
+        more = "…" if len(value) > SHOWN_BYTES else ""
+        return f"{value[:SHOWN_BYTES].hex(' ')}{more}  ({count_text(len(value), 'byte')})" if value else "(0 bytes)"
+    if value is True or value is False:
+        return "true" if value else "false"
+    text = str(value)
+    if len(text) > SHOWN_CHARACTERS:
+        return f"{escape(text[:SHOWN_CHARACTERS])}…  ({len(text):,} characters)"
+    return escape(text)
+
+
+def _present(row: Row) -> dict[str, Any]:
+    """The columns that are there, times as people read them."""
+    present = {column.name: (column.type, getattr(row, column.name)) for column in columns(row.kind)}
+    return {name: instant_text(value) if kind == "time" else value for name, (kind, value) in present.items() if value is not None}
+
+
+def _nothing(_name: str, _value: Any) -> str | None:
+    return None

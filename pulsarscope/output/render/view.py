@@ -1,0 +1,279 @@
+"""What all text outputs share: names of frames and connections, the start of a line, finding lines, the closing words."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.output.export.sink import Sink
+from pulsarscope.output.registry import OutputOptions
+from pulsarscope.output.render.cell_text import cell_width, clip, escape
+from pulsarscope.output.render.clock import Clock
+from pulsarscope.output.render.style import STAND_INS, UNICODE, palette, symbols, with_marks
+
+NAME_WIDTH = 6
+"""First width of the column of frame names; a longer name widens it for the lines that follow."""
+
+HINTS_MAX = 1_000
+"""Different hints remembered; each code has few."""
+
+OK, MALFORMED = "ok", "malformed"
+"""Values of the column status."""
+
+NUMBERS_MAX = 65_536
+"""Connections whose numbers are remembered; one from further back that is spoken of again is introduced again."""
+
+NARROWEST = 20
+"""Cells kept for words however narrow the terminal: below this a line wraps rather than say nothing."""
+
+
+class View:
+    """The state of one text output: who was met, how wide things are."""
+
+    def __init__(self, sink: Sink, options: OutputOptions) -> None:
+        self.options = options
+        self.run = options.run
+        self.palette = palette(options.color)
+        self.symbols = symbols(options.encoding)
+        self._marks_later = self.symbols is UNICODE and codecs.lookup(options.encoding).name == "utf-8"
+        if self._marks_later:
+            self.symbols = STAND_INS
+        self.width = options.width
+        self.clock = Clock(options.time)
+        self.several_files = len(options.paths) > 1
+        self.name_width = NAME_WIDTH + 2 * self.several_files
+        self.connections = 0
+        """Connections introduced so far."""
+        self.numbers: dict[str, int] = {}
+        """Numbers of the latest of them, by name."""
+        self.severity_of = {code: row.severity for codes in _code_tables(options.run) for code, row in codes.items()}
+        self._endpoints: dict[str, tuple[str, str]] = {}
+        self._dissectors: dict[str, str] = {}
+        self._hints: set[str] = set()
+        self._untold: dict[str, FindingRow] = {}
+        """Of each code the first note about a whole connection that was left out."""
+        self._sink = sink
+
+    def emit(self, lines: list[str]) -> None:
+        """Write lines. What the stream cannot carry shows as a backslash escape."""
+        if lines:
+            lines.append("")
+            data = "\n".join(lines).encode(self.options.encoding, "backslashreplace")
+            self._sink.write(with_marks(data) if self._marks_later else data)
+
+    def prepare(self, rows: list[Any]) -> None:
+        """Look ahead for connections that end within these rows: the run has already forgotten them."""
+        selection = self.options.selection
+        if selection is not None and selection.start is not None:
+            self.clock.start(selection.start)
+        self._endpoints.clear()
+        self._dissectors.clear()
+        if ConnectionRow not in set(map(type, rows)):
+            return
+        for row in rows:
+            if type(row) is ConnectionRow and row.connection is not None:
+                self._endpoints[row.connection] = (row.client or "?", row.server or "?")
+                self._dissectors[row.connection] = row.dissector or ""
+
+    def name(self, row: Row) -> str:
+        """Name of the frame, or packet, that a row is about."""
+        if row.packet is None:
+            return ""
+        name = str(row.packet) if row.sub is None else f"{row.packet}.{row.sub}"
+        return f"{row.file}:{name}" if self.several_files else name
+
+    def reference(self, name: str) -> str:
+        """A frame name out of a row, as shown."""
+        return name if self.several_files else name.rpartition(":")[2]
+
+    def number(self, connection: str, lines: list[str], source: str | None = None) -> int:
+        """Number of a connection; when it is new, its heading goes to `lines`."""
+        number = self.numbers.get(connection)
+        if number is None:
+            self.connections = number = self.connections + 1
+            self.numbers[connection] = number
+            if number > NUMBERS_MAX:
+                self.numbers.pop(next(iter(self.numbers)))
+            if not self.options.quiet:
+                lines.append(self.heading(connection, number, source))
+        return number
+
+    def heading(self, connection: str, number: int, source: str | None = None) -> str:
+        """The line that introduces a connection, seen at this vantage point."""
+        look = self.palette
+        ends = self.run.endpoints.get(connection) or self._endpoints.get(connection)
+        words = f"  {escape(ends[0])} {self.symbols.to_server} {escape(ends[1])}" if ends else ""
+        file, _, packet = connection.partition(":")
+        place = f"  from packet {escape(packet)}" + (f" of {self.file_name(file)}" if self.several_files else "")
+        place += f" at {escape(source)}" if source else ""
+        return f"{look.connection(number)}{look.bold}connection {number}{look.reset}{words}{look.dim}{place}{look.reset}"
+
+    def file_name(self, file: int | str | None) -> str:
+        """Name of a file of the run, without its folder."""
+        try:
+            return escape(Path(self.options.paths[int(file or 0)]).name)
+        except (IndexError, ValueError):
+            return f"file {file}"
+
+    def dissector(self, connection: str | None) -> Any:
+        """The dissector of a connection, or None."""
+        name = self.run.dissector_of.get(connection or "") or self._dissectors.get(connection or "", "")
+        return self.run.dissectors.get(name)
+
+    def start(self, row: Row, mark: str, lines: list[str]) -> str:
+        """The start of a line about `row`: name, time, connection number, and a mark in the connection's colour."""
+        look = self.palette
+        name = self.name(row)
+        self.name_width = max(self.name_width, len(name))
+        time = ""
+        if row.time is not None:
+            self.day_line(row.time, lines)
+            time = self.clock.text(row.time)
+        number = 0 if row.connection is None else self.number(row.connection, lines, row.source)
+        label = f"{number or '':>2} {mark}"
+        color = look.connection(number) if number else ""
+        return f"{look.dim}{name:>{self.name_width}} {time:>{self.clock.width}}{look.reset} {color}{label}{look.reset if color else ''}"
+
+    def day_line(self, time: int, lines: list[str]) -> None:
+        """A line with the date, when it is a new one."""
+        day = self.clock.day(time)
+        if day is not None:
+            lines.append(f"{self.palette.dim}{self.symbols.rule * 2} {day} {self.symbols.rule * 2}{self.palette.reset}")
+
+    def start_width(self, mark: str) -> int:
+        """Cells that `start` takes."""
+        return self.name_width + self.clock.width + 5 + len(mark)
+
+    def room(self, taken: int) -> int:
+        """Cells left on a line; without a terminal there is no end."""
+        return 1 << 30 if self.width is None else max(self.width - taken, NARROWEST)
+
+    def clip(self, text: str, width: int) -> str:
+        """Escaped text, clipped."""
+        return clip(text, width, self.symbols.ellipsis)
+
+    def codes(self, findings: list[str]) -> tuple[str, int]:
+        """Finding codes in their colours, and the cells they take."""
+        look = self.palette
+        words, taken = [], -1
+        for code in findings:
+            text = escape(code)
+            words.append(f"{look.severity(self.severity_of.get(code, WARNING))}{text}{look.reset}")
+            taken += cell_width(text) + 1
+        return " ".join(words), max(taken, 0)
+
+    def warnings(self, row: FrameRow) -> tuple[str, int]:
+        """What stands behind the words of a frame that is not all well, two spaces before each: text and cells."""
+        look = self.palette
+        parts = []
+        codes = row.findings or []
+        status = row.status or OK
+        if status != OK and not any(status in code for code in codes):
+            text = escape(status)
+            parts.append((f"{look.bad if status == MALFORMED else look.warning}{text}{look.reset}", cell_width(text)))
+        if row.checksum is not None and row.checksum.status == "bad":
+            words = "" if any("checksum" in code for code in codes) else " checksum"
+            parts.append((f"{look.bad}{self.symbols.bad}{words}{look.reset}", len(self.symbols.bad) + len(words)))
+        if codes:
+            parts.append(self.codes(codes))
+        return "".join(f"  {text}" for text, _ in parts), sum(cells + 2 for _, cells in parts)
+
+    def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False, last: Row | None = None) -> None:
+        """The lines of a finding: what, and on a line of its own what to try. Notes, and with --quiet all, only on request.
+
+        Nobody needs the same advice twice, nor the place of a finding about the frame just above (`last`).
+        """
+        severity = row.severity or WARNING
+        if not notes and (severity == NOTE or self.options.quiet):
+            if severity == NOTE and row.connection is not None and row.sub is None:
+                self._untold.setdefault(row.code or "", row)
+            return
+        if row.connection is not None and row.packet is not None:
+            self.number(row.connection, lines, row.source)
+        self._tell(row, lines, last)
+
+    def _tell(self, row: FindingRow, lines: list[str], last: Row | None) -> None:
+        """What `finding` says, once the connection is introduced."""
+        look, severity = self.palette, row.severity or WARNING
+        indent = " " * (self.name_width + 1)
+        head = f"{severity} {escape(row.code or '')}"
+        above = last is not None and (last.file, last.packet, last.sub) == (row.file, row.packet, row.sub)
+        text = ("" if above else self._place(row)) + escape(row.text or "")
+        hint = "" if row.hint in self._hints else escape(row.hint or "")
+        if row.hint is not None and len(self._hints) < HINTS_MAX:
+            self._hints.add(row.hint)
+        if self.width is None:
+            lines.append(f"{indent}{look.severity(severity)}{head}{look.reset}  {text}")
+            lines += [f"{indent}  {look.dim}{hint}{look.reset}"] if hint else []
+            return
+        room = self.room(len(indent))
+        first, *rest = wrap(f"{head}  {text}", room, subsequent_indent="  ", break_on_hyphens=False) or [head]
+        lines.append(f"{indent}{look.severity(severity)}{first[: len(head)]}{look.reset}{first[len(head) :]}")
+        lines += [indent + line for line in rest]
+        for line in wrap(hint, max(room - 2, NARROWEST), break_on_hyphens=False):
+            lines.append(f"{indent}  {look.dim}{line}{look.reset}")
+
+    def _place(self, row: FindingRow) -> str:
+        text = row.text or ""
+        if row.connection is not None and (row.connection in text or f"{row.file}:{row.packet}.{row.sub}" in text):
+            return ""  # it says so itself
+        if row.packet is not None:
+            number = self.numbers.get(row.connection or "")
+            on = f" on connection {number}" if number else ""
+            return f"at {'packet ' if row.sub is None else ''}{self.name(row)}{on}: "
+        if row.file is not None and row.connection is None:
+            return f"{self.file_name(row.file)}: "
+        return ""
+
+    def closing(self, counts: list[str]) -> list[str]:
+        """The last lines: what was shown, and how many findings of each severity there are.
+
+        Where nothing was shown, the notes that were left out about whole connections come first: they may say why.
+        """
+        if self.options.quiet:
+            return []
+        look = self.palette
+        dot = f" {look.dim}{self.symbols.dot}{look.reset} "
+        if not self.run.complete:
+            return ["", dot.join([*counts, "stopped early: the rest was not read"])]
+        words = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
+        colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
+        found = [
+            f"{colors[severity]}{count_text(count, severity)}{look.reset if colors[severity] else ''}"
+            for severity in SEVERITIES
+            if (count := self.run.severities.get(severity, 0))
+        ]
+        lines: list[str] = []
+        if not self.connections:
+            words += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
+            for row in self._untold.values():
+                self._tell(row, lines, None)
+        told = ", ".join(found) or "no findings"
+        if self.connections and not self.run.judged:
+            told += " in the frames (see diagnose)"
+        elif self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
+            told += " (see diagnose)"
+        return [*lines, "", dot.join([*words, told])]
+
+    def _selected(self) -> list[str]:
+        """How many rows a filter chose, of how many."""
+        selection = self.options.selection
+        if selection is None:
+            return []
+        kinds = [kind for kind, seen in selection.seen.items() if seen] or list(self.options.kinds[:1])
+        shares = [f"{selection.kept[kind]:,} of {count_text(selection.seen[kind], kind)}" for kind in kinds]
+        return [f"{', '.join(shares)} {escape(selection.words)}"]
+
+
+def count_text(number: int, noun: str) -> str:
+    """A count with its noun: 1 frame, 2,000 frames."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _code_tables(run: Any) -> list[dict[str, Any]]:
+    tables = [CAPTURE_CODES, TCP_CODES, TLS_CODES]
+    return tables + [dissector.codes for dissector in run.dissectors.values()]

@@ -1,0 +1,177 @@
+"""Chunks of large messages → whole payloads, for the producers and consumers of one connection.
+
+A message is whole when its chunks came one after the other, as consumers demand it. Chunk 0 begins it, or begins it anew; any other that
+comes again counts once. Chunks of several messages may interleave.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+from pulsarscope.dissect.contract import Note
+from pulsarscope.model.limits import CHUNKED_MESSAGES_MAX, CHUNKS_MAX_BYTES
+from pulsarscope.model.records import MessageRow
+from pulsarscope.protocols.pulsar.text.clipping import SHOWN_CHARACTERS_MAX, shown
+
+Owner = tuple[str, int]
+"""Whose entry it is: produce and a producer id, or deliver and a consumer id."""
+
+INCOMPLETE, ENCRYPTED = "incomplete", "encrypted"
+
+MISSING_SHOWN_MAX = 10
+"""Numbers of missing chunks in one finding."""
+
+CHUNK_BYTES = 128
+"""What a chunk is reckoned to take beside its payload."""
+
+METADATA_FACTOR = 16
+"""What a byte of metadata is reckoned to take in a row: a property of ten bytes is two objects in a table."""
+
+_GIVEN_UP = ""
+
+
+class _Message:
+    """What is there of one message."""
+
+    __slots__ = ("broken", "closed", "count", "highest", "parts", "payload_bytes", "row", "row_bytes", "seen")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.seen: set[int] = set()
+        """Numbers of its chunks."""
+        self.highest = -1
+        self.parts: list[bytes] = []
+        self.payload_bytes = 0
+        self.broken = False
+        """A chunk was not the next one: no payload is held any more."""
+        self.closed = False
+        """A chunk could not be decrypted: the same."""
+        self.row = MessageRow()
+        """Of the chunk that came last."""
+        self.row_bytes = 0
+
+    @property
+    def size(self) -> int:
+        """What it is reckoned to take."""
+        return self.payload_bytes + CHUNK_BYTES * len(self.seen) + self.row_bytes
+
+    def take(self, number: int, payload: bytes | None, row: MessageRow, metadata_bytes: int) -> None:
+        """One more chunk."""
+        self.broken = self.broken or number != len(self.seen)
+        self.seen.add(number)
+        self.highest = max(number, self.highest)
+        self.row, self.row_bytes = row, METADATA_FACTOR * metadata_bytes
+        self.closed = self.closed or payload is None
+        if payload is None or self.closed or self.broken:
+            self.parts, self.payload_bytes = [], 0
+        else:
+            self.parts.append(payload)
+            self.payload_bytes += len(payload)
+
+
+class Chunks:
+    """Puts the chunks of one connection together; holds those of messages that are not whole."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[Owner, str], _Message] = {}
+        self._bytes = 0
+        self._ended: dict[tuple[Owner, str], str] = {}
+        """Code of the finding for a chunk that comes after the last one; given up: the last one has not come."""
+
+    def add(
+        self, owner: Owner, metadata: dict[str, Any], metadata_bytes: int, payload: bytes | None, row: MessageRow, notes: list[Note]
+    ) -> bytes | None:
+        """The whole payload at the last chunk, else None: `row.status` is then "ok" when the chunk has no row, and else what it says.
+
+        `payload` is None when it could not be decrypted. `owner` keeps the chunks of different producers and consumers apart.
+        """
+        number, count, uuid = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"], metadata["uuid"]
+        # No client's uuid is long; nothing that is remembered may be as long as a frame.
+        key = owner, uuid if len(uuid) <= SHOWN_CHARACTERS_MAX else sha256(uuid.encode()).hexdigest()
+        message = self._waiting.get(key)
+        if message is not None and number and count != message.count:
+            text = f"chunk {number} of message {shown(uuid)} says {count} chunks, those before it {message.count}"
+            notes.append(("chunk-invalid", text))
+            count = message.count
+        row.chunks = count
+        this = f"chunk {number} of {count} of message {shown(uuid)}"
+        if not 0 <= number < count:
+            notes.append(("chunk-invalid", f"{this} cannot be"))
+            row.status = INCOMPLETE
+            return None
+        if number == 0:
+            self._ended.pop(key, None)
+            if message is not None:
+                again = 0 in message.seen
+                text = f"{this} comes {'again' if again else f'after chunk {message.highest}'}: the message begins anew"
+                notes.append(("chunk-duplicate" if again else "chunk-missing", text))
+                self._forget(key)
+                message = None
+        elif key in self._ended:
+            if (code := self._ended[key]) != _GIVEN_UP:
+                notes.append((code, f"{this} comes when its message has ended"))
+            elif number == count - 1:
+                row.status = INCOMPLETE
+                self._end(key, "chunk-missing")
+            return None
+        if message is None:
+            message = self._waiting[key] = _Message(count)
+        elif number in message.seen:
+            other = not (message.broken or message.closed) and payload != message.parts[number]
+            notes.append(("chunk-duplicate", f"{this} comes again{', with other bytes' if other else ''}"))
+            return None
+        elif number < message.highest:
+            notes.append(("chunk-missing", f"{this} comes after chunk {message.highest}"))
+        self._bytes -= message.size
+        message.take(number, payload, row, metadata_bytes)
+        self._bytes += message.size
+        self._bound(notes)
+        return self._finish(key, message, notes, uuid) if number == count - 1 else None
+
+    def rest(self) -> list[tuple[Owner, MessageRow]]:
+        """(owner, row of the last chunk seen) of the messages that are not whole at the end."""
+        left = [(owner, message.row) for (owner, _), message in self._waiting.items()]
+        for _, row in left:
+            row.status = INCOMPLETE
+        self._waiting.clear()
+        self._bytes = 0
+        return left
+
+    def _finish(self, key: tuple[Owner, str], message: _Message, notes: list[Note], uuid: str) -> bytes | None:
+        """The last chunk is there."""
+        given_up = key not in self._waiting
+        self._forget(key)
+        if not (given_up or message.broken):
+            self._end(key, "chunk-duplicate")
+            if not message.closed:
+                return b"".join(message.parts)
+            message.row.status = ENCRYPTED
+            return None
+        self._end(key, "chunk-missing")
+        message.row.status = INCOMPLETE
+        missing = [str(number) for number in islice((n for n in range(message.count) if n not in message.seen), MISSING_SHOWN_MAX + 1)]
+        if missing and not given_up:
+            which = ", ".join(missing[:MISSING_SHOWN_MAX]) + (" and more" if len(missing) > MISSING_SHOWN_MAX else "")
+            what = "chunk" if len(missing) == 1 else "chunks"
+            notes.append(("chunk-missing", f"{what} {which} of {message.count} of message {shown(uuid)} did not come"))
+        return None
+
+    def _bound(self, notes: list[Note]) -> None:
+        while self._bytes > CHUNKS_MAX_BYTES or len(self._waiting) > CHUNKED_MESSAGES_MAX:
+            oldest, message = next(iter(self._waiting.items()))
+            text = f"{len(message.seen)} of {message.count} chunks of message {shown(oldest[1])} are given up: too many chunks wait"
+            notes.append(("chunk-cap", text))
+            self._forget(oldest)
+            self._end(oldest, _GIVEN_UP)
+
+    def _end(self, key: tuple[Owner, str], code: str) -> None:
+        self._ended[key] = code
+        if len(self._ended) > CHUNKED_MESSAGES_MAX:
+            del self._ended[next(iter(self._ended))]
+
+    def _forget(self, key: tuple[Owner, str]) -> None:
+        message = self._waiting.pop(key, None)
+        if message is not None:
+            self._bytes -= message.size

@@ -1,0 +1,81 @@
+"""End-to-end encryption: a payload under AES-GCM, its nonce and its data key beside it in the metadata.
+
+The data key is there once for each public key that the producer was given, encrypted by it (RSA, OAEP with SHA-1). All of an entry is
+encrypted at once, after compression; of a chunked message each chunk by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.model.limits import DATA_KEYS_FAILED_MAX, DATA_KEYS_MAX
+from pulsarscope.protocols.pulsar.entry.compression import Opened
+from pulsarscope.protocols.pulsar.text.clipping import shown
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+TAG_BYTES = 16
+"""What encryption adds to a payload."""
+
+NAMES_MAX = 5
+"""Names of keys in one finding; a message has one or two."""
+
+
+class Decryption:
+    """Opens the payloads of one connection, and remembers their data keys: those that no private key opens as well."""
+
+    def __init__(self, private_keys: Sequence[RSAPrivateKey]) -> None:
+        self._private_keys = private_keys
+        self._data_keys: dict[bytes, bytes | None] = {}  # by what stands in the metadata; the longest unused first
+        self._failed = 0
+
+    def open(self, metadata: dict[str, Any], payload: bytes) -> Opened:
+        """The payload as it was before encryption, or None and why."""
+        keys = metadata["encryption_keys"]
+        key = next((key for one in keys if (key := self._data_key(one.get("value", b""))) is not None), None)
+        if key is None:
+            return Opened(None, ("encrypted-payload", self._closed(len(payload), keys)))
+        from cryptography.exceptions import InvalidTag  # 60 ms, only when there is something to open
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        try:
+            return Opened(AESGCM(key).decrypt(metadata.get("encryption_param", b""), payload, None), None)
+        except InvalidTag:
+            reason = "ciphertext, nonce and tag do not fit together"
+        except ValueError as error:  # sizes that AES or GCM do not have
+            reason = str(error)
+        return Opened(None, ("decrypt-failed", f"{len(payload)} bytes do not decrypt, though a private key opens their data key: {reason}"))
+
+    def _data_key(self, encrypted: bytes) -> bytes | None:
+        if encrypted in self._data_keys:
+            key = self._data_keys[encrypted] = self._data_keys.pop(encrypted)
+            return key
+        fitting = [private for private in self._private_keys if (private.key_size + 7) // 8 == len(encrypted)]
+        if not fitting or self._failed >= DATA_KEYS_FAILED_MAX:
+            return None
+        key = next((key for private in fitting if (key := _decrypted(private, encrypted)) is not None), None)
+        self._failed += key is None
+        self._data_keys[encrypted] = key
+        if len(self._data_keys) > DATA_KEYS_MAX:
+            del self._data_keys[next(iter(self._data_keys))]
+        return key
+
+    def _closed(self, size: int, keys: Sequence[dict[str, Any]]) -> str:
+        names = ", ".join([shown(one.get("key", "")) for one in keys[:NAMES_MAX]])
+        more = f" and {len(keys) - NAMES_MAX} more" if len(keys) > NAMES_MAX else ""
+        which = "the private key" if len(keys) == 1 else "any of their private keys"
+        given = len(self._private_keys)
+        tried = "" if not given else ", the one given does not" if given == 1 else f", none of the {given} given does"
+        return f"{size} bytes are encrypted for {names}{more}: {which} opens them{tried}"
+
+
+def _decrypted(private: RSAPrivateKey, encrypted: bytes) -> bytes | None:
+    from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP  # as above
+    from cryptography.hazmat.primitives.hashes import SHA1
+
+    try:
+        return private.decrypt(encrypted, OAEP(MGF1(SHA1()), SHA1(), None))  # noqa: S303 - it is what all clients use
+    except ValueError:
+        return None

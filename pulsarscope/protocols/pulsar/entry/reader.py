@@ -1,0 +1,235 @@
+"""An entry (what SEND carries and MESSAGE brings) → its application messages: decrypted, chunks joined, codec undone, batch opened.
+
+Order of wrapping when producing: messages → batch → compress → encrypt → checksum (binary protocol specification, "Batch messages").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from pulsarscope.dissect.contract import OK, TRUNCATED, Frame, Note
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import EntryMessages, MessageRow, Row, RowList, row_type
+from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader, Columns, nanoseconds, payload_text, property_map
+from pulsarscope.protocols.pulsar.entry.chunks import ENCRYPTED, METADATA_FACTOR, Chunks, Owner
+from pulsarscope.protocols.pulsar.entry.compression import decompress
+from pulsarscope.protocols.pulsar.entry.encryption import Decryption
+from pulsarscope.protocols.pulsar.entry.markers import marker_name
+from pulsarscope.protocols.pulsar.frame.protobuf import Plan
+from pulsarscope.protocols.pulsar.values.connection_values import Values
+from pulsarscope.protocols.pulsar.values.schemas import SchemaName, schema_name
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+METADATA_USUAL_BYTES = 256
+"""What the metadata of a message take, at most, unless it has many or long properties."""
+
+LARGE_METADATA_BYTES = 1 << 20
+"""Rows of an entry with more metadata are handed on before others are made."""
+
+MESSAGE_ROW_BYTES = 256
+"""What a finished message row is reckoned to take while it waits, beside payload text, value and unusually large metadata."""
+
+VALUE_WEIGHT = 8
+"""How much more than it would as JSON a value is reckoned to take."""
+
+VALUES_TOGETHER_MAX_BYTES = 256 << 10
+"""Rows of one connection with values of more than this are handed on at once: in memory a value takes ten times what it would as JSON."""
+
+
+class Unread(NamedTuple):
+    """A payload that is not read, because the consumer may still ask the broker for its schema; and whose it is."""
+
+    data: bytes
+    owner: Owner
+    topic: str
+    schema: SchemaName
+    """What it waits for."""
+
+
+class Entry(msgspec.Struct):
+    """An entry that was opened: its messages, not yet rows."""
+
+    base: MessageRow
+    """What its messages share; the row itself when it is no batch. Its columns may be set until the rows are made."""
+    count: int = 1
+    columns: Columns | None = None
+    """What each message of a batch has for itself."""
+    metadata_bytes: int = 0
+    """Of all its messages on the wire, beyond METADATA_USUAL_BYTES each."""
+    value_bytes: int = 0
+    """What its values take, as their budget counts."""
+    unread: Unread | None = None
+
+    def set_id(self, message_id: dict[str, Any]) -> None:
+        """The broker's name for it."""
+        row = self.base
+        row.ledger = message_id.get("ledgerId")
+        row.entry = message_id.get("entryId")
+        partition = message_id.get("partition", -1)
+        row.partition = None if partition < 0 else partition
+
+    def weight(self) -> int:
+        """What the rows are reckoned to take, in bytes."""
+        payload = len(self.base.payload or "") if self.columns is None else sum(map(len, self.columns.get("payload", ())))
+        return MESSAGE_ROW_BYTES * self.count + payload + VALUE_WEIGHT * self.value_bytes + METADATA_FACTOR * self.metadata_bytes
+
+
+class EntryOpener:
+    """Opens the entries of one connection; holds only the chunks of messages that are not complete, and data keys."""
+
+    def __init__(
+        self,
+        source: str | None,
+        connection: str,
+        single_plan: Plan,
+        payload_form: str | None,
+        columns: Sequence[str] | None = None,
+        private_keys: Sequence[RSAPrivateKey] = (),
+        values: Values | None = None,
+    ) -> None:
+        """`columns`: those of MessageRow that are wanted, None for all. `values`: None when nobody asks for them."""
+        self._where = (source, connection)
+        self._columns = MessageRow.__struct_fields__ if columns is None else tuple(columns)
+        self._row_type: type[Any] = MessageRow if columns is None else row_type(MessageRow.kind, self._columns)
+        self._form = payload_form if "payload" in self._columns else None
+        self._digest = "payload_sha256" in self._columns
+        self._values = values
+        self._value_bytes = 0
+        """What the values take that were given since rows were last handed on for them."""
+        own = {*self._columns, "properties"} if values is not None and values.need_properties else self._columns
+        self._batches = BatchReader(single_plan, own, payload_form)
+        self._chunks = Chunks()
+        self._decryption = Decryption(private_keys)
+
+    def open(self, frame: Frame, owner: Owner, notes: list[Note]) -> Entry | None:
+        """The messages that this frame completes. `owner` keeps the chunks of different producers and consumers apart."""
+        metadata = frame.metadata
+        if metadata is None:
+            return None
+        base = self._base_row(frame, metadata)
+        if frame.status == TRUNCATED:
+            base.status = TRUNCATED
+            return Entry(base)
+        payload: bytes | None = frame.payload or b""
+        if metadata.get("encryption_keys"):
+            base.encrypted = True
+            payload = self._decrypted(metadata, payload or b"", notes)
+        if metadata.get("num_chunks_from_msg", 1) > 1 and "uuid" in metadata:
+            metadata_bytes = (frame.size or 0) - len(frame.payload or b"")
+            payload = self._chunks.add(owner, metadata, metadata_bytes, payload, base, notes)
+            if payload is None:
+                return None if base.status == OK else Entry(base)
+        elif payload is None:
+            base.status = ENCRYPTED
+            base.batch_size = metadata.get("num_messages_in_batch")
+            return Entry(base)
+        opened = decompress(metadata.get("compression", "NONE"), payload, metadata.get("uncompressed_size", 0))
+        if opened.note is not None:
+            notes.append(opened.note)
+        if opened.data is None:
+            base.status = "undecodable"
+            base.batch_size = metadata.get("num_messages_in_batch")
+        elif "num_messages_in_batch" in metadata and "num_chunks_from_msg" not in metadata:
+            return self._open_batch(base, metadata["num_messages_in_batch"], opened.data, owner, frame, notes)
+        else:
+            base.payload_size = len(opened.data)
+            if self._digest:
+                base.payload_sha256 = sha256(opened.data).hexdigest()
+            if self._form is not None:
+                base.payload = payload_text(opened.data, self._form)
+            return self._with_values(Entry(base), opened.data, owner, frame, notes)
+        return Entry(base)
+
+    def _decrypted(self, metadata: dict[str, Any], payload: bytes, notes: list[Note]) -> bytes | None:
+        opened = self._decryption.open(metadata, payload)
+        if opened.note is not None:
+            notes.append(opened.note)
+        return opened.data
+
+    def _open_batch(self, base: MessageRow, claimed: int, data: bytes, owner: Owner, frame: Frame, notes: list[Note]) -> Entry:
+        count, columns = self._batches.read(data, claimed, base, notes)
+        base.batch_size = claimed
+        if not count:
+            base.status = "undecodable"
+            return Entry(base)
+        for name in OWN_COLUMNS:
+            setattr(base, name, None)
+        more = len(data) - METADATA_USUAL_BYTES * count
+        entry = Entry(base, count, columns, max(more - sum(columns["payload_size"]), 0) if more > 0 else 0)
+        return self._with_values(entry, data, owner, frame, notes)
+
+    def _with_values(self, entry: Entry, data: bytes, owner: Owner, frame: Frame, notes: list[Note]) -> Entry:
+        if self._values is not None:
+            topic = frame.topic or ""
+            filled = self._values.fill(entry.base, entry.columns, data, owner, topic, notes)
+            if filled is None:
+                entry.unread = Unread(data, owner, topic, schema_name(topic, entry.base.schema_version or b""))
+            else:
+                entry.value_bytes = filled
+        return entry
+
+    def give(self, entry: Entry, out: list[Row]) -> None:
+        """Append the rows of an entry: whole ones, or of the columns wanted; very many or large ones to a RowList, to be made later.
+
+        Where a RowList takes them together, those of a batch are not made.
+        """
+        base, columns = entry.base, entry.columns
+        if columns is not None:
+            large = entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES
+            if not large and isinstance(out, RowList) and out.together:
+                out.append_together(EntryMessages(base, entry.count, {name: [*values] for name, values in columns.items()}))
+            else:
+                own = columns.get
+                rows = map(self._row_type, *[own(name) or repeat(getattr(base, name), entry.count) for name in self._columns])
+                if large and isinstance(out, RowList):
+                    out.extend_later(rows)
+                else:
+                    out.extend(rows)
+        elif self._row_type is MessageRow:
+            out.append(base)
+        else:
+            out.append(self._row_type(*[getattr(base, name) for name in self._columns]))
+        if entry.value_bytes:
+            self._value_bytes += entry.value_bytes
+            if self._value_bytes > VALUES_TOGETHER_MAX_BYTES and isinstance(out, RowList):
+                out.hand_on()
+                self._value_bytes = 0
+
+    def _base_row(self, frame: Frame, metadata: dict[str, Any]) -> MessageRow:
+        """What all messages of an entry share."""
+        source, connection = self._where
+        row = MessageRow(source, frame.file, frame.packet, frame.sub, frame.time, connection)
+        row.producer_name = metadata.get("producer_name")
+        row.sequence_id = metadata.get("sequence_id")
+        row.publish_time = nanoseconds(metadata.get("publish_time"))
+        row.event_time = nanoseconds(metadata.get("event_time"))
+        row.deliver_at = nanoseconds(metadata.get("deliver_at_time"))
+        row.compression = metadata.get("compression", "NONE")
+        row.encrypted = False
+        row.key = metadata.get("partition_key")
+        row.key_is_bytes = metadata.get("partition_key_b64_encoded")
+        row.ordering_key = metadata.get("ordering_key")
+        row.properties = property_map(metadata.get("properties"))
+        row.schema_version = metadata.get("schema_version")
+        row.null_value = metadata.get("null_value")
+        if "txnid_least_bits" in metadata or "txnid_most_bits" in metadata:
+            row.txn = f"({metadata.get('txnid_most_bits', 0)},{metadata.get('txnid_least_bits', 0)})"
+        if "marker_type" in metadata:
+            row.marker = marker_name(metadata["marker_type"])
+        entry = frame.broker_entry_metadata
+        if entry is not None:
+            row.broker_time = nanoseconds(entry.get("broker_timestamp"))
+            row.index = entry.get("index")
+        row.status = OK
+        return row
+
+    def rest(self) -> list[tuple[Owner, MessageRow]]:
+        """(owner, row of the last chunk seen) of the chunked messages that are not complete at the end."""
+        return self._chunks.rest()

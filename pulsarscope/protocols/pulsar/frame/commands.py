@@ -1,0 +1,113 @@
+"""The command table: one row for each BaseCommand.Type, made from the protocol's schema and the few facts they lack.
+
+Facts are from the binary protocol specification of the Pulsar documentation; see `pairs` in `session.py` for requests and responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pulsarscope.dissect.contract import Note
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.protocols.pulsar.frame.fast_path import USUAL
+from pulsarscope.protocols.pulsar.frame.protobuf import Plan, Plans, walk
+from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
+
+PAYLOAD_COMMANDS = frozenset({"SEND", "MESSAGE"})
+"""Commands that carry metadata and a payload after the command."""
+
+OPENING_COMMANDS = frozenset({"CONNECT", "CONNECTED"})
+"""Commands that open a connection: one of them at the very start of a stream proves the protocol."""
+
+ANNOUNCING_COMMANDS = frozenset({"CONNECTED"})
+"""Commands that may announce how large frames can be."""
+
+_BOTH_WAYS = frozenset({"PING", "PONG", "CLOSE_PRODUCER", "CLOSE_CONSUMER", "SCALABLE_TOPIC_CLOSE"})
+_FROM_SERVER = frozenset(
+    {
+        "CONNECTED",
+        "SEND_RECEIPT",
+        "SEND_ERROR",
+        "MESSAGE",
+        "SUCCESS",
+        "ERROR",
+        "PRODUCER_SUCCESS",
+        "REACHED_END_OF_TOPIC",
+        "ACTIVE_CONSUMER_CHANGE",
+        "AUTH_CHALLENGE",
+        "WATCH_TOPIC_LIST_SUCCESS",
+        "WATCH_TOPIC_UPDATE",
+        "TOPIC_MIGRATED",
+        "SCALABLE_TOPIC_UPDATE",
+        "SCALABLE_TOPIC_ASSIGNMENT_UPDATE",
+        "WATCH_SCALABLE_TOPICS_UPDATE",
+        "WATCH_TC_ASSIGNMENTS_UPDATE",
+    }
+)
+
+
+Reader = Callable[[bytes, int, int, Plan, list[Note]], dict[str, Any]]
+
+
+class Command(NamedTuple):
+    """A command: its name in the protocol, the name and the plan of its sub-message, the bytes before that message."""
+
+    name: str
+    field: str
+    plan: Plan
+    tag: bytes
+    """The bytes of the sub-message's tag within BaseCommand: one, or two from field 16 on."""
+    payload: bool
+    """Metadata and payload follow the command."""
+    read: Reader
+    """Reads the sub-message: `walk`, or the faster reader of its usual form."""
+    sender: str | None
+    """The only side that sends it; None when both may."""
+
+
+REPEATED_COMMANDS = frozenset(
+    {
+        "CONNECT",
+        "CONNECTED",
+        "PARTITIONED_METADATA",
+        "PARTITIONED_METADATA_RESPONSE",
+        "LOOKUP",
+        "LOOKUP_RESPONSE",
+        "SUBSCRIBE",
+        "SUCCESS",
+        "FLOW",
+        "CLOSE_PRODUCER",
+        "CLOSE_CONSUMER",
+    }
+)
+"""What clients and brokers say when a connection begins and ends: on many short connections the same bytes again and again."""
+
+
+def _tag(number: int) -> bytes:
+    tag = number << 3 | 2
+    return bytes([tag]) if tag < 128 else bytes([tag & 127 | 128, tag >> 7])
+
+
+def _sender(name: str) -> str | None:
+    if name in _BOTH_WAYS:
+        return None
+    return SERVER if name in _FROM_SERVER or (name.endswith("_RESPONSE") and name != "AUTH_RESPONSE") else CLIENT
+
+
+def command_table(plans: Plans) -> dict[int, Command]:
+    """The rows by type number. The sub-message of a type is the field of BaseCommand that has the type's number."""
+    bodies = {number: (field, message) for number, field, _, _, message in MESSAGES["BaseCommand"]}
+    table = {}
+    for number, name in ENUMS["BaseCommand.Type"].items():
+        field, message = bodies[number]
+        table[number] = Command(
+            name,
+            field,
+            plans.named(message),
+            _tag(number),
+            name in PAYLOAD_COMMANDS,
+            USUAL.get(name, walk),
+            _sender(name),
+        )
+    return table

@@ -1,0 +1,375 @@
+"""Protobuf bytes → nested dicts, by plans made from the protocol's schema.
+
+Why not upb's own objects: a row needs every field that is present and no other, the unknown ones, the missing required ones and invalid
+text named, ids as int64 — asked of upb message by message that costs twice as much as this walk (ListFields, UnknownFieldSet,
+IsInitialized; see docs/measurements.md), and upb reads an unknown command type as CONNECT. upb is the tests' oracle.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from pulsarscope.dissect.contract import Note
+from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
+from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
+
+NOTES_MAX = 100
+"""Notes about one frame: a frame of 5 MiB can hold a million oddities."""
+
+# Kinds of a plan row. The first ones are varints, in the order in which the walk tests them.
+INT64, INT32, UINT32, BOOL, ENUM, STRING, BYTES, MESSAGE, DOUBLE, SECRET_STRING, SECRET_BYTES = range(11)
+
+_KINDS = {
+    "int64": INT64,
+    "uint64": INT64,  # the contract gives unsigned ids as int64
+    "int32": INT32,
+    "uint32": UINT32,
+    "bool": BOOL,
+    "enum": ENUM,
+    "string": STRING,
+    "bytes": BYTES,
+    "message": MESSAGE,
+    "double": DOUBLE,
+}
+
+SECRET_FIELDS = frozenset({"auth_data", "original_auth_data"})
+"""Credentials: shown only when asked for."""
+
+_VARINT_WIRE, _FIXED64_WIRE, _LENGTH_WIRE, _GROUP_WIRE, _GROUP_END_WIRE, _FIXED32_WIRE = range(6)
+_DOUBLE = struct.Struct("<d")
+
+
+class WireError(Exception):
+    """The bytes are no protobuf message; internal, becomes a finding of the frame."""
+
+    position = 0
+    """How far into its data `walk` came; 0 when that was to the end."""
+
+
+class Field(NamedTuple):
+    """One row of a plan: `extra` is the plan of a message, or the names of an enum by number."""
+
+    name: str
+    kind: int
+    repeated: bool
+    extra: Any
+
+
+class Plan:
+    """How to read one message type: rows by tag (field number << 3 | wire type), doubles by number, required fields in order."""
+
+    __slots__ = ("doubles", "name", "required", "rows", "single")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows: dict[int, Field] = {}
+        self.required: dict[str, None] = {}
+        self.doubles: dict[int, str] = {}
+        self.single: dict[str, Plan] = {}
+        """Message fields that are not repeated."""
+
+
+class Plans:
+    """The plans of all messages; with `show_secrets` credentials are given as they are."""
+
+    def __init__(self, show_secrets: bool) -> None:
+        self._show_secrets = show_secrets
+        self._plans: dict[str, Plan] = {}
+
+    def named(self, name: str) -> Plan:
+        """The plan of a message type, made on first use (most captures hold few of the 93).
+
+        Raises:
+            KeyError: the protocol has no such message.
+        """
+        plan = self._plans.get(name)
+        if plan is None:
+            fields = MESSAGES[name]
+            plan = self._plans[name] = Plan(name.rpartition(".")[2])
+            for number, field, kind, label, inner in fields:
+                self._add(plan, number, field, _KINDS[kind], label == "repeated", inner)
+            plan.required = {field: None for _, field, _, label, _ in fields if label == "required"}
+            single = (row for row in plan.rows.values() if row.kind == MESSAGE and not row.repeated)
+            plan.single = {row.name: row.extra for row in single}
+        return plan
+
+    def _add(self, plan: Plan, number: int, name: str, kind: int, repeated: bool, inner: str) -> None:
+        if not self._show_secrets and name in SECRET_FIELDS:
+            kind = SECRET_STRING if kind == STRING else SECRET_BYTES
+        extra: Any = None
+        if kind == MESSAGE:
+            extra = self.named(inner)
+        elif kind == ENUM:
+            extra = ENUMS[inner]
+        row = Field(name, kind, repeated, extra)
+        if kind == DOUBLE:
+            plan.doubles[number] = name
+        else:
+            plan.rows[number << 3 | (_VARINT_WIRE if kind <= ENUM else _LENGTH_WIRE)] = row
+
+
+def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
+    """An unsigned varint (or the rest of one, of so many bits) and the position after it.
+
+    Raises:
+        WireError: longer than ten bytes. IndexError: the data end within it.
+    """
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position
+        shift += 7
+        if shift >= bits:
+            message = "a varint is longer than ten bytes"
+            raise WireError(message)
+
+
+def walk(
+    data: bytes,
+    position: int,
+    end: int,
+    plan: Plan,
+    notes: list[Note],
+    depth: int = 0,
+    begun: dict[str, Any] | None = None,
+    *,
+    checked: bool = True,
+) -> dict[str, Any]:
+    """The message in data[position:end] as a dict of the fields present, in wire order, with the protocol's names.
+
+    Unsigned 64-bit values come as int64, enums as names (`Unknown(9)` for a number without one), unknown fields under "unknown".
+    What is odd but readable is added to `notes`. `begun` holds fields that were already read from before `position`;
+    without `checked` nobody looks for missing required fields, because there may be more to come.
+
+    Raises:
+        WireError: the bytes are no message of any type. (IndexError does not escape.)
+    """
+    out: dict[str, Any] = {} if begun is None else begun
+    rows = plan.rows
+    value: Any
+    try:
+        while position < end:
+            tag = data[position]
+            position += 1
+            if tag > 127:
+                tag, position = varint(data, position - 1)
+                if tag > 0xFFFF_FFFF:
+                    raise WireError(plan.name + " has a field number larger than 2^29")  # noqa: TRY301
+            row = rows.get(tag)
+            if row is None:
+                position = _unusual(data, position, end, tag, plan, out, notes, depth)
+                continue
+            name, kind, repeated, extra = row
+            # The length of a string, too, is a varint; unrolled, because most are of one to three bytes.
+            value = data[position]
+            position += 1
+            if value > 127:
+                byte = data[position]
+                position += 1
+                value += (byte << 7) - 128
+                if byte > 127:
+                    byte = data[position]
+                    position += 1
+                    value += (byte << 14) - 16384
+                    if byte > 127:
+                        byte = data[position]
+                        position += 1
+                        value += (byte << 21) - 2097152
+                        if byte > 127:
+                            high, position = varint(data, position, 36)
+                            value = (value - (128 << 21) + (high << 28)) & 0xFFFF_FFFF_FFFF_FFFF
+            if kind == INT64:
+                if value > 0x7FFF_FFFF_FFFF_FFFF:
+                    value -= 1 << 64
+            elif kind <= ENUM:
+                if kind == BOOL:
+                    value = value != 0
+                elif kind == ENUM:
+                    value = extra.get(value) or _unusual_enum(value, extra, plan.name, name, notes)
+                elif value > 0x7FFF_FFFF:
+                    value &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
+                    if kind == INT32 and value > 0x7FFF_FFFF:
+                        value -= 1 << 32
+            else:
+                start = position
+                position += value
+                if position > end:
+                    break
+                if kind == STRING:
+                    value = data[start:position]
+                    try:
+                        value = value.decode()
+                    except UnicodeDecodeError:
+                        value = _invalid_text(value, plan.name, name, notes)
+                elif kind == MESSAGE:
+                    if depth >= PROTOBUF_DEPTH_MAX:
+                        message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
+                        raise WireError(message)  # noqa: TRY301
+                    if repeated:
+                        value = walk(data, start, position, extra, notes, depth + 1)
+                    else:  # protobuf's rule: a message given twice is merged; only then it must be whole
+                        value = walk(data, start, position, extra, notes, depth + 1, out.get(name), checked=False)
+                elif kind == BYTES:
+                    value = data[start:position]
+                else:
+                    value = f"redacted ({value} bytes)"
+            if repeated:
+                items = out.get(name)
+                if items is None:
+                    out[name] = [value]
+                else:
+                    items.append(value)
+            else:
+                out[name] = value
+    except WireError as error:
+        error.position = error.position or position
+        raise
+    except IndexError:
+        position = end + 1
+    if position != end:
+        message = f"{plan.name} is cut off within a field"
+        raise WireError(message)
+    if checked and _lacks(out, plan):
+        _note_missing(out, plan, notes)
+    return out
+
+
+def _lacks(out: dict[str, Any], plan: Plan) -> bool:
+    """Whether a message, or a single message in it, lacks a required field: one look at what is there, for nearly all lack nothing."""
+    if not out.keys() >= plan.required.keys():
+        return True
+    single = plan.single
+    if single:
+        for name, value in out.items():
+            inner = single.get(name)
+            if inner is not None and _lacks(value, inner):
+                return True
+    return False
+
+
+def _note_missing(out: dict[str, Any], plan: Plan, notes: list[Note]) -> None:
+    """Note the required fields that a message, and the single messages in it, lack."""
+    for name in plan.required:
+        if name not in out:
+            note(notes, "required-field-missing", f"{plan.name}.{name}")
+    for name, inner in plan.single.items():
+        value = out.get(name)
+        if value is not None:
+            _note_missing(value, inner, notes)
+
+
+def note(notes: list[Note], code: str, text: str) -> None:
+    """Add a note, unless there are so many that more would only fill the memory."""
+    if len(notes) < NOTES_MAX:
+        notes.append((code, text))
+    elif len(notes) == NOTES_MAX:
+        notes.append((code, "and more, which are not listed"))
+
+
+def _unusual_enum(number: int, names: dict[int, str], message: str, field: str, notes: list[Note]) -> str:
+    number &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
+    name = names.get(number)
+    if name is not None:
+        return name
+    signed = number - (1 << 32) if number > 0x7FFF_FFFF else number
+    note(notes, "unknown-enum", f"{message}.{field} = {signed}")
+    return f"Unknown({signed})"
+
+
+def _invalid_text(raw: bytes, message: str, field: str, notes: list[Note]) -> str:
+    note(notes, "invalid-utf8", f"{message}.{field}")
+    return raw.decode(errors="backslashreplace")
+
+
+def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: dict[str, Any], notes: list[Note], depth: int) -> int:
+    """An unknown field, or a known repeated number in packed form; returns the position after it."""
+    number, wire = tag >> 3, tag & 7
+    if number == 0:
+        message = f"{plan.name} has a field of number 0"
+        raise WireError(message)
+    if wire == _LENGTH_WIRE:
+        packed = plan.rows.get(number << 3 | _VARINT_WIRE)
+        if packed is not None and packed.repeated:
+            return _packed(data, position, end, packed, plan, out, notes)
+    start = position
+    value: Any
+    if wire == _VARINT_WIRE:
+        value, position = varint(data, position)
+        if value > 0x7FFF_FFFF_FFFF_FFFF:
+            value -= 1 << 64
+    elif wire == _FIXED64_WIRE:
+        value, position = data[position : position + 8], position + 8
+        known = plan.doubles.get(number)
+        if known is not None and position <= end:
+            (out[known],) = _DOUBLE.unpack(value)
+            return position
+    elif wire == _FIXED32_WIRE:
+        value, position = data[position : position + 4], position + 4
+    elif wire == _LENGTH_WIRE:
+        length, start = varint(data, position)
+        position = start + length
+        if position > end:
+            message = f"{plan.name} is cut off within field {number}"
+            raise WireError(message)
+        value = data[start:position]
+    elif wire == _GROUP_WIRE:
+        position = _skip_group(data, position, end, number, depth + 1)
+        value = data[start:position]
+    else:
+        message = f"{plan.name} has a field {number} of wire type {wire}"
+        raise WireError(message)
+    out.setdefault("unknown", {}).setdefault(str(number), []).append(value)
+    return position
+
+
+def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: dict[str, Any], notes: list[Note]) -> int:
+    value: Any
+    length, position = varint(data, position)
+    stop = position + length
+    if stop > end:
+        message = f"{plan.name} is cut off within {row.name}"
+        raise WireError(message)
+    values = out.setdefault(row.name, [])
+    while position < stop:
+        value, position = varint(data, position)
+        if row.kind == INT64 and value > 0x7FFF_FFFF_FFFF_FFFF:
+            value -= 1 << 64
+        elif row.kind == UINT32:
+            value &= 0xFFFF_FFFF
+        elif row.kind == INT32:
+            value = ((value & 0xFFFF_FFFF) ^ 0x8000_0000) - 0x8000_0000
+        elif row.kind == ENUM:
+            value = row.extra.get(value) or _unusual_enum(value, row.extra, plan.name, row.name, notes)
+        values.append(value)
+    if position != stop:
+        message = f"{plan.name}.{row.name} is cut off"
+        raise WireError(message)
+    return stop
+
+
+def _skip_group(data: bytes, position: int, end: int, number: int, depth: int) -> int:
+    while position < end:
+        if depth > PROTOBUF_DEPTH_MAX:
+            message = f"groups nested deeper than {PROTOBUF_DEPTH_MAX}"
+            raise WireError(message)
+        tag, position = varint(data, position)
+        wire = tag & 7
+        if wire == _GROUP_END_WIRE:
+            if tag >> 3 != number:
+                break
+            return position
+        if wire == _VARINT_WIRE:
+            _, position = varint(data, position)
+        elif wire == _LENGTH_WIRE:
+            length, position = varint(data, position)
+            position += length
+        elif wire == _GROUP_WIRE:
+            position = _skip_group(data, position, end, tag >> 3, depth + 1)
+        else:
+            position += 8 if wire == _FIXED64_WIRE else 4
+    message = f"group {number} has no end"
+    raise WireError(message)

@@ -1,0 +1,112 @@
+"""Named byte ranges of one frame, for the hex view."""
+
+from __future__ import annotations
+
+from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
+from pulsarscope.protocols.pulsar.frame.decoder import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, FrameDecoder
+from pulsarscope.protocols.pulsar.frame.protobuf import (
+    MESSAGE,
+    SECRET_BYTES,
+    SECRET_STRING,
+    Plan,
+    WireError,
+    varint,
+)
+
+Range = tuple[int, int, str, int]
+"""(start, end, name, depth) in bytes from the start of the frame."""
+
+SECRET_SUFFIX = " (secret)"  # noqa: S105 - a mark, not a secret
+"""Ends the name of a range whose bytes must not be shown."""
+
+
+MASK = b"*"
+
+
+def ranges(decoder: FrameDecoder, data: bytes) -> tuple[bytes, list[Range]]:
+    """The frame with its secrets masked, and all its ranges, outer before inner; as far as it can be read. Never raises on any bytes."""
+    out = _ranges(decoder, data)
+    masked = bytearray(data)
+    for start, end, name, _ in out:
+        if name.endswith(SECRET_SUFFIX):
+            masked[start:end] = MASK * (end - start)
+    return bytes(masked), out
+
+
+def _ranges(decoder: FrameDecoder, data: bytes) -> list[Range]:
+    out: list[Range] = []
+    _named(data, 0, 4, "totalSize", out)
+    if len(data) < 8:
+        return out
+    _named(data, 4, 4, "commandSize", out)
+    end = min(8 + int.from_bytes(data[4:8], "big"), len(data))
+    out.append((8, end, "BaseCommand", 0))
+    payload = _command(decoder, data, 8, end, out)
+    position = end
+    if not payload:
+        if position < len(data):
+            out.append((position, len(data), "trailing bytes", 0))
+        return out
+    if data[position : position + 2] == BROKER_ENTRY_METADATA_MAGIC:
+        _named(data, position, 2, "broker entry metadata magic", out)
+        position = _sized(data, position + 2, "broker entry metadata", "BrokerEntryMetadata", decoder.entry_metadata_plan, out)
+    if data[position : position + 2] == CHECKSUM_MAGIC:
+        _named(data, position, 2, "checksum magic", out)
+        _named(data, position + 2, 4, "CRC32-C", out)
+        position += 6
+    position = _sized(data, position, "metadata", "MessageMetadata", decoder.metadata_plan, out)
+    if position < len(data):
+        out.append((position, len(data), "payload", 0))
+    return out
+
+
+def _named(data: bytes, start: int, size: int, name: str, out: list[Range]) -> None:
+    if start < len(data):
+        out.append((start, min(start + size, len(data)), name, 0))
+
+
+def _sized(data: bytes, position: int, what: str, message: str, plan: Plan, out: list[Range]) -> int:
+    """A u32 size and the message of that size; returns the position after it."""
+    _named(data, position, 4, f"{what} size", out)
+    size = int.from_bytes(data[position : position + 4], "big")
+    end = min(position + 4 + size, len(data))
+    if position + 4 <= end:
+        out.append((position + 4, end, message, 0))
+        _walk(data, position + 4, end, plan, 1, out)
+    return end
+
+
+def _command(decoder: FrameDecoder, data: bytes, position: int, end: int, out: list[Range]) -> bool:
+    """The ranges within BaseCommand; returns whether metadata and payload follow."""
+    _walk(data, position, end, decoder.base_plan, 1, out)
+    if end - position > 1 and data[position] == 8:
+        command = decoder.commands.get(data[position + 1])
+        return command is not None and command.payload
+    return False
+
+
+def _walk(data: bytes, position: int, end: int, plan: Plan, depth: int, out: list[Range]) -> None:
+    while position < end:
+        start = position
+        try:
+            tag, position = varint(data, position)
+            row = plan.rows.get(tag)
+            name = row.name if row is not None else plan.doubles.get(tag >> 3) or f"unknown field {tag >> 3}"
+            wire = tag & 7
+            if wire == 2:
+                length, body = varint(data, position)
+                position = min(body + length, end)  # what is cut off is named, and masked, as far as it goes
+                secret = row is not None and row.kind in (SECRET_STRING, SECRET_BYTES)
+                out.append((start, position, name + SECRET_SUFFIX if secret else name, depth))
+                if row is not None and row.kind == MESSAGE and depth < PROTOBUF_DEPTH_MAX:
+                    _walk(data, body, position, row.extra, depth + 1, out)
+                continue
+            if wire == 0:
+                _, position = varint(data, position)
+            elif wire in (1, 5):
+                position += 8 if wire == 1 else 4
+            else:
+                return
+        except (IndexError, WireError):
+            return
+        out.append((start, min(position, end), name, depth))

@@ -1,0 +1,64 @@
+"""Which command answers which (binary protocol specification; families of requests on one connection do not share their ids)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.model.flow import CLIENT
+
+ANSWERED_BY: dict[str, str] = {
+    "PARTITIONED_METADATA": "PARTITIONED_METADATA_RESPONSE",
+    "LOOKUP": "LOOKUP_RESPONSE",
+    "GET_LAST_MESSAGE_ID": "GET_LAST_MESSAGE_ID_RESPONSE",
+    "GET_TOPICS_OF_NAMESPACE": "GET_TOPICS_OF_NAMESPACE_RESPONSE",
+    "GET_SCHEMA": "GET_SCHEMA_RESPONSE",
+    "GET_OR_CREATE_SCHEMA": "GET_OR_CREATE_SCHEMA_RESPONSE",
+    "CONSUMER_STATS": "CONSUMER_STATS_RESPONSE",
+    "NEW_TXN": "NEW_TXN_RESPONSE",
+    "ADD_PARTITION_TO_TXN": "ADD_PARTITION_TO_TXN_RESPONSE",
+    "ADD_SUBSCRIPTION_TO_TXN": "ADD_SUBSCRIPTION_TO_TXN_RESPONSE",
+    "END_TXN": "END_TXN_RESPONSE",
+    "END_TXN_ON_PARTITION": "END_TXN_ON_PARTITION_RESPONSE",
+    "END_TXN_ON_SUBSCRIPTION": "END_TXN_ON_SUBSCRIPTION_RESPONSE",
+    "TC_CLIENT_CONNECT_REQUEST": "TC_CLIENT_CONNECT_RESPONSE",
+    "SCALABLE_TOPIC_SUBSCRIBE": "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE",
+    "WATCH_TOPIC_LIST": "WATCH_TOPIC_LIST_SUCCESS",
+    "PRODUCER": "PRODUCER_SUCCESS",
+    "SUBSCRIBE": "SUCCESS",
+    "UNSUBSCRIBE": "SUCCESS",
+    "SEEK": "SUCCESS",
+    "CLOSE_PRODUCER": "SUCCESS",
+    "CLOSE_CONSUMER": "SUCCESS",
+    "WATCH_TOPIC_LIST_CLOSE": "SUCCESS",
+    "ACK": "ACK_RESPONSE",
+}
+"""Requests with a request_id, and their own response; ERROR answers any of them but ACK."""
+
+IN_ORDER: dict[str, str] = {"CONNECT": "CONNECTED", "AUTH_CHALLENGE": "AUTH_RESPONSE", "PING": "PONG"}
+"""Requests without an id: paired in order, PING for each direction."""
+
+CAN_ANSWER: dict[str, tuple[str, ...]] = {
+    response: tuple(asked for asked, answer in ANSWERED_BY.items() if answer == response)
+    for response in dict.fromkeys(ANSWERED_BY.values())
+}
+CAN_ANSWER["ERROR"] = tuple(asked for asked in ANSWERED_BY if asked != "ACK")
+
+CONNECTING_REQUEST_ID = -1
+"""The request_id of the ERROR that refuses a CONNECT."""
+
+
+def request_id(command: str, fields: dict[str, Any], direction: str) -> int | None:
+    """The id under which this frame asks; None when it asks nothing (a broker closes without being answered)."""
+    if command not in ANSWERED_BY or direction != CLIENT:
+        return None
+    found = fields.get("request_id")
+    return found if isinstance(found, int) else None
+
+
+def error_of(command: str, fields: dict[str, Any]) -> tuple[str | None, str | None]:
+    """(name of the error or None, what the peer said) of a response."""
+    name = fields.get("error", fields.get("error_code"))
+    said = fields.get("message", fields.get("error_message"))
+    if name is None and command in ("LOOKUP_RESPONSE", "PARTITIONED_METADATA_RESPONSE") and fields.get("response") == "Failed":
+        name = "UnknownError"
+    return name if isinstance(name, str) else None, said if isinstance(said, str) else None

@@ -1,0 +1,93 @@
+"""What one frame after another is about, beyond the columns of its row: a message, a consumer, a transaction that is followed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pulsarscope.dissect.contract import StoryTest
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import FrameRow
+
+CONSUMERS_MAX = 10_000
+"""Consumers with a delivery of a followed message that is not acknowledged: each subscription has few."""
+
+
+def message_story(name: str) -> StoryTest:
+    """Frames about LEDGER:ENTRY, or one message LEDGER:ENTRY:BATCH of its batch; cumulative ACKs and redelivery of everything, too."""
+    found = re.fullmatch(r"(\d{1,19}):(\d{1,19})(?::(\d{1,9}))?", name, re.ASCII)
+    if found is None:
+        message = f'"{name}" is no message id: give LEDGER:ENTRY, or LEDGER:ENTRY:BATCH for one message of a batch, as in 5:12'
+        raise UsageError(message)
+    ledger, entry = int(found[1]), int(found[2])
+    return _MessageStory(ledger, entry, None if found[3] is None else int(found[3]))
+
+
+class _MessageStory:
+    """Remembers who has the message and has not acknowledged it: a cumulative ACK names a later one."""
+
+    def __init__(self, ledger: int, entry: int, index: int | None) -> None:
+        self._entry = ledger, entry
+        self._index = index
+        self._holders: dict[tuple[str | None, Any], None] = {}
+
+    def __call__(self, row: FrameRow) -> bool:
+        fields = row.fields or {}
+        holder = row.connection, fields.get("consumer_id")
+        if row.command == "ACK":
+            covers = fields.get("ack_type") == "Cumulative" and holder in self._holders
+            if not any(self._is(one) or (covers and _place(one) > self._entry) for one in _items(fields.get("message_id"))):
+                return False
+            self._holders.pop(holder, None)
+            return True
+        if row.command == "REDELIVER_UNACKNOWLEDGED_MESSAGES":
+            ids = _items(fields.get("message_ids"))
+            return any(map(self._is, ids)) if ids else holder in self._holders
+        if not self._is(fields.get("message_id")):
+            return False
+        if row.command == "MESSAGE" and len(self._holders) < CONSUMERS_MAX:
+            self._holders[holder] = None
+        return True
+
+    def _is(self, message_id: Any) -> bool:
+        if type(message_id) is not dict or _place(message_id) != self._entry:
+            return False
+        if self._index is None:
+            return True
+        left = message_id.get("ack_set")  # bits of the messages that are not acknowledged
+        if type(left) is list and left:
+            word, bit = divmod(self._index, 64)
+            return word >= len(left) or not left[word] >> bit & 1
+        return message_id.get("batch_index", -1) in (-1, self._index)
+
+
+def _place(message_id: Any) -> tuple[int, int]:
+    return (message_id.get("ledgerId", -1), message_id.get("entryId", -1)) if type(message_id) is dict else (-1, -1)
+
+
+def _items(value: Any) -> list[Any]:
+    return value if type(value) is list else []
+
+
+def consumer_story(name: str) -> StoryTest:
+    """Frames about the consumers of this id; none when the name is no number."""
+    number = int(name) if re.fullmatch(r"\d{1,19}", name, re.ASCII) else None
+    return lambda row: number is not None and (row.fields or {}).get("consumer_id") == number
+
+
+def txn_story(name: str) -> StoryTest:
+    """Frames about the transaction (MOST,LEAST): its own commands, and SEND, MESSAGE and ACK within it."""
+    found = re.fullmatch(r"\(?(-?\d{1,20})[,:](-?\d{1,20})\)?", name.replace(" ", ""), re.ASCII)
+    if found is None:
+        message = f'"{name}" is no transaction id: give MOST:LEAST, its two numbers, as in 0:7'
+        raise UsageError(message)
+    wanted = int(found[1]), int(found[2])
+    return lambda row: any(_txn(part) == wanted for part in (row.fields, row.metadata) if part)
+
+
+def _txn(fields: dict[str, Any]) -> tuple[int, int] | None:
+    most, least = fields.get("txnid_most_bits"), fields.get("txnid_least_bits")
+    return None if most is None and least is None else (most or 0, least or 0)
+
+
+STORIES = {"message": message_story, "consumer": consumer_story, "txn": txn_story}

@@ -1,0 +1,205 @@
+"""What is shuffled: the packets of one flow in one stretch of a file, packed into one cell, because Spark pays for each row.
+
+A stretch is what a reader holds at a time, so the runs of a flow do not overlap, and sorted by their first packet they are in order.
+"""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from pulsarscope.capture import CONTROL_FLAGS, Block, Segment
+from pulsarscope.engine.flows import OpenFlow
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.flow import reverse_key
+from pulsarscope.model.records import Row
+from pulsarscope.spark.record_batch import batch_of
+
+_FIELDS: Any = [("source", pa.string()), ("flow", pa.binary()), ("file", pa.int64()), ("packet", pa.int64()), ("data", pa.binary())]
+
+SCHEMA = pa.schema(_FIELDS)
+"""One row per run: its flow key, the lower of both directions; its file and first packet. In the place of runs of a flow without a key
+there are findings about files, as JSON, and rows that are known already, pickled. In front of the runs of a flow that an earlier batch of a
+stream has suspended there is what is open of it, in a file of its own."""
+
+SUSPENDED = -1
+"""That file."""
+
+ORDER = ("source", "flow", "file", "packet")
+"""By what the runs of a partition are sorted before they are decoded."""
+
+STRETCH_BYTES = 4 << 20
+"""Payload of a stretch: so much of each file is in memory; a run is at most so long, and a block more."""
+
+STRETCH_PACKETS = 50_000
+"""Packets of a stretch, about 25 MiB of objects."""
+
+_COLUMNS = "qqIIBHI"
+"""Array types of a segment's numbers: packet, time, sequence, acknowledgment, flags, window, missing."""
+
+Sides = tuple[list[Segment], list[Segment]]
+"""Segments of the flow key's own direction, and of the other one, each in packet order."""
+
+
+def pack(sides: Sides) -> bytes:
+    """The segments as bytes."""
+    parts = [array("I", map(len, sides)).tobytes()]
+    for segments in sides:
+        if segments:
+            *numbers, payloads, missing = zip(*segments, strict=True)
+            for code, values in zip(_COLUMNS, (*numbers, missing), strict=True):
+                parts.append(array(code, values).tobytes())
+            parts += (array("I", map(len, payloads)).tobytes(), *payloads)
+    return b"".join(parts)
+
+
+def unpack(data: bytes) -> Sides:
+    """What `pack` packed."""
+    whole = memoryview(data)
+    counts = whole[:8].cast("I")
+    position = 8
+    sides: list[list[Segment]] = []
+    for count in counts:
+        columns: list[list[int]] = []
+        for code in _COLUMNS + "I":
+            end = position + count * array(code).itemsize
+            columns.append(_numbers(code, data[position:end]))
+            position = end
+        *numbers, missing, lengths = columns
+        payloads = []
+        for length in lengths:
+            payloads.append(data[position : position + length])
+            position += length
+        sides.append(list(zip(*numbers, payloads, missing, strict=True)))
+    return sides[0], sides[1]
+
+
+def _numbers(code: str, data: bytes) -> list[int]:
+    values = array(code)
+    values.frombytes(data)
+    return values.tolist()
+
+
+def pack_rows(rows: Iterable[Row]) -> bytes:
+    """Rows as bytes."""
+    return pickle.dumps([*rows], pickle.HIGHEST_PROTOCOL)
+
+
+def unpack_rows(data: bytes) -> list[Row]:
+    """What `pack_rows` packed."""
+    rows: list[Row] = pickle.loads(data)  # noqa: S301 - a task of the same job wrote it
+    return rows
+
+
+def open_row(source: str | None, flow: bytes, left: OpenFlow) -> tuple[str | None, bytes, int, int, bytes]:
+    """The row of a flow that is suspended."""
+    return source, flow, SUSPENDED, 0, msgspec.msgpack.encode(left)
+
+
+class Flow(NamedTuple):
+    """One flow among sorted runs."""
+
+    source: str | None
+    key: bytes
+    before: OpenFlow | None
+    """What an earlier batch has left open of it."""
+    silent: bool
+    """There are no packets of it."""
+    blocks: Iterator[Block]
+    """To be taken before the next flow."""
+
+
+class Runs:
+    """Runs that wait to be handed on together. Of one source and file at a time."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.packets = 0
+        self._flows: dict[bytes, tuple[list[Segment], list[Segment]]] = {}
+        self._findings: list[Finding] = []
+
+    def add(self, key: bytes, segments: Sequence[Segment]) -> None:
+        """Segments of one direction, in packet order."""
+        other = reverse_key(key)
+        flow = min(key, other)
+        sides = self._flows.get(flow)
+        if sides is None:
+            sides = self._flows[flow] = ([], [])
+        sides[flow is not key].extend(segments)
+        self.packets += len(segments)
+        self.bytes += sum([len(segment[6]) for segment in segments])
+
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        """Findings about the file."""
+        self._findings += findings
+
+    @property
+    def full(self) -> bool:
+        """Whether they should be handed on."""
+        return self.bytes >= STRETCH_BYTES or self.packets >= STRETCH_PACKETS
+
+    def take(self, source: str | None, file: int) -> Iterator[pa.RecordBatch]:
+        """All runs, if there are any, as one batch; none is left."""
+        rows = [(source, flow, file, min(side[0][0] for side in sides if side), pack(sides)) for flow, sides in self._flows.items()] + [
+            (source, b"", file, finding.packet or 0, msgspec.json.encode(finding)) for finding in self._findings
+        ]
+        self.__init__()  # type: ignore[misc]
+        if rows:
+            yield batch_of(rows, SCHEMA)
+
+
+def runs_of_file(
+    blocks: Iterable[Block], source: str | None, file: int, strangers: Collection[bytes] = frozenset()
+) -> Iterator[pa.RecordBatch]:
+    """The runs of one file but those of strangers, by the lower flow key; and the findings about the file."""
+    runs = Runs()
+    for block in blocks:
+        for key, segments in block.flows.items():
+            if not strangers or min(key, reverse_key(key)) not in strangers:
+                runs.add(key, segments)
+        runs.add_findings(block.findings)
+        if runs.full:
+            yield from runs.take(source, file)
+    yield from runs.take(source, file)
+
+
+class Sorted:
+    """Sorted runs -> their flows; in between, findings about files, and rows that are known already."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], *, resumes: bool = False) -> None:
+        """`resumes`: what an earlier batch of a stream has left open may be among them. Whoever made that may do anything."""
+        self._resumes = resumes
+        self._rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        self._row: Any = next(self._rows, None)
+
+    def __iter__(self) -> Iterator[Finding | list[Row] | Flow]:
+        while self._row is not None:
+            source, flow, file, _, data = self._row
+            if flow:
+                before = None
+                if self._resumes and file == SUSPENDED:
+                    before = msgspec.msgpack.decode(data, type=OpenFlow)
+                    self._row = next(self._rows, None)
+                silent = self._row is None or self._row[:2] != (source, flow)
+                yield Flow(source, flow, before, silent, self._blocks(source, flow))
+            else:
+                yield msgspec.json.decode(data, type=Finding) if data.startswith(b"{") else unpack_rows(data)
+                self._row = next(self._rows, None)
+
+    def _blocks(self, source: str | None, flow: bytes) -> Iterator[Block]:
+        other = reverse_key(flow)
+        while self._row is not None and self._row[:2] == (source, flow):
+            _, _, file, packet, data = self._row
+            own, others = unpack(data)
+            flows = {key: segments for key, segments in ((flow, own), (other, others)) if segments}
+            if own and others and others[0][0] == packet:  # the first to speak comes first, as in the blocks of a file
+                flows = {other: others, flow: own}
+            control = {key for key, segments in flows.items() if any(segment[4] & CONTROL_FLAGS for segment in segments)}
+            last = max(segments[-1] for segments in flows.values())
+            yield Block(file, flows, control, [], len(own) + len(others), packet, last[0], last[1], 0)
+            self._row = next(self._rows, None)

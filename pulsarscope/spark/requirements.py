@@ -1,0 +1,45 @@
+"""What the pipeline needs, and whether it is there."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping
+
+from pulsarscope.model.errors import PulsarscopeError, UsageError
+from pulsarscope.spark.java import INSTALL, choose
+from pulsarscope.spark.session import WHEELS, installed, session
+
+CHECKED_ROWS = 10
+
+
+def checks(master: str | None, settings: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
+    """Each thing in turn: whether it is there, and what to say. The last is a small job; it is only tried when all else is there."""
+    yield True, f"Python {platform.python_version()} ({sys.executable})"
+    ready = True
+    for name, since in WHEELS.items():
+        version = installed(name)
+        ready = ready and version is not None
+        yield version is not None, f"{name} {version}" if version else f"{name} {since} or newer: {INSTALL}"
+    if not ready:
+        return
+    try:
+        found = choose(os.environ, installed("pyspark") or "")
+    except UsageError as error:
+        yield False, str(error)
+        return
+    yield True, f"Java {found.version}, {found.origin} ({found.home})"
+    began = time.monotonic()
+    try:
+        with session(master, settings) as spark:
+            rows = spark.range(CHECKED_ROWS).mapInArrow(_same, "id long").count()
+    except PulsarscopeError as error:
+        yield False, str(error)
+    else:
+        yield rows == CHECKED_ROWS, f"a job on {master or 'this machine'}, in {time.monotonic() - began:.1f} s"
+
+
+def _same(batches: Iterator[object]) -> Iterator[object]:
+    return batches

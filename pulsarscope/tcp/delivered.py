@@ -1,0 +1,83 @@
+"""The last bytes that a stream delivered, to compare retransmissions with.
+
+Kept are references to the runs that were handed on, nothing is copied. Compared is what lies within OVERLAP_WINDOW_BYTES before the next
+byte and was brought by one of the last OVERLAP_WINDOW_PACKETS packets of the same file, so that the answer does not depend on
+how the capture was cut into blocks. The index is only made for a stream that has a retransmission, and lives for one block.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from pulsarscope.model.limits import OVERLAP_WINDOW_BYTES, OVERLAP_WINDOW_PACKETS
+from pulsarscope.tcp.pieces import Item, Piece, Run
+from pulsarscope.tcp.reorder_buffer import Overlap
+
+
+class Recent:
+    """Index by offset of the pieces of some runs, which may still grow at their end."""
+
+    __slots__ = ("_item", "_items", "_next", "_piece", "_pieces", "_starts")
+
+    def __init__(self, kept: Sequence[Item], items: list[Item]) -> None:
+        self._starts: list[int] = []
+        self._pieces: list[tuple[int, Piece]] = []
+        for run in kept:
+            if type(run) is Run:
+                self._append(run, 0, run.offset)
+        self._items = items
+        self._item = 0
+        self._piece = 0
+        self._next = 0
+
+    def _append(self, run: Run, first: int, offset: int) -> int:
+        for piece in run.pieces[first:] if first else run.pieces:
+            self._starts.append(offset)
+            self._pieces.append((run.file, piece))
+            offset += len(piece[0])
+        return offset
+
+    def _follow(self) -> None:
+        """Index what was delivered since the last time."""
+        items = self._items
+        while self._item < len(items):
+            run = items[self._item]
+            if type(run) is Run:
+                self._next = self._append(run, self._piece, self._next if self._piece else run.offset)
+                self._piece = len(run.pieces)
+            if self._item + 1 == len(items):
+                return
+            self._item += 1
+            self._piece = 0
+
+    def compare(self, offset: int, payload: bytes, length: int, file: int, packet: int) -> tuple[list[Overlap], int | None]:
+        """Stretches where the payload differs from what was delivered, and the time of what it copies (None: it is no copy).
+
+        Packets captured twice may have been cut into other segments on the way: what they are a copy of counts from its first byte.
+
+        `length` is the stream's; `file` and `packet` are those of the segment that brings the payload.
+        """
+        self._follow()
+        end = offset + len(payload)
+        oldest = packet - OVERLAP_WINDOW_PACKETS
+        conflicts: list[Overlap] = []
+        same = 0
+        copy_of = None
+        position = max(offset, length - OVERLAP_WINDOW_BYTES)
+        index = max(bisect_right(self._starts, position) - 1, 0)
+        while index < len(self._starts) and (start := self._starts[index]) < end:
+            first_file, (data, first_packet, time, _) = self._pieces[index]
+            index += 1
+            low = max(position, start)
+            high = min(end, start + len(data))
+            if low >= high or first_file != file or first_packet < oldest:
+                continue
+            first = data[low - start : high - start]
+            second = payload[low - offset : high - offset]
+            if first != second:
+                conflicts.append(Overlap(low, first, second, first_file, first_packet))
+            else:
+                same += high - low
+                copy_of = time if copy_of is None else min(copy_of, time)
+        return conflicts, copy_of if same == len(payload) else None

@@ -1,8 +1,0 @@
-"""The dissector contract, and cutting streams into frames: lengths, recognition by content, resync. Knows no one protocol."""
-
-from __future__ import annotations
-
-from pulsarscope.wire.contract import Dissector, Frame
-from pulsarscope.wire.feed import FrameSplitter
-
-__all__ = ["Dissector", "Frame", "FrameSplitter"]

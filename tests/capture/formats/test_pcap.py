@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+
+from pulsarscope.capture import read_blocks
+from pulsarscope.model.flow import source_in
+from pulsarscope.model.limits import PACKET_MAX_BYTES
+from tests.capture.builders import KEY, SECOND, START, SYN, Record, blocks_of, findings_of, flows_of, pcap, segment_packet, segments_of
+
+PLAIN = segment_packet(b"hello")
+
+
+@pytest.mark.parametrize("byte_order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("magic", "time_ns"),
+    [(0xA1B2C3D4, START + 123_456_000), (0xA1B23C4D, START + 123_456_789), (0xA1B2CD34, START + 123_456_000)],
+    ids=["microseconds", "nanoseconds", "modified"],
+)
+def test_every_magic_is_read_with_its_time(magic: int, time_ns: int, byte_order: str) -> None:
+    blocks = blocks_of(pcap([Record(PLAIN, time_ns), Record(PLAIN, time_ns)], magic=magic, byte_order=byte_order))
+    assert segments_of(blocks) == [
+        (1, time_ns, 1000, 77, 0x10, 512, b"hello", 0),
+        (2, time_ns, 1000, 77, 0x10, 512, b"hello", 0),
+    ]
+    assert list(flows_of(blocks)) == [KEY]
+    assert findings_of(blocks) == {}
+
+
+def test_blocks_say_where_they_are() -> None:
+    data = pcap([Record(PLAIN, START), Record(segment_packet(flags=SYN), START + SECOND)])
+    first, last = blocks_of(data)
+    assert (first.packets, first.first_packet, first.last_packet, first.last_time) == (2, 1, 2, START + SECOND)
+    assert first.bytes_read == last.bytes_read == len(data)
+    assert first.control == {KEY}
+    assert (last.packets, last.flows, last.control, last.last_packet) == (0, {}, set(), 2)
+
+
+def test_a_flow_without_syn_fin_or_rst_is_no_control() -> None:
+    assert blocks_of(pcap([Record(PLAIN)]))[0].control == set()
+
+
+def test_a_block_does_not_make_up_flows() -> None:
+    with pytest.raises(KeyError):
+        blocks_of(pcap([Record(PLAIN)]))[0].flows[b"other"]
+
+
+def test_a_header_alone_is_a_capture_without_packets() -> None:
+    (block,) = blocks_of(pcap())
+    assert block.packets == 0
+    assert block.findings == []
+
+
+@pytest.mark.parametrize("version", [(2, 3), (0, 9), (543, 0)])
+def test_another_version_is_not_a_capture(version: tuple[int, int]) -> None:
+    found = findings_of(blocks_of(pcap([Record(PLAIN)], version=version)))
+    assert f"version {version[0]}.{version[1]}" in found["not-a-capture"].text
+
+
+@pytest.mark.parametrize("length", [4, 12, 23])
+def test_a_cut_header_is_not_a_capture(length: int) -> None:
+    found = findings_of(blocks_of(pcap()[:length]))
+    assert f"({length} of 24 bytes)" in found["not-a-capture"].text
+
+
+@pytest.mark.parametrize("kept", [1, 15, 16, 20])
+def test_a_cut_last_record_is_told_with_its_offset(kept: int) -> None:
+    whole = pcap([Record(PLAIN)])
+    blocks = blocks_of(whole + whole[24 : 24 + kept])
+    assert len(segments_of(blocks)) == 1
+    finding = findings_of(blocks)["capture-truncated"]
+    assert finding.evidence == {"offset": len(whole), "bytes": kept, "packets": 1}
+    assert (finding.packet, finding.time) == (1, START)
+
+
+@pytest.mark.parametrize("captured", [PACKET_MAX_BYTES + 1, 0xFFFF_FFFF])
+def test_a_record_longer_than_any_packet_ends_the_reading(captured: int) -> None:
+    whole = pcap([Record(PLAIN)])
+    blocks = blocks_of(whole + struct.pack("<IIII", 1, 1, captured, captured) + bytes(PACKET_MAX_BYTES + 100))
+    assert len(segments_of(blocks)) == 1
+    found = findings_of(blocks)
+    assert list(found) == ["capture-malformed"]
+    assert found["capture-malformed"].evidence["offset"] == len(whole)
+
+
+def test_the_longest_packet_is_read() -> None:
+    frame = PLAIN + bytes(PACKET_MAX_BYTES - len(PLAIN))
+    blocks = blocks_of(pcap([Record(frame)]))
+    assert len(segments_of(blocks)) == 1
+    assert findings_of(blocks) == {}
+
+
+@pytest.mark.parametrize("snaplen", [0, 0xFFFF_FFFF])
+def test_an_absurd_snaplen_means_the_largest(snaplen: int) -> None:
+    blocks = blocks_of(pcap([Record(PLAIN)], snaplen=snaplen))
+    assert len(segments_of(blocks)) == 1
+    assert findings_of(blocks) == {}
+
+
+def test_lengths_that_contradict_each_other_are_noted_once() -> None:
+    records = [Record(PLAIN), Record(PLAIN, wire_bytes=1), Record(PLAIN, wire_bytes=0)]
+    blocks = blocks_of(pcap(records, snaplen=20))
+    assert len(segments_of(blocks)) == 3
+    finding = findings_of(blocks)["packet-length-odd"]
+    assert finding.evidence["reasons"] == {"captured-more-than-sent": 2, "captured-more-than-snaplen": 3}
+    assert finding.packet == 1
+
+
+def test_frame_check_and_reserved_bits_of_the_link_type_are_masked() -> None:
+    blocks = blocks_of(pcap([Record(PLAIN + b"\1\2\3\4")], link_type=0x4400_0001))
+    assert segments_of(blocks)[0][6] == b"hello"
+
+
+def test_a_cut_packet_keeps_what_is_there_and_says_what_is_missing() -> None:
+    cut = Record(segment_packet(b"0123456789")[:-7], START, len(PLAIN) + 5)
+    blocks = blocks_of(pcap([Record(PLAIN), cut, cut]))
+    assert [(segment[6], segment[7]) for segment in segments_of(blocks)] == [(b"hello", 0), (b"012", 7), (b"012", 7)]
+    finding = findings_of(blocks)["snaplen-truncated"]
+    assert finding.evidence == {"packets": 2, "bytes": 14}
+    assert (finding.packet, finding.time) == (2, START)
+
+
+def test_steps_back_in_time_are_counted_with_the_largest() -> None:
+    times = [START, START - 5 * SECOND, START, START - 1000, START - 2000]
+    finding = findings_of(blocks_of(pcap([Record(PLAIN, time) for time in times])))["time-backwards"]
+    assert finding.evidence == {"packets": 3, "largest_step_ns": 5 * SECOND}
+    assert (finding.packet, finding.time) == (2, START - 5 * SECOND)
+
+
+def test_a_fraction_of_more_than_a_second_is_carried_over() -> None:
+    data = pcap([Record(PLAIN)])
+    odd = data[:28] + struct.pack("<I", 2_500_000) + data[32:]
+    blocks = blocks_of(odd)
+    assert segments_of(blocks)[0][1] == START + 2_500_000_000
+    assert findings_of(blocks)["time-invalid"].evidence == {"packets": 1, "reasons": {"fraction": 1}}
+
+
+def test_times_after_2106_and_at_zero_are_times() -> None:
+    blocks = blocks_of(pcap([Record(PLAIN, 0), Record(PLAIN, 0xFFFF_FFFF * SECOND)]))
+    assert [segment[1] for segment in segments_of(blocks)] == [0, 0xFFFF_FFFF * SECOND]
+    assert findings_of(blocks) == {}
+
+
+def test_packets_of_other_kinds_are_counted_in_the_numbers() -> None:
+    udp = b"\x02" * 12 + b"\x08\x00" + b"\x45" + bytes(8) + b"\x11" + bytes(10)
+    blocks = blocks_of(pcap([Record(udp), Record(b""), Record(PLAIN)]))
+    assert segments_of(blocks)[0][0] == 3
+    assert blocks[-1].last_packet == 3
+
+
+def test_only_the_packets_of_linux_any_tell_interfaces_apart() -> None:
+    cooked = [Record(struct.pack(">HHIHBB8s", 0x0800, 0, index, 1, 0, 6, b"") + segment_packet(b"hello")[14:]) for index in (2, 3, 2)]
+    flows = flows_of(read_blocks(io.BytesIO(pcap(cooked, link_type=276)), by_interface=True))
+    assert {source_in(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {
+        "ifindex 2": [1, 3],
+        "ifindex 3": [2],
+    }
+    assert list(flows_of(read_blocks(io.BytesIO(pcap([Record(segment_packet())])), by_interface=True))) == [KEY]
+    assert list(flows_of(blocks_of(pcap(cooked, link_type=276)))) == [KEY]

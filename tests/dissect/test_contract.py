@@ -1,0 +1,72 @@
+"""The types that rooms hand each other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pulsarscope.dissect.contract import Dissector, Frame, Session, SessionContext
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols import DISSECTORS
+from tests.encoder.dialogue import DISSECTOR, Dialogue, send
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-protocol.md"
+
+INNER = ("moment", "stream", "notes", "payload", "raw")
+
+
+def test_a_frame_is_its_row_and_a_few_fields_more() -> None:
+    assert issubclass(Frame, FrameRow)
+    assert Frame.__struct_fields__ == (*FrameRow.__struct_fields__, *INNER)
+
+
+def test_a_frame_that_a_session_has_seen_is_written_as_its_row() -> None:
+    (frame,) = Dialogue().client(send(payload=b"payload")).frames
+    assert isinstance(frame, Frame)
+    written = msgspec.json.decode(msgspec.json.encode(frame))
+    assert written["record"] == "frame"
+    assert not written.keys() & set(INNER)
+
+
+def members(protocol: type) -> set[str]:
+    return {name for name in vars(protocol) if not name.startswith("_")} | set(protocol.__annotations__)
+
+
+@pytest.mark.parametrize("dissector", DISSECTORS)
+def test_every_dissector_has_what_the_contract_asks(dissector: type) -> None:
+    made: Dissector = dissector()
+    assert [name for name in sorted(members(Dissector)) if not hasattr(made, name)] == []
+
+
+def test_a_session_is_told_what_is_wanted() -> None:
+    assert set(SessionContext.__struct_fields__) == {
+        "source",
+        "connection",
+        "kinds",
+        "pairing",
+        "payloads",
+        "payload",
+        "message_columns",
+        "private_keys",
+        "from_start",
+        "schemas",
+        "payload_decoders",
+    }
+    assert DISSECTOR.length.size <= DISSECTOR.min_frame_bytes
+
+
+def test_the_guide_explains_each_part_of_the_contract_and_its_links_lead_somewhere() -> None:
+    text = GUIDE.read_text()
+    named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
+    assert members(Dissector) | members(Session) <= named
+    places = re.findall(r"\]\(([^)#]+)\)", text)
+    assert len(places) > 5
+    assert [place for place in places if not (GUIDE.parent / place).exists()] == []
+    modules = re.findall(r"\| `([\w`, .]+\.py)` \|", text)
+    folder = GUIDE.parents[1] / "pulsarscope" / "protocols" / "kafka07"
+    files = {file for names in modules for file in names.replace("`", "").split(", ")}
+    assert len(files) > 8
+    assert [file for file in files if not (folder / file).is_file()] == []

@@ -1,0 +1,268 @@
+"""Postcard, a protocol made up for the tests, and its dissector: all that a package of someone else needs to bring, in one module.
+
+A frame: uint32 length of the rest · "PC" · kind · uint32 number · body. PUT (1): uint8 stamp, uint8 and a box, then the text; TAKEN (2):
+uint8 trouble, 0 is none. Each PUT is answered by the TAKEN of its number.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.contract import (
+    MALFORMED,
+    OK,
+    TRUNCATED,
+    Candidate,
+    Decoded,
+    FieldType,
+    Frame,
+    Layout,
+    SessionContext,
+    StoryTest,
+    Vocabulary,
+)
+from pulsarscope.dissect.exchange import Request, elapsed
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, Rules, Voice, where_of
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, row_type
+
+HEAD = struct.Struct(">I2sBI")
+COMMANDS = {1: "PUT", 2: "TAKEN"}
+SENDERS = {"PUT": "client", "TAKEN": "server"}
+FRAME_MAX_BYTES = 1 << 16
+
+CODES = table(
+    Code("frame-malformed", ERROR, "frame", "A card that cannot be read.", "Look at it with -x."),
+    Code("frame-too-large", ERROR, "frame", "A card larger than any.", "Look at it with -x."),
+    Code("frame-truncated", WARNING, "frame", "Part of a card.", "The rest is not in the capture."),
+    Code("bytes-skipped", NOTE, "frame", "Bytes that are no card.", "They follow a gap."),
+    Code("not-postcard", WARNING, "session", "Something else is spoken on the port.", "Check who uses it."),
+)
+LOST_CARD = Code("postcard-lost", ERROR, "session", "A card was not taken.", "Write again.")
+
+
+class PostcardDissector:
+    """See `pulsarscope.dissect.contract.Dissector`."""
+
+    name = "postcard"
+    ports = frozenset({7700})
+    codes = CODES
+    length = struct.Struct(">I")
+    length_adds = 4
+    lookahead = HEAD.size
+    layouts: ClassVar[dict[bytes, Layout]] = {}
+    layout_head = (0, 0)
+    announcing: frozenset[str] = frozenset()
+    opening: frozenset[str] = frozenset()
+    min_frame_bytes = HEAD.size + 1
+    max_frame_bytes = FRAME_MAX_BYTES
+    keeps_frames = False
+    registry = None
+    schema_reader = None
+
+    def __init__(self, *, show_secrets: bool = False) -> None:
+        del show_secrets  # cards have none
+
+    def decode(self, data: bytes, start: int, end: int) -> Decoded:
+        """One whole card."""
+        _, magic, kind, number = HEAD.unpack_from(data, start)
+        at = start + HEAD.size
+        if magic == b"PC" and kind == 1 and at + 2 <= end and at + 2 + data[at + 1] <= end:
+            box_end = at + 2 + data[at + 1]
+            fields = {"number": number, "stamp": data[at], "box": data[at + 2 : box_end].decode("utf-8", "backslashreplace")}
+            return "PUT", fields, None, None, None, box_end - start, OK, None
+        if magic == b"PC" and kind == 2 and at + 1 == end:
+            return "TAKEN", {"number": number, "trouble": data[at]}, None, None, None, None, OK, None
+        return None, None, None, None, None, None, MALFORMED, [("frame-malformed", f"no card of kind {kind}")]
+
+    def decode_partial(self, data: bytes, start: int, end: int) -> Decoded:
+        """The head of a card."""
+        kind = data[start + 6] if end - start > 6 else 0
+        return COMMANDS.get(kind), None, None, None, None, None, TRUNCATED, None
+
+    def candidate(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
+        """Whether a card may begin here."""
+        del budget, checksums
+        if end - position < HEAD.size:
+            return Candidate(0, position + HEAD.size, "wait", 0)
+        size, magic, kind, _ = HEAD.unpack_from(data, position)
+        if magic != b"PC" or kind not in COMMANDS or not self.min_frame_bytes <= size + 4 <= FRAME_MAX_BYTES:
+            return None
+        return Candidate(size + 4, position + HEAD.size, "likely", 0)
+
+    def find_candidate(self, data: bytes, position: int, end: int) -> int:
+        """Where "PC" stands, four bytes further."""
+        found = data.find(b"PC", position + 4, end)
+        return found - 4 if found >= 0 else -1
+
+    def opens(self, data: bytes, position: int, end: int) -> str | None:
+        """Only a client sends a PUT."""
+        found = self.candidate(data, position, end, 0)
+        return SENDERS[COMMANDS[data[position + 6]]] if found is not None and found.size else None
+
+    def sender(self, command: str) -> str | None:
+        """The side of each."""
+        return SENDERS.get(command)
+
+    def max_frame_size(self, fields: dict[str, Any]) -> int | None:
+        """Nothing announces one."""
+        del fields
+        return None
+
+    def foreign(self, name: str | None, port: int) -> tuple[str, str]:
+        """Something else on our port."""
+        return "not-postcard", f"{name or 'an unknown protocol'} is spoken on port {port}"
+
+    def session(self, context: SessionContext) -> PostcardSession:
+        """A new session."""
+        return PostcardSession(context)
+
+    @property
+    def rules(self) -> Rules:
+        """What judges a connection."""
+        return Rules({LOST_CARD.code: LOST_CARD}, (LostCards,))
+
+    @property
+    def summary(self) -> Callable[[FrameRow], str]:
+        """The words of a frame."""
+        return lambda row: "  ".join(f"{key} {value}" for key, value in (row.fields or {}).items())
+
+    def completes(self, row: FrameRow) -> bool:
+        """Each text stands on one card."""
+        del row
+        return True
+
+    @property
+    def message_summary(self) -> Callable[[MessageRow], str]:
+        """The words of a message."""
+        return lambda row: f"{row.topic}  {row.payload_size} B"
+
+    @property
+    def explain(self) -> Callable[[str, Any], str | None]:
+        """What 0 means."""
+        return lambda name, value: "none" if name == "trouble" and value == 0 else None
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The fields of both commands, and the stamp."""
+        number = FieldType("number", "int64", "Number of the card.")
+        stamp = FieldType("stamp", "int64", "What the card cost.")
+        return Vocabulary(
+            commands={
+                "PUT": (number, FieldType("box", "string", "The box it is put in.")),
+                "TAKEN": (number, FieldType("trouble", "int64", "0: none.")),
+            },
+            objects={"frame.extra": (stamp,), "message.extra": (stamp,)},
+            values={"frame.command": tuple(SENDERS)},
+        )
+
+    @property
+    def stories(self) -> Mapping[str, Callable[[str], StoryTest]]:
+        """A message is followed by the number of its card."""
+
+        def of_card(name: str) -> StoryTest:
+            if not name.isdigit():
+                message = f"{name} is no number of a card"
+                raise UsageError(message)
+            return lambda row: (row.fields or {}).get("number") == int(name)
+
+        return {"message": of_card}
+
+    def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
+        """The head, and the rest."""
+        names = [(0, 4, "length", 0), (4, 6, "magic", 0), (6, 7, "kind", 0), (7, 11, "number", 0), (11, len(data), "body", 0)]
+        return data, [one for one in names if one[1] <= len(data)]
+
+
+class PostcardSession:
+    """See `pulsarscope.dissect.contract.Session`."""
+
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
+        self._boxes: dict[str, str] = {}
+
+    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Any]) -> None:
+        """Append the rows that these frames complete."""
+        kinds = self._context.kinds
+        for frame in frames:
+            frame.direction = frame.direction or directions[frame.stream]
+            if "frame" in kinds:
+                out.append(frame)
+            fields = frame.fields or {}
+            if frame.command == "PUT" and fields:
+                frame.topic, frame.num_messages = fields["box"], 1
+                frame.extra = {"stamp": fields.pop("stamp")}
+                request = Request(frame.file, frame.packet, frame.sub, frame.time, "PUT", str(fields["number"]), fields["box"])
+                self._context.pairing.ask(fields["number"], request)
+                if "message" in kinds and frame.payload is not None:
+                    out.append(self._message(frame, frame.payload))
+            elif frame.command == "TAKEN" and fields:
+                self._answer(frame, fields, out)
+            for code, text in frame.notes or ():
+                frame.findings = [code]
+                out.append(self._finding(frame, CODES[code], text))
+            frame.moment, frame.stream, frame.notes, frame.payload = 0, 0, None, None
+
+    @staticmethod
+    def _finding(frame: Frame, code: Code, text: str) -> FindingRow:
+        row = FindingRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, code.code)
+        row.severity, row.layer, row.text, row.hint = code.severity, code.layer, text, code.hint
+        return row
+
+    def _answer(self, frame: Frame, fields: dict[str, Any], out: list[Any]) -> None:
+        request = self._context.pairing.answer(fields["number"])
+        if request is None:
+            return
+        frame.request = f"{request.file}:{request.packet}.{request.sub}"
+        frame.topic = request.topic
+        frame.latency_ns = elapsed((request.file, request.packet), request.time, (frame.file, frame.packet), frame.time)
+        if "exchange" in self._context.kinds:
+            out.append(self._exchange(request, frame, fields["trouble"]))
+
+    def _exchange(self, request: Request, answer: Frame | None, trouble: int) -> ExchangeRow:
+        row = ExchangeRow(self._context.source, request.file, request.packet, request.sub, request.time, self._context.connection)
+        row.request, row.key, row.topic, row.status = "PUT", request.key, request.topic, "unanswered"
+        if answer is not None:
+            row.response, row.response_file, row.response_packet, row.response_sub = "TAKEN", answer.file, answer.packet, answer.sub
+            row.latency_ns, row.status = answer.latency_ns, "error" if trouble else "ok"
+        return row
+
+    def _message(self, frame: Frame, data: bytes) -> Any:
+        forms: dict[str | None, Callable[[bytes], str]] = {
+            "base64": lambda data: b64encode(data).decode(),
+            "hex": bytes.hex,
+            "text": lambda data: data.decode("utf-8", "backslashreplace"),
+        }
+        row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, "produce", frame.topic)
+        row.payload_size, row.payload_sha256, row.status, row.extra = len(data), sha256(data).hexdigest(), "ok", frame.extra
+        row.payload = forms[self._context.payload](data) if self._context.payload in forms else None
+        columns = self._context.message_columns
+        return row if columns is None else row_type(MessageRow.kind, columns)(*(getattr(row, name) for name in columns))
+
+    def finish(self, out: list[Any]) -> None:
+        """What nobody answered."""
+        unanswered = self._context.pairing.rest()
+        if "exchange" in self._context.kinds:
+            out.extend(self._exchange(request, None, 0) for request in unanswered)
+
+    def describe(self, row: ConnectionRow) -> None:
+        """A connection says nothing of itself."""
+
+
+class LostCards(ConnectionRule):
+    """Says which cards were not taken."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+
+    def _taken(self, row: FrameRow) -> None:
+        if row.fields and row.fields["trouble"]:
+            number = row.fields["number"]
+            self._voice.say(LOST_CARD.code, where_of(row), f"Card {number} was not taken.", {"number": number})
+
+    frames: ClassVar[Handlers] = {"TAKEN": _taken}

@@ -1,0 +1,359 @@
+"""However many processes there are, and whoever gets which files: what comes out is what one process gives."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pulsarscope.cli.run_command import Request, work
+from pulsarscope.engine import local as pipeline
+from pulsarscope.engine import parallel as jobs
+from pulsarscope.engine.local import ALL_RECORDS, Options, Run
+from pulsarscope.engine.parallel import driver as module
+from pulsarscope.engine.parallel.driver import SideBySide
+from pulsarscope.engine.parallel.process import Process
+from pulsarscope.engine.parallel.worker import Decode
+from pulsarscope.inputs.key_logs import read_key_logs
+from pulsarscope.inputs.private_keys import read_key_files
+from pulsarscope.model.errors import OutputError
+from pulsarscope.model.records import FindingRow, Row
+from tests.capture.builders import Pcapng
+from tests.encoder.recapture import packets_of
+from tests.engine.parallel.rings import CAPTURES, folder_of_all, moved, ring
+
+CLI = [sys.executable, "-m", "pulsarscope"]
+START = 1_700_000_000_000_000_000
+LATER = 2_000_000_000
+
+
+class Inside:
+    """A process that is none: the same tasks and answers, pickled."""
+
+    def __init__(self) -> None:
+        self._answers: list[Iterator[Any]] = []
+
+    def __enter__(self) -> Inside:  # noqa: PYI034 - as Process
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ask(self, task: Any) -> None:
+        self._answers.append(pickle.loads(pickle.dumps(task))())  # noqa: S301 - our own
+
+    def answer(self) -> Any:
+        for answers in self._answers:
+            for answer in answers:
+                return pickle.loads(pickle.dumps(answer))  # noqa: S301 - our own
+        pytest.fail("asked for more than was answered")
+
+
+def told(run: Run) -> list[Any]:
+    """All that a run says."""
+    said: list[Any] = []
+    with closing(iter(run)) as batches:
+        for batch in batches:
+            if not batch.rows:
+                continue
+            names = {str(row.connection) for row in batch.rows if isinstance(row, Row)} & run.endpoints.keys()
+            ends = {name: (run.endpoints[name], run.dissector_of[name]) for name in names}
+            rows = [msgspec.json.encode(row) for row in batch.rows]
+            said.append((rows, batch.file, batch.bytes_read, batch.last_packet, ends))
+    return [*said, run.packets, run.connections, run.severities, run.damaged]
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(folder_of_all(tmp_path_factory.mktemp("all")))
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Process", Inside)
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("count", [2, 16])
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(),
+        Options(ALL_RECORDS),
+        Options(ALL_RECORDS, payload="hex", show_secrets=True),
+        Options(frozenset({"frame", "connection", "finding"}), raw=True),
+        Options(frozenset({"message"})),
+        Options(ALL_RECORDS, private_keys=read_key_files([str(CAPTURES / "keys" / "e2e_a.private.pem")])),
+        Options(ALL_RECORDS, source_by=r"(.)[^/]*$"),
+        Options(ALL_RECORDS, source_by="interface"),
+        Options(ALL_RECORDS, decode_as={6650: "pulsar"}, ports=frozenset({80})),
+    ],
+)
+def test_any_number_of_processes_tells_what_one_tells(everything: str, options: Options, count: int) -> None:
+    want = told(jobs.run([everything], options, 1))
+    found = jobs.run([everything], options, count)
+    assert type(found) is SideBySide
+    assert told(found) == want
+
+
+@pytest.mark.usefixtures("inside")
+def test_bounds_change_nothing(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 4)
+    monkeypatch.setattr("pulsarscope.engine.local.PAYLOADS_MAX_BYTES", 1_000)
+    options = Options(ALL_RECORDS, payload="base64")
+    assert told(jobs.run([everything], options, 2)) == told(jobs.run([everything], options, 1))
+
+
+names = st.sampled_from(["quickstart.pcapng", "errors.pcap", "rw-portreuse.pcap", "go-nack-dlq-gz.pcap.gz"])
+rings = st.lists(st.tuples(names, st.integers(0, 3), st.lists(st.floats(0, 1), max_size=3)), min_size=2, max_size=4)
+
+
+@pytest.mark.usefixtures("inside")
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rings, st.randoms(use_true_random=False), st.integers(0, 6))
+def test_however_the_groups_are_dealt_out(
+    tmp_path_factory: pytest.TempPathFactory, chosen: list[tuple[str, int, list[float]]], random: Any, closed: int
+) -> None:
+    folder = tmp_path_factory.mktemp("rings")
+    for number, (name, later, cuts) in enumerate(chosen):
+        ring(folder, str(number), moved(name, number, START + later * 1_000_000), cuts)
+
+    def deal(together: Sequence[Sequence[int]], _sizes: Sequence[int], count: int) -> list[list[int]]:
+        dealt: list[list[int]] = [[] for _ in range(count)]
+        for group in together:
+            random.choice(dealt).extend(group)
+        return [sorted(share) for share in dealt if share]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", closed)
+        want = told(jobs.run([str(folder)], Options(ALL_RECORDS), 1))
+        patch.setattr(module, "shares", deal)
+        assert told(jobs.run([str(folder)], Options(ALL_RECORDS), 3)) == want
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("first", ["secrets", "connection", "both"])
+def test_secrets_in_one_file_open_the_connections_of_later_ones(tmp_path: Path, first: str) -> None:
+    key_log = (CAPTURES / "go-tls13.keylog").read_bytes()
+    blocks = Pcapng()
+    elsewhere = packets_of(CAPTURES / "quickstart.pcapng")
+    tls = moved("go-tls13.pcap", 1, START + 1_000_000_000)
+    placed = {"secrets": {"b": START}, "connection": {"d": START + LATER}, "both": {"b": START, "d": START + LATER}}
+    for name, start in placed[first].items():
+        data = blocks.section() + blocks.interface()
+        for number, packet in enumerate(elsewhere):
+            data += blocks.secrets(key_log) if number == 20 else b""
+            data += blocks.packet(packet.data, ticks=(start + packet.time_ns - elsewhere[0].time_ns) // 1000)
+        (tmp_path / f"{name}.pcapng").write_bytes(data)
+    ring(tmp_path, "c", tls, ())
+    ring(tmp_path, "e", moved("errors.pcap", 2, START + 3_000_000_000), ())
+    want = told(jobs.run([str(tmp_path)], Options(ALL_RECORDS), 1))
+    assert told(jobs.run([str(tmp_path)], Options(ALL_RECORDS), 4)) == want
+    rows = [row for batch in jobs.run([str(tmp_path)], Options(ALL_RECORDS), 1) for row in batch.rows if isinstance(row, FindingRow)]
+    assert ("tls-no-secrets" in {row.code for row in rows}) == (first == "connection")
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("brought", [False, True], ids=["alone", "beside-those-of-a-capture"])
+def test_key_logs_reach_every_process(tmp_path: Path, brought: bool) -> None:
+    ring(tmp_path, "a", moved("go-tls12.pcap", 1, START), ())
+    ring(tmp_path, "b", moved("go-tls13.pcap", 2, START), (0.5,))
+    of_nobody = b"CLIENT_RANDOM " + b"00" * 32 + b" " + b"00" * 48
+    blocks = Pcapng()
+    (tmp_path / "c.pcapng").write_bytes(blocks.section() + blocks.interface() + (blocks.secrets(of_nobody) if brought else b""))
+    key_logs = read_key_logs([str(CAPTURES / "go-tls12.keylog"), str(CAPTURES / "go-tls13.keylog"), str(CAPTURES / "README.md")])
+    options = Options(ALL_RECORDS, key_logs=key_logs)
+    want = told(jobs.run([str(tmp_path)], options, 1))
+    assert told(jobs.run([str(tmp_path)], options, 2)) == want
+    assert b"tls-key-log-malformed" in want[0][0][0]
+
+
+def test_what_is_prepared_takes_the_place_of_the_rows(everything: str) -> None:
+    batches = list(jobs.run([everything], Options(), 2, len))
+    whole = jobs.run([everything], Options(), 1)
+    assert sum(batch.prepared or len(batch.rows) for batch in batches) == sum(len(batch.rows) for batch in whole)
+    assert sum(batch.prepared is not None for batch in batches) > 5
+
+
+@pytest.mark.usefixtures("inside")
+def test_files_that_all_share_a_connection_are_left_to_one_process(tmp_path: Path) -> None:
+    files = [str(path) for path in ring(tmp_path, "a", moved("errors.pcap", 1, START), (0.3, 0.6))]
+    assert told(jobs.run(files, Options(ALL_RECORDS), 2)) == told(jobs.run(files, Options(ALL_RECORDS), 1))
+    assert all(batch.prepared is None for batch in jobs.run(files, Options(), 2, len))
+
+
+def test_what_cannot_be_shared_is_one_process(everything: str, tmp_path: Path) -> None:
+    one = str(CAPTURES / "quickstart.pcapng")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert type(jobs.run([one], Options(), 2)) is Run
+    assert type(jobs.run([one, "-"], Options(), 2)) is Run
+    assert type(jobs.run([one, str(pipe)], Options(), 2)) is Run
+    assert type(jobs.run([everything], Options(), 1)) is Run
+
+
+def test_zero_is_a_process_for_each_core(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert jobs.cores() >= 1
+    made = []
+
+    class Counted(Inside):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(module, "Process", Counted)
+    monkeypatch.setattr(module, "cores", lambda: 3)
+    list(jobs.run([everything], Options(), 0))
+    assert len(made) == 3
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"detail": True, "records": "all"},
+        {"hex": True, "quiet": True},
+        {"records": "all", "columns": "packet,time"},
+        {"records": "exchange,finding"},
+        {"records": "message", "payload": "text"},
+        {"records": "all", "format": "ndjson", "fail_on": "error"},
+        {"format": "ndjson", "limit": 150},
+        {"format": "ndjson", "quiet": True},
+        {"filter": "frame.size > 100"},
+        {"format": "ndjson", "filter": "frame.size > 60"},
+        {"records": "connection", "format": "json"},
+        {"records": "exchange", "format": "csv", "columns": "request,latency_ns"},
+        {"records": "message", "format": "ndjson", "payload": "base64", "limit": 20},
+        {"records": "message", "format": "ndjson", "columns": "topic,packet,publish_time", "limit": 90},
+    ],
+)
+def test_every_output_is_the_same_byte_for_byte(
+    everything: str, asked: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    given = []
+    for count in (1, 3):
+        out = tmp_path / "out"
+        code = work(Request(files=(everything, "missing.pcap"), out=str(out), jobs=count, **asked))
+        given.append((code, out.read_bytes(), capfd.readouterr()))
+    assert given[0][0] == 4
+    assert len(given[0][1]) > 1_000
+    assert given[1] == given[0]
+
+
+@pytest.mark.usefixtures("inside")
+def test_parquet_has_the_same_rows(everything: str, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for count in (1, 3):
+        assert work(Request(files=(everything,), records="all", format="parquet", out=str(tmp_path / str(count)), jobs=count)) == 4
+    for kind in ALL_RECORDS:
+        one, other = (parquet.read_table(tmp_path / count / f"{kind}.parquet") for count in ("1", "3"))
+        assert one.num_rows > 10
+        assert one.equals(other)
+
+
+# ---- with real processes
+
+
+@pytest.mark.parametrize("arguments", [(), ("--records", "all", "--format", "ndjson")])
+def test_the_command_line_gives_the_same_byte_for_byte(everything: str, arguments: tuple[str, ...]) -> None:
+    alone, together = (
+        subprocess.run([*CLI, "decode", everything, "--jobs", count, *arguments], capture_output=True, timeout=120, check=False)
+        for count in ("1", "2")
+    )
+    assert alone.returncode == together.returncode == 4
+    assert alone.stderr == together.stderr
+    assert alone.stdout == together.stdout
+    assert len(alone.stdout) > 50_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_process_that_dies_ends_the_run_with_an_error(everything: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Watched(Process):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+        def ask(self, task: Any) -> None:
+            if isinstance(task, Decode) and self is made[-1]:
+                os.kill(self.number, number)
+            super().ask(task)
+
+    monkeypatch.setattr(module, "Process", Watched)
+    with pytest.raises(OutputError, match=f"was killed .signal {int(number)}.; the output is not complete") as caught:
+        list(jobs.run([everything], Options(), 2))
+    assert caught.value.exit_code == 5
+    assert not any(is_there(process.number) for process in made)
+
+
+@pytest.mark.parametrize("end", [GeneratorExit, KeyboardInterrupt, BrokenPipeError])
+def test_whoever_stops_early_leaves_no_process_behind(everything: str, end: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Watched(Process):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(module, "Process", Watched)
+    batches = iter(jobs.run([everything], Options(), 2))
+    next(batches)
+    next(batches)
+    assert len(made) == 2
+    with pytest.raises(end):
+        batches.throw(end)
+    assert not any(is_there(process.number) for process in made)
+
+
+def test_a_closed_pipe_ends_quietly(everything: str) -> None:
+    with subprocess.Popen(
+        [*CLI, "decode", everything, "--records", "all", "--format", "ndjson", "-j", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b'{"record"')
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(60) == 0
+    assert b"Traceback" not in errors
+    assert all(b"not a capture" in line or b"ends" in line for line in errors.splitlines())
+
+
+def test_standard_input_stays_with_us(everything: str) -> None:
+    data = (CAPTURES / "errors.pcap").read_bytes()
+    results = [
+        subprocess.run([*CLI, "decode", "-", everything, "-j", count], input=data, capture_output=True, timeout=120, check=False)
+        for count in ("1", "2")
+    ]
+    assert results[0].returncode == results[1].returncode == 4
+    assert results[0].stdout == results[1].stdout
+
+
+def test_a_script_needs_no_guard_around_its_main_module(everything: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys, pulsarscope as ps\nprint(sum(1 for _ in ps.open(sys.argv[1], jobs=2).frames()))\n")
+    result = subprocess.run([sys.executable, str(script), everything], capture_output=True, text=True, timeout=120, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert int(result.stdout) == sum(len(batch.rows) for batch in pipeline.run([everything], Options()))
+
+
+def is_there(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.capture import expand_inputs
+from pulsarscope.engine.local import ALL_RECORDS, Ending, Options
+from pulsarscope.engine.parallel.plan import survey
+from pulsarscope.engine.parallel.process import Process
+from pulsarscope.engine.parallel.worker import Decode, LookThrough
+from pulsarscope.model.errors import OutputError
+from tests.engine.parallel.rings import CAPTURES
+from tests.engine.parallel.test_worker import Hungry
+
+QUICKSTART = str(CAPTURES / "quickstart.pcapng")
+DECODE = Decode(expand_inputs([QUICKSTART]), Options(ALL_RECORDS), [0], None)
+
+
+def is_there(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_answers_come_in_the_order_of_the_tasks() -> None:
+    with Process() as process:
+        process.ask(LookThrough([QUICKSTART]))
+        process.ask(DECODE)
+        assert process.answer() == survey(QUICKSTART)
+        want = list(DECODE())
+        assert [process.answer() for _ in want] == want
+        assert isinstance(want[-1].part, Ending)
+
+
+def test_it_is_gone_when_it_is_left() -> None:
+    with Process() as process:
+        process.ask(DECODE)
+        process.ask(DECODE)
+        assert is_there(process.number)
+    assert not is_there(process.number)
+
+
+def test_one_that_was_killed_is_an_output_error() -> None:
+    with Process() as process:
+        os.kill(process.number, signal.SIGKILL)
+        process.ask(DECODE)
+        with pytest.raises(OutputError, match=r"^one of the decoding processes was killed \(signal 9\); the output is not complete$"):
+            process.answer()
+        process.ask(DECODE)
+
+
+def test_one_that_lacked_memory_is_an_output_error() -> None:
+    with Process() as process:
+        process.ask(Hungry())
+        with pytest.raises(OutputError, match="had not enough memory"):
+            process.answer()
+
+
+def test_one_that_failed_is_an_output_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with Process() as process:
+        process.ask("no task")
+        with pytest.raises(OutputError, match="ended with exit code 1"):
+            process.answer()
+    assert "TypeError" in capfd.readouterr().err
+
+
+def test_one_that_cannot_be_started_is_an_output_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    with pytest.raises(OutputError, match="cannot start a decoding process: No such file"):
+        Process()
+
+
+def test_it_does_not_import_from_the_folder_it_is_started_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('imported from the current folder')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    with Process() as process:
+        process.ask(LookThrough([QUICKSTART]))
+        assert process.answer() == survey(QUICKSTART)
+
+
+def test_what_ends_us_at_the_terminal_does_not_end_it() -> None:
+    with Process() as process:
+        assert os.getpgid(process.number) != os.getpgid(0)

@@ -1,0 +1,185 @@
+"""Facts across connections: judged once, or early when someone watches, and then not told again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pulsarscope.dissect.rules import Fact, KeyRule, Say, Where
+from pulsarscope.engine import evaluated_keys as judged
+from pulsarscope.engine import facts as module
+from pulsarscope.engine import packed_facts as story
+from pulsarscope.engine.facts import QUIET_NANOSECONDS, Facts
+from pulsarscope.engine.packed_facts import begin
+
+HOUR = 3_600_000_000_000
+
+
+def fact(packet: int, time: int, what: str = "refused") -> Fact:
+    return Fact(Where(None, 0, packet, 1, time, "0:1"), what, {})
+
+
+def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
+    for one in facts:
+        if one.what == "refused":
+            say("refusal", one.where, key, {"facts": len(facts)})
+
+
+class Told:
+    """Facts of one rule, and what was said of them: packets."""
+
+    def __init__(self, *, prompt: bool) -> None:
+        self.packets: list[int] = []
+        self.facts = Facts({"rule": (KeyRule("rule", HOUR, judge, prompt=prompt), self.say)})
+
+    def say(self, _code: str, where: Where, _text: str, _evidence: dict[str, Any]) -> None:
+        self.packets.append(where.packet)
+
+    def add(self, *facts: Fact) -> None:
+        for one in facts:
+            self.facts.add("rule", "key", one)
+
+
+def test_a_key_is_judged_in_the_end() -> None:
+    told = Told(prompt=True)
+    told.add(fact(2, 5), fact(1, 4))
+    assert told.packets == []
+    told.facts.finish()
+    assert told.packets == [1, 2]
+
+
+def test_who_watches_hears_of_a_quiet_key_and_hears_nothing_twice() -> None:
+    told = Told(prompt=True)
+    told.add(fact(1, 0))
+    told.facts.settle(QUIET_NANOSECONDS - 1)
+    assert told.packets == []
+    told.facts.settle(QUIET_NANOSECONDS)
+    assert told.packets == [1]
+    told.facts.settle(2 * QUIET_NANOSECONDS)
+    assert told.packets == [1]
+    told.add(fact(2, 3 * QUIET_NANOSECONDS))
+    told.facts.settle(4 * QUIET_NANOSECONDS)
+    assert told.packets == [1, 2]
+    told.facts.finish()
+    assert told.packets == [1, 2]
+
+
+def test_a_rule_that_hears_absence_is_not_asked_early() -> None:
+    told = Told(prompt=False)
+    told.add(fact(1, 0))
+    told.facts.settle(HOUR)
+    assert told.packets == []
+    told.facts.finish()
+    assert told.packets == [1]
+
+
+def test_a_key_that_begins_anew_is_told_anew() -> None:
+    told = Told(prompt=True)
+    told.add(fact(1, 0))
+    told.facts.settle(QUIET_NANOSECONDS)
+    told.facts.settle(2 * HOUR)
+    told.add(fact(1, 3 * HOUR))
+    told.facts.settle(4 * HOUR)
+    assert told.packets == [1, 1]
+
+
+def test_a_key_that_is_silent_for_too_long_is_judged_when_someone_watches() -> None:
+    told = Told(prompt=False)
+    told.add(fact(1, 0))
+    told.facts.settle(HOUR)
+    assert told.packets == []
+    told.facts.settle(HOUR + 1)
+    assert told.packets == [1]
+    told.facts.finish()
+    assert told.packets == [1]
+
+
+def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_order_it_comes() -> None:
+    counts = []
+
+    def count(_key: str, facts: Sequence[Fact], _say: Say) -> None:
+        counts.append(len(facts))
+
+    facts = Facts({"rule": (KeyRule("rule", HOUR, count), lambda *_: None)})
+    for packet, time in ((4, 3 * HOUR), (1, 0), (3, 3 * HOUR), (2, HOUR), (5, 3 * HOUR)):
+        facts.add("rule", "key", fact(packet, time))
+    facts.finish()
+    assert counts == [2, 3]
+
+
+def bounded(monkeypatch: pytest.MonkeyPatch, stories: int) -> None:
+    """Facts of so many stories of one fact have room."""
+    monkeypatch.setattr(module, "FACTS_MAX_BYTES", stories * (begin(fact(0, 0)).size + len("key 10")))
+
+
+def test_keys_silent_longest_are_judged_when_the_facts_of_all_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
+    told = Told(prompt=False)
+    for number in range(10, 18):
+        told.facts.add("rule", f"key {number}", fact(number, number))
+    assert told.packets == []
+    told.facts.add("rule", "key 10", fact(18, 18))
+    assert told.packets == [11, 12]  # an eighth of the room is free again
+    told.facts.finish()
+    assert told.packets == [11, 12, 13, 14, 15, 16, 17, 10, 18]
+    assert not told.facts.parted
+    assert not told.facts.unknown
+
+
+def test_the_rule_that_keeps_most_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
+    judged = []
+    rules = {name: (KeyRule(name, HOUR, lambda key, _facts, _say: judged.append(key)), lambda *_: None) for name in ("few", "many")}
+    facts = Facts(rules)
+    facts.add("few", "oldest", fact(0, 0))
+    for number in range(10, 60):
+        facts.add("many", f"key {number}", fact(number, number))
+    assert judged
+    assert "oldest" not in judged
+
+
+def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
+    told = Told(prompt=False)
+    for number in range(10, 20):
+        told.facts.add("rule", f"key {number}", fact(number, number))
+    told.facts.add("rule", "key 10", fact(20, 20))
+    told.facts.add("rule", "key 20", fact(21, 21))
+    assert told.facts.parted == {"rule": 1}
+
+
+def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(monkeypatch, 8)
+    monkeypatch.setattr(judged, "EARLY_KEYS_MAX", 5)
+    told = Told(prompt=False)
+    for number in range(100):
+        told.facts.add("rule", f"key {number:02}", fact(number, number))
+    assert told.facts.unknown == len(told.packets) - 5 > 0
+
+
+def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FACTS_MAX_BYTES", 4_000)
+    told = Told(prompt=True)
+    for number in range(1_000):
+        told.facts.add("rule", f"key {number * number % 37}", fact(number, number))
+        (waiting,) = told.facts._waiting.values()
+        kept = sum(story.size + len(key) for key, story in waiting.stories.items())
+        assert told.facts._size == waiting.size == kept <= 4_000
+    told.facts.settle(2 * HOUR)
+    assert told.facts._size == waiting.size == 0
+    assert not waiting.unsettled
+    assert not waiting.told
+
+
+def test_a_key_that_never_ends_remembers_no_more_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 4)
+    monkeypatch.setattr(story, "FACTS_PER_KEY_MAX", 4)
+    told = Told(prompt=True)
+    for number in range(50):
+        told.add(fact(number, 2 * number * QUIET_NANOSECONDS))
+        told.facts.settle((2 * number + 1) * QUIET_NANOSECONDS)
+    assert told.packets == list(range(50))
+    (waiting,) = told.facts._waiting.values()
+    assert len(waiting.told["key"]) <= 4

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from pulsarscope.engine.snapshot import Shared
+
+
+class Settings:
+    """Made by each process."""
+
+
+def test_what_is_shared_is_the_one_of_the_process_that_goes_on() -> None:
+    mine, theirs = Settings(), Settings()
+    state: dict[str, Any] = {"a": [mine, 1], "b": mine}
+    got = Shared({"settings": theirs}).loads(Shared({"settings": mine}).dumps(state))
+    assert got == {"a": [theirs, 1], "b": theirs}
+
+
+def test_what_is_not_shared_is_one_object_still() -> None:
+    own = Settings()
+    first, second = Shared({}).loads(Shared({}).dumps([own, own]))
+    assert first is second is not own
+
+
+@pytest.mark.parametrize("value", ["word", 1, (), frozenset(), None, b"x"])
+def test_a_plain_value_means_itself_whatever_has_its_name(value: object) -> None:
+    assert Shared({"given": "another"}).loads(Shared({"given": value}).dumps([value])) == [value]
+
+
+def test_an_iterator_goes_on_where_it_stood() -> None:
+    numbers = (number for number in range(5))
+    next(numbers)
+    got = Shared({}).loads(Shared({}).dumps([numbers, chain([1], [2])]))
+    assert [list(one) for one in got] == [[1, 2, 3, 4], [1, 2]]

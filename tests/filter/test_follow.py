@@ -1,0 +1,98 @@
+"""The rows that belong to what is followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsarscope.filter import Story
+from pulsarscope.filter import follow as module
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.installed import make_dissectors
+from tests.output.render import rows
+
+
+def told(kind: str, name: str, *batches: list[Any]) -> list[list[str]]:
+    """Packet, or kind, of the rows that are chosen of each batch."""
+    story = Story(kind, name, make_dissectors())
+    return [[_name(row) for row in story.select(batch, {})] for batch in batches]
+
+
+def _name(row: Any) -> str:
+    return str(row.packet) if isinstance(row, FrameRow) else str(row.kind)
+
+
+SEND = rows.send(4, producer_name="p", connection="0:1")
+RECEIPT = rows.receipt(6, producer_name="p")
+OTHER = rows.frame(5, "PING", connection="0:2")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "found"),
+    [
+        ("connection", "1", ["4", "6"]),
+        ("connection", "0:2", ["5"]),
+        ("connection", "3", []),
+        ("producer", "p", ["4", "6"]),
+        ("topic", "orders", ["4", "6"]),
+        ("topic", "persistent://public/default/orders", ["4", "6"]),
+        ("topic", "order", []),
+        ("message", "26:14", ["4", "6"]),
+        ("message", "26:15", []),
+        ("consumer", "7", []),
+        ("txn", "1:1", []),
+    ],
+)
+def test_a_story_is_told_by_columns_and_dissectors(kind: str, name: str, found: list[str]) -> None:
+    assert told(kind, name, [SEND, OTHER, RECEIPT]) == [found]
+
+
+def test_a_topic_stands_for_its_partitions() -> None:
+    part = rows.send(4, topic="persistent://public/default/orders-partition-3")
+    assert told("topic", "orders", [part]) == [["4"]]
+    assert told("topic", "orders-partition-3", [part]) == [["4"]]
+    assert told("topic", "orders-partition-4", [part]) == [[]]
+    assert told("topic", "acme/eu/orders", [rows.send(4, topic="persistent://acme/eu/orders")]) == [["4"]]
+
+
+def test_a_consumer_is_named_by_number_or_subscription() -> None:
+    flow = rows.frame(7, "FLOW", fields={"consumer_id": 3}, subscription="billing")
+    assert told("consumer", "billing", [flow]) == told("consumer", "3", [flow]) == [["7"]]
+
+
+def test_a_request_comes_before_its_answer_from_an_earlier_batch_too() -> None:
+    assert told("message", "26:14", [SEND, OTHER], [OTHER, RECEIPT]) == [[], ["4", "6"]]
+
+
+def test_an_answer_comes_with_its_request() -> None:
+    ack = rows.frame(8, "ACK", fields={"message_id": [{"ledgerId": 26, "entryId": 14}]})
+    answer = rows.frame(9, "ACK_RESPONSE", fields={}, request="0:8.1")
+    assert told("message", "26:14", [ack], [answer]) == [["8"], ["9"]]
+
+
+def test_only_so_many_requests_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STORY_REQUESTS_MAX", 1)
+    assert told("message", "26:14", [SEND, OTHER], [RECEIPT]) == [[], ["6"]]
+
+
+def test_findings_come_with_their_frame_and_connections_always() -> None:
+    lost = rows.finding(packet=None, sub=None, layer="capture")
+    batch = [SEND, rows.finding(), OTHER, rows.finding(packet=5), lost, rows.connection()]
+    assert told("producer", "p", batch) == [["4", "finding", "finding", "connection"]]
+
+
+def test_it_counts_and_begins_with_its_first_frame() -> None:
+    story = Story("message", "26:14", make_dissectors())
+    assert story.start is None
+    story.select([OTHER, SEND, RECEIPT], {})
+    assert (story.seen, story.kept, story.start) == ({"frame": 3}, {"frame": 2}, SEND.time)
+    assert story.words == "belong to message 26:14"
+
+
+def test_what_nobody_can_follow_is_said() -> None:
+    with pytest.raises(UsageError, match="no protocol here knows what a message is"):
+        Story("message", "26:14", ())
+    with pytest.raises(UsageError, match='"x" is no connection'):
+        Story("connection", "x", ())

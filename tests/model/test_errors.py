@@ -1,0 +1,32 @@
+"""The public exceptions and their exit codes."""
+
+from __future__ import annotations
+
+import pytest
+
+import pulsarscope as ps
+from pulsarscope.model import errors
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(errors.UsageError, 2), (errors.CaptureError, 3), (errors.OutputError, 5), (errors.PulsarscopeError, 2)]
+)
+def test_each_has_the_exit_code_of_the_design(error: type[errors.PulsarscopeError], code: int) -> None:
+    assert error.exit_code == code
+    assert error("what to do").exit_code == code
+    assert str(error("what to do")) == "what to do"
+
+
+def test_one_root_catches_them_all() -> None:
+    found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    assert all(issubclass(error, errors.PulsarscopeError) for error in found)
+    assert len(found) == 4
+
+
+def test_all_are_public() -> None:
+    assert {ps.PulsarscopeError, ps.UsageError, ps.CaptureError, ps.OutputError} == {
+        errors.PulsarscopeError,
+        errors.UsageError,
+        errors.CaptureError,
+        errors.OutputError,
+    }

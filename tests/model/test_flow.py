@@ -1,0 +1,70 @@
+"""How the ends of a connection are named."""
+
+from __future__ import annotations
+
+import struct
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.model.flow import (
+    IPV4_KEY_BYTES,
+    IPV6_KEY_BYTES,
+    key_at,
+    reverse_key,
+    source_endpoint,
+    source_in,
+    source_port,
+    without_source,
+)
+
+PORTS = st.integers(0, 0xFFFF)
+
+
+def key(source: str, destination: str, from_port: int, to_port: int) -> bytes:
+    return ip_address(source).packed + ip_address(destination).packed + struct.pack(">HH", from_port, to_port)
+
+
+@pytest.mark.parametrize(
+    ("source", "endpoint"),
+    [
+        ("192.0.2.1", "192.0.2.1:6650"),
+        ("0.0.0.0", "0.0.0.0:6650"),  # noqa: S104 - an address in a packet
+        ("2001:db8::1", "[2001:db8::1]:6650"),
+        ("::", "[::]:6650"),
+        ("::ffff:1.2.3.4", "[::ffff:1.2.3.4]:6650"),
+    ],
+)
+def test_an_endpoint_is_an_address_and_a_port(source: str, endpoint: str) -> None:
+    other = "192.0.2.9" if "." in source and ":" not in source else "2001:db8::9"
+    found = source_endpoint(key(source, other, 6650, 1))
+    # How Python writes a mapped address has changed with its versions.
+    assert found in {endpoint, endpoint.replace("::ffff:1.2.3.4", "::ffff:102:304")}
+
+
+@given(st.data(), PORTS, PORTS)
+def test_the_reverse_key_is_the_other_direction_s(data: st.DataObject, one: int, two: int) -> None:
+    version = data.draw(st.sampled_from([4, 6]))
+    addresses = st.ip_addresses(v=4) if version == 4 else st.ip_addresses(v=6)
+    source, destination = (str(data.draw(addresses)) for _ in range(2))
+    forward = key(source, destination, one, two)
+    assert len(forward) == (IPV4_KEY_BYTES if version == 4 else IPV6_KEY_BYTES)
+    assert reverse_key(forward) == key(destination, source, two, one)
+    assert reverse_key(reverse_key(forward)) == forward
+    assert (source_port(forward), source_port(reverse_key(forward))) == (one, two)
+    assert (source_in(forward), without_source(forward)) == (None, forward)
+
+
+NAMES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=60)
+
+
+@given(st.sampled_from([IPV4_KEY_BYTES, IPV6_KEY_BYTES]).flatmap(lambda size: st.binary(min_size=size, max_size=size)), NAMES, NAMES)
+def test_a_name_behind_a_key_changes_nothing_but_that_it_is_another_key(bare: bytes, name: str, another: str) -> None:
+    named = key_at(bare, name)
+    assert named != bare
+    assert (named == key_at(bare, another)) is (name == another)
+    assert (source_in(named), without_source(named)) == (name, bare)
+    assert reverse_key(named) == key_at(reverse_key(bare), name)
+    assert (source_port(named), source_endpoint(named)) == (source_port(bare), source_endpoint(bare))

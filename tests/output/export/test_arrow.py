@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import ROWS, EntryMessages, MessageRow
+from pulsarscope.output.export.arrow import RecordBatches, arrow_schema, require_pyarrow, table
+from pulsarscope.output.registry import column_names
+from tests.output.render import rows
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_the_schema_of_each_kind_has_its_flat_columns_with_their_meaning(kind: str) -> None:
+    schema = arrow_schema(kind)
+    assert tuple(schema.names) == column_names(kind, flat=True)
+    assert all((field.metadata or {}).get(b"description") for field in schema)
+
+
+def test_rows_become_columns() -> None:
+    made = RecordBatches("frame", ["time", "checksum_status", "findings", "fields"]).batch([rows.send(findings=["a"]), rows.receipt()])
+    assert made.to_pylist() == [
+        {"time": rows.START + 4_000_000, "checksum_status": "good", "findings": ["a"], "fields": '{"producer_id":0,"sequence_id":7}'},
+        {
+            "time": rows.START + 6_000_000,
+            "checksum_status": None,
+            "findings": None,
+            "fields": '{"producer_id":0,"sequence_id":7,"message_id":{"ledgerId":26,"entryId":14}}',
+        },
+    ]
+
+
+some_text, some_number = st.none() | st.sampled_from("abä"), st.none() | st.integers(-3, 1 << 40)
+some_map = st.none() | st.dictionaries(st.sampled_from("xyz"), st.sampled_from(["", "1", '"']), max_size=2)
+
+
+def of_entry(shared: MessageRow, columns: list[tuple[Any, ...]] | None) -> MessageRow | EntryMessages:
+    if columns is None:
+        return shared
+    own = dict(zip(("batch_index", "key", "properties", "payload_size"), map(list, zip(*columns, strict=True)), strict=True))
+    return EntryMessages(shared, len(columns), own)
+
+
+shared_rows = st.builds(
+    MessageRow,
+    **dict.fromkeys(("packet", "time", "index", "batch_index"), some_number),
+    **dict.fromkeys(("topic", "subscription", "key"), some_text),
+    **dict.fromkeys(("properties", "extra"), some_map),
+    encrypted=st.none() | st.booleans(),
+    schema_version=st.none() | st.just(b"\x00\xff"),
+)
+entries = st.builds(of_entry, shared_rows, st.none() | st.lists(st.tuples(some_number, some_text, some_map, some_number), min_size=1))
+
+
+def rows_of(entry: MessageRow | EntryMessages) -> Iterator[MessageRow]:
+    if isinstance(entry, MessageRow):
+        yield entry
+    else:
+        for values in zip(*entry.columns.values(), strict=True):
+            yield msgspec.structs.replace(entry.shared, **dict(zip(entry.columns, values, strict=True)))
+
+
+@given(st.lists(entries), st.sampled_from([None, ("time", "key", "topic", "properties")]))
+def test_messages_that_stay_together_become_the_columns_of_their_rows(some: list[Any], names: tuple[str, ...] | None) -> None:
+    made = RecordBatches("message", names)
+    want = made.batch([row for entry in some for row in rows_of(entry)])
+    have = made.batch(some)
+    have.validate(full=True)
+    assert have.equals(want)
+
+
+def test_a_table_takes_any_number_of_rows() -> None:
+    assert table("frame", iter(())).num_rows == 0
+    assert table("message", (rows.message(schema_version=b"\x01") for _ in range(20_000))).num_rows == 20_000
+    together = (EntryMessages(rows.message(), 1000, {"key": ["k"] * 1000}) for _ in range(40))
+    assert [batch.num_rows for batch in table("message", together).to_batches()] == [17_000, 17_000, 6_000]
+
+
+def test_a_missing_pyarrow_is_told_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match=r'pip install "pulsarscope\[parquet\]"'):
+        require_pyarrow()

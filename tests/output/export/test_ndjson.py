@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import row_type
+from pulsarscope.output.export import ndjson
+from tests.output.render import rows
+from tests.output.render.rows import put_out
+
+
+def records(some: list[Any], *kinds: str, **values: Any) -> list[dict[str, Any]]:
+    data = put_out("ndjson", some, rows.options(*kinds, **values))
+    assert data == b"" or data.endswith(b"\n")
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def test_a_row_is_a_line_and_absent_values_are_left_out() -> None:
+    (record,) = records([rows.receipt()])
+    assert record["record"] == "frame"
+    assert record["time"] == "2026-05-01T10:00:00.129456789Z"
+    assert record["fields"]["message_id"] == {"ledgerId": 26, "entryId": 14}
+    assert "metadata" not in record
+
+
+def test_checksums_are_objects_and_bytes_base64() -> None:
+    (frame,) = records([rows.send(fields={"auth_data": b"\x00\xff"})])
+    assert frame["checksum"] == {"status": "good", "stored": "e3069283", "computed": "e3069283"}
+    assert frame["fields"]["auth_data"] == "AP8="
+
+
+def test_all_time_columns_of_all_kinds_are_text() -> None:
+    message, connection = records(
+        [rows.message(event_time=0, deliver_at=rows.START, broker_time=1), rows.connection()], "message", "connection"
+    )
+    assert message["publish_time"] == "2026-05-01T10:00:00.123456788Z"
+    assert message["event_time"] == "1970-01-01T00:00:00.000000000Z"
+    assert message["deliver_at"] == "2026-05-01T10:00:00.123456789Z"
+    assert message["broker_time"] == "1970-01-01T00:00:00.000000001Z"
+    assert (connection["start"], connection["end"]) == ("2026-05-01T10:00:00.123456789Z", "2026-05-01T10:00:05.123456789Z")
+
+
+def test_times_may_repeat_go_back_or_be_absent() -> None:
+    times = [rows.START, rows.START, None, rows.START - 1, rows.START + 10**9, None, 0]
+    got = records([rows.frame(time=time) for time in times])
+    assert [record.get("time") for record in got] == [
+        "2026-05-01T10:00:00.123456789Z",
+        "2026-05-01T10:00:00.123456789Z",
+        None,
+        "2026-05-01T10:00:00.123456788Z",
+        "2026-05-01T10:00:01.123456789Z",
+        None,
+        "1970-01-01T00:00:00.000000000Z",
+    ]
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1)))
+def test_any_times_are_written_as_each_would_be_alone(times: list[int | None]) -> None:
+    together = records([rows.frame(time=time) for time in times])
+    alone = [records([rows.frame(time=time)])[0] for time in times]
+    assert together == alone
+
+
+def test_chosen_columns_come_in_the_order_asked_for_with_the_kind() -> None:
+    data = put_out("ndjson", [rows.send(), rows.message()], rows.options("frame", "message", columns=("topic", "packet", "metadata")))
+    assert [list(json.loads(line)) for line in data.splitlines()] == [
+        ["record", "topic", "packet", "metadata"],
+        ["record", "topic", "packet"],
+    ]
+
+
+def test_an_unknown_column_is_refused() -> None:
+    with pytest.raises(UsageError, match="topic"):
+        records([], columns=("topik",))
+
+
+@given(st.text(), st.floats(), st.integers(-(2**63), 2**64 - 1))
+def test_whatever_the_wire_says_is_valid_json_on_one_line(text: str, number: float, whole: int) -> None:
+    (record,) = records([rows.frame(fields={"text": text, "number": number, "whole": whole})])
+    assert record["fields"]["text"] == text
+    assert record["fields"]["whole"] == whole
+    assert record["fields"]["number"] == (None if math.isnan(number) or math.isinf(number) else number)
+
+
+def test_no_rows_are_no_lines() -> None:
+    assert records([]) == []
+
+
+def test_rows_that_have_only_the_chosen_columns_are_written_as_whole_ones_are() -> None:
+    names = ("publish_time", "topic", "properties")
+    whole = [rows.message(), rows.message(topic=None, publish_time=None)]
+    some = [row_type("message", names)(*[getattr(row, name) for name in names]) for row in whole]
+    options = rows.options("message", "connection", columns=(*names, "opened", "start"))
+    assert records([*some, rows.connection()], "message", "connection", columns=options.columns) == records(
+        [*whole, rows.connection()], "message", "connection", columns=options.columns
+    )
+
+
+def test_remembered_times_do_not_grow_without_end() -> None:
+    texts = ndjson._Texts()
+    for time in range(3 * ndjson.TEXTS_MAX):
+        assert texts[time] == f"1970-01-01T00:00:00.{time:09d}Z"
+    assert len(texts) <= ndjson.TEXTS_MAX

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pulsarscope.output.render.cell_text import cell_width, clip, clip_words, escape
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("orders-1 [bold] :smile: [/x]", "orders-1 [bold] :smile: [/x]"),
+        ("\x1b]0;pwn\x07\x1b[2J", "\\x1b]0;pwn\\x07\\x1b[2J"),
+        ("\x9b31m\x7f", "\\x9b31m\\x7f"),
+        ("a\u202eb\u2066c\u200f\u061c", "a\\u202eb\\u2066c\\u200f\\u061c"),
+        ("a\u200bb\u2060c\ufeff\u200d", "a\\u200bb\\u2060c\\ufeff\\u200d"),
+        ("line\u2028para\u2029\n\t", "line\\u2028para\\u2029\\x0a\\x09"),
+        ("lone \ud800 surrogate", "lone \\ud800 surrogate"),
+        ("tag \U000e0041", "tag \\U000e0041"),
+        ("Zoë 日本 🎉 e\u0301", "Zoë 日本 🎉 e\u0301"),
+        ("Z" + "\u0301" * 5, "Z" + "\\u0301" * 5),
+    ],
+)
+def test_what_is_invisible_or_active_becomes_visible(raw: str, shown: str) -> None:
+    assert escape(raw) == shown
+
+
+@given(st.text(st.characters(codec=None)))
+def test_escaped_text_holds_nothing_that_acts_on_a_terminal(text: str) -> None:
+    escaped = escape(text)
+    assert escaped.isprintable()
+    assert escaped.encode().decode() == escaped
+    assert escape(escaped) == escaped
+
+
+@given(st.text(st.characters(codec=None)), st.integers(0, 30))
+@example("\N{EMOJI MODIFIER FITZPATRICK TYPE-1-2}", 0)
+def test_clipped_text_fits_and_short_text_stays(text: str, width: int) -> None:
+    escaped = escape(text)
+    clipped = clip(escaped, width)
+    assert cell_width(clipped) <= width
+    if cell_width(escaped) <= width:
+        assert clipped == escaped
+    elif width:
+        assert clipped.endswith("…")
+
+
+def test_wide_characters_count_two_cells() -> None:
+    assert clip("日本語", 6) == "日本語"
+    assert clip("日本語", 5) == "日本…"
+    assert clip("日本語", 4) == "日…"
+
+
+def test_whole_words_are_lost_rather_than_parts() -> None:
+    assert clip_words("orders  seq 7  1,234 B  producer 0", 28) == "orders  seq 7  1,234 B …"
+    assert clip_words("orders  " + "x" * 40, 28) == "orders  " + "x" * 19 + "…"
+    assert clip_words("orders  seq 7", 28) == "orders  seq 7"
+
+
+def test_an_ascii_ellipsis_takes_its_own_width() -> None:
+    assert clip("persistent", 6, "...") == "per..."
+    assert clip("persistent", 2, "...") == ""

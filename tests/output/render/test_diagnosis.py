@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsarscope.analysis.diagnosis import Diagnosis
+from pulsarscope.model.findings import ERROR, Code, table
+from pulsarscope.output.render.cell_text import cell_width
+from pulsarscope.output.render.diagnosis import diagnosis_text, verdict
+from pulsarscope.output.render.text_report import ReportOptions
+from tests.output.render import rows
+
+CODES = table(Code("checksum-mismatch", ERROR, "frame", "The bytes are not those that were sent.", "Look at the card."))
+WHOLE = rows.connection(server_missing=0)
+
+
+def diagnosed(*some: Any) -> Diagnosis:
+    diagnosis = Diagnosis(CODES)
+    diagnosis.feed(some)
+    return diagnosis
+
+
+def shown(*some: Any, **values: Any) -> str:
+    return diagnosis_text(diagnosed(*some), ReportOptions(**values), 20, rows.START).decode()
+
+
+@pytest.mark.parametrize(
+    ("some", "said"),
+    [
+        ([WHOLE], "Healthy: no errors, no warnings."),
+        ([WHOLE, rows.finding(severity="note")], "Healthy: no errors, no warnings; 1 note."),
+        ([WHOLE, rows.finding()] * 2, "2 errors in 1 connection: checksum-mismatch (2)."),
+        (
+            [
+                WHOLE,
+                rows.finding(),
+                rows.finding(code="slow-exchange", severity="warning", connection="0:7"),
+                rows.finding(severity="note", code="x"),
+            ],
+            "1 error, 1 warning in 2 connections: checksum-mismatch (1), slow-exchange (1); 1 note.",
+        ),
+        (
+            [rows.connection()],
+            "Healthy: no errors, no warnings; but 12 bytes are missing from the capture: what was not seen may have been said.",
+        ),
+        (
+            [rows.connection(server_missing=0, opened="midstream")],
+            "Healthy: no errors, no warnings; but 1 connection began before the capture: what was not seen may have been said.",
+        ),
+        (
+            [rows.connection(opened="midstream")],
+            (
+                "Healthy: no errors, no warnings; but 12 bytes are missing from the capture and 1 connection began before it: "
+                "what was not seen may have been said."
+            ),
+        ),
+        (
+            [WHOLE, rows.finding(code="packets-dropped", severity="warning", connection=None)],
+            "1 warning: packets-dropped (1); but the capture is not complete: what was not seen may have been said.",
+        ),
+        ([], "Nothing to judge: 20 packets, no TCP connections."),
+        ([rows.connection(dissector=None)], "Nothing to judge: 20 packets, 1 TCP connection of no known protocol."),
+    ],
+)
+def test_the_verdict_is_one_sentence_that_says_how_far_it_can_be_trusted(some: list[Any], said: str) -> None:
+    assert verdict(diagnosed(*some), 20) == said
+
+
+def test_a_group_says_what_happened_where_why_it_matters_and_what_to_try() -> None:
+    some = [
+        rows.finding(
+            text=f"Number {number}.", time=rows.START + number * 10**9, evidence={"frames": [f"0:{number}.1"], "topic": rows.TOPIC}
+        )
+        for number in range(1, 21)
+    ]
+    assert shown(WHOLE, *some).splitlines() == [
+        "20 errors in 1 connection: checksum-mismatch (20).",
+        "",
+        "error checksum-mismatch  20 times  from 1.000000 to 20.000000 s",
+        "  The bytes are not those that were sent.",
+        "    1 topic: orders",
+        "    · at 1.1: Number 1.",
+        "    · at 2.1: Number 2.",
+        "    · at 3.1: Number 3.",
+        "    · and 17 more",
+        "  Try: Look at the sender's network card.",
+    ]
+
+
+def test_findings_that_say_the_same_are_one_line() -> None:
+    some = [rows.finding(packet=packet) for packet in range(1, 7)]
+    assert "· at 1.1, 2.1, 3.1, 4.1 and 2 more: CRC32-C is 11111111, computed e3069283. (6 times)" in shown(*some, width=120)
+
+
+def test_a_limit_leaves_out_the_mildest_kinds_and_says_so() -> None:
+    text = shown(WHOLE, rows.finding(), rows.finding(code="x", severity="note"), limit=1)
+    assert "checksum-mismatch" in text
+    assert "note x" not in text
+    assert "and findings of 1 more kind" in text
+
+
+def test_quiet_is_the_verdict_alone() -> None:
+    assert shown(WHOLE, rows.finding(), quiet=True) == "1 error in 1 connection: checksum-mismatch (1).\n"
+
+
+def test_what_a_peer_said_is_escaped_and_fits() -> None:
+    hostile = "\x1b[2J\u202e\n" * 200
+    text = shown(rows.finding(text=hostile, code="x", hint=hostile, evidence={"topic": hostile, "frames": [hostile]}), width=80)
+    assert {character for character in text if not character.isprintable()} == {"\n"}
+    assert max(map(cell_width, text.splitlines())) <= 80
+
+
+def test_colours_are_those_of_the_worst() -> None:
+    assert shown(WHOLE, rows.finding(), color=True).startswith("\x1b[1;31m")
+    assert shown(WHOLE, rows.finding(severity="warning"), color=True).startswith("\x1b[33m")
+    assert shown(WHOLE, color=True).startswith("\x1b[2;32m")

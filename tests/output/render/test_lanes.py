@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from pulsarscope.model.records import Checksum
+from pulsarscope.output.render.cell_text import cell_width
+from tests.output.render import rows
+from tests.output.render.rows import START, Run, text_of
+
+OWN_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+ENDPOINTS = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650"), "0:9": ("10.0.0.3:40000", "10.0.0.2:6650")}
+
+
+def lanes(some: list[Any], **values: Any) -> list[str]:
+    run = Run(endpoints=values.pop("endpoints", ENDPOINTS))
+    return text_of("lanes", some, rows.options(run=run, **values)).splitlines()
+
+
+def delivered(packet: int = 8, **values: Any) -> Any:
+    """The message of `rows.send()` on its way to another client."""
+    fields = {"consumer_id": 2, "message_id": {"ledgerId": 26, "entryId": 14}}
+    given = {
+        "fields": fields,
+        "direction": "server",
+        "topic": rows.TOPIC,
+        "subscription": "mail",
+        "payload_size": 1234,
+        "connection": "0:9",
+    }
+    return rows.frame(packet, "MESSAGE", **given | values)
+
+
+def test_an_arrow_goes_from_its_sender_to_its_receiver_with_the_latency_at_its_head() -> None:
+    assert lanes([rows.send(), rows.receipt()], width=80)[:-1] == [
+        "connection 1  10.0.0.1:50886 → 10.0.0.2:6650  from packet 1",
+        "topic orders",
+        "                  client                                                  broker",
+        "   4.1  0.000000  ├─ SEND  seq 7  1,234 B  producer 0 ✓ ──────────────────────▶│",
+        "   6.1  0.002000  │◀─ 1.32 ms ───── SEND_RECEIPT  id 26:14  seq 7  producer 0 ─┤",
+        "",
+    ]
+
+
+def test_a_message_that_crosses_connections_has_the_broker_in_the_middle() -> None:
+    ack = {"consumer_id": 2, "ack_type": "Individual", "message_id": [{"ledgerId": 26, "entryId": 14}]}
+    some = [rows.send(), rows.receipt(), delivered(), rows.frame(9, "ACK", fields=ack, connection="0:9", topic=rows.TOPIC)]
+    assert lanes(some, width=114)[2:-2] == [
+        "topic orders",
+        "                     client                                      broker                                     client",
+        "   4.1  0.000000  1  ├─ SEND  seq 7  1,234 B  producer 0 ✓ ───────▶│                                             │",
+        "   6.1  0.002000  1  │◀─ 1.32 ms ─────── SEND_RECEIPT  id 26:14 … ─┤                                             │",
+        "   8.1  0.004000  2  │                                             ├─ MESSAGE  id 26:14  1,234 B … ─────────────▶│",
+        "   9.1  0.005000  2  │                                             │◀─────────────────── ACK  26:14  consumer 2 ─┤",
+    ]
+
+
+def test_a_terminal_too_narrow_for_two_lanes_has_one_with_numbers() -> None:
+    lines = lanes([rows.send(), delivered()], width=90)
+    assert lines[4].startswith("   4.1  0.000000  1  ├─ SEND ")
+    assert lines[5].startswith("   8.1  0.004000  2  │◀──")
+
+
+def test_topics_that_differ_stay_in_the_words() -> None:
+    lines = lanes([rows.send(), rows.send(6, topic="persistent://public/default/others")])
+    assert "topic" not in "".join(lines)
+    assert "SEND  orders  seq 7" in lines[2]
+    assert "SEND  others  seq 7" in lines[3]
+
+
+def test_seconds_without_a_frame_are_told() -> None:
+    lines = lanes([rows.send(), rows.receipt(time=START + 3_004_000_000)], width=80)
+    assert lines[4].split("┊")[1].strip() == "3.00 s later"
+    assert cell_width(lines[4]) == 80
+
+
+def test_findings_stand_below_their_frame_and_its_codes_in_the_arrow() -> None:
+    bad = rows.send(checksum=Checksum("bad", "11111111", "e3069283"), findings=["checksum-mismatch"])
+    lines = lanes([bad, rows.finding(), rows.receipt()])
+    assert "✗  checksum-mismatch ──" in lines[3]
+    assert lines[4].strip().startswith("error checksum-mismatch  CRC32-C")
+    assert "SEND_RECEIPT" in lines[6]
+
+
+def test_refusals_stand_out() -> None:
+    refusal = rows.frame(6, "SEND_ERROR", direction="server", fields={"error": "ChecksumError"})
+    assert "\x1b[1;31mSEND_ERROR" in "\n".join(lanes([rows.send(), refusal], color=True))
+
+
+def test_frames_beyond_the_first_ones_are_written_as_they_come() -> None:
+    some = [rows.send(packet) for packet in range(10, 210)]
+    lines = lanes([*some, delivered(300_000)], width=120)
+    assert sum("├─ SEND" in line for line in lines) == 200
+    assert "connection 2" in lines[-5]
+    assert "5 min 0 s later" in lines[-4]
+    assert lines[-3].startswith("300000.1 299.990000  2  │◀──")
+
+
+def test_nothing_found_is_said() -> None:
+    assert lanes([]) == ["", "0 packets read · 0 TCP connections · no findings"]
+
+
+def test_notes_are_counted_and_said_where_to_see() -> None:
+    given = rows.options(run=Run({"note": 2}))
+    assert text_of("lanes", [rows.send()], given).splitlines()[-1].endswith("2 notes (see diagnose)")
+
+
+def test_connections_are_not_rows_here() -> None:
+    assert lanes([rows.connection()]) == lanes([])
+
+
+def test_quiet_leaves_only_the_arrows() -> None:
+    assert len(lanes([rows.send(), rows.receipt()], quiet=True)) == 2
+
+
+def test_ascii_streams_get_ascii_marks() -> None:
+    text = text_of("lanes", [rows.send(), rows.receipt(latency_ns=12_300)], rows.options(encoding="ascii"))
+    assert "|- SEND  seq 7" in text
+    assert "|<- 12.3 us --" in text
+    assert "\\" not in text
+
+
+@pytest.mark.parametrize("width", [30, 41, 60, 80, 108, 110, 111, 160])
+@pytest.mark.parametrize("time", ["relative", "utc", "epoch"])
+def test_lines_fit_the_terminal(width: int, time: str) -> None:
+    some = [
+        rows.send(topic="日本語" * 30),
+        rows.receipt(),
+        rows.frame(9, "PING", direction="server", findings=["a-code", "another-code"]),
+        rows.frame(10, None, status="skipped"),
+        delivered(1_000_000, time=START + 9 * 10**9),
+    ]
+    drawn = [OWN_COLORS.sub("", line) for line in lanes(some, width=width, color=True, time=time)]
+    arrows = [line for line in drawn if "▶" in line or "◀" in line]
+    assert len(arrows) == 5
+    starts = {min(line.index(mark) for mark in "├│" if mark in line) for line in arrows}
+    assert all(cell_width(line) <= max(width, max(starts) + 20) for line in arrows)
+
+
+def test_control_characters_of_the_wire_do_not_reach_the_terminal() -> None:
+    text = "\n".join(lanes([rows.send(topic="a\x1b]0;x\x07b"), rows.frame(6, "X\x1b[2J")]))
+    assert "\x1b" not in text

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.output.render.cell_text import cell_width
+from pulsarscope.output.render.text_report import Column, Report, ReportOptions, change_text, rate_text, size_text
+
+
+def report(**values: Any) -> Report:
+    return Report(ReportOptions(**values))
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (27_811, "27.8 kB"), (999_600, "1.00 MB"), (123_456_789, "123 MB"), (None, "")],
+)
+def test_bytes_have_three_digits_that_count(size: float | None, text: str) -> None:
+    assert size_text(size) == text
+
+
+@pytest.mark.parametrize(("rate", "text"), [(None, ""), (0.5, "0.50/s"), (18.319, "18.3/s"), (19_148.4, "19,148/s")])
+def test_a_rate_is_by_the_second(rate: float | None, text: str) -> None:
+    assert rate_text(rate) == text
+
+
+@pytest.mark.parametrize(
+    ("percent", "text"), [(None, ""), (0.0, ""), (12.3, "+12 %"), (-35.0, "-35 %"), (420.0, "x5.2"), (-99.8, "-99.8 %"), (-100.0, "-100 %")]
+)
+def test_a_change_is_in_percent_or_a_factor(percent: float | None, text: str) -> None:
+    assert change_text(percent) == text
+
+
+def test_a_table_without_rows_is_nothing() -> None:
+    made = report()
+    made.table([Column("topic", [], name=True)])
+    assert made.lines == []
+
+
+def test_a_table_has_aligned_columns_and_leaves_out_empty_ones() -> None:
+    made = report(width=80)
+    made.table([Column("topic", ["a", "long"], right=False, name=True), Column("sent", ["5", "1,000"]), Column("refused", ["0", ""])])
+    assert made.lines == ["  topic   sent", "  a          5", "  long   1,000"]
+
+
+def test_a_table_that_does_not_fit_gives_up_spare_columns_then_narrows_names() -> None:
+    columns = [Column("topic", ["t" * 60], right=False, name=True), Column("sent", ["5"]), Column("rate", ["1,000,000/s"], spare=True)]
+    wide, narrow = report(width=100), report(width=30)
+    wide.table(columns)
+    narrow.table(columns)
+    assert wide.lines[-1].endswith("1,000,000/s")
+    assert narrow.lines[-1] == "  " + "t" * 21 + "…     5"
+
+
+@given(st.lists(st.text("ab漢\u0301", max_size=40), min_size=1, max_size=5), st.integers(20, 120), st.booleans())
+def test_no_line_of_a_table_is_wider_than_the_terminal(names: list[str], width: int, color: bool) -> None:
+    made = report(width=width)
+    number = [str(len(name) * 10**9) for name in names]
+    bar = "\x1b[36m" if color else ""
+    made.table(
+        [Column("n", names, right=False, name=True), *[Column("x", number)] * 4, Column("", number, color=bar, spare=True)], 3, "name"
+    )
+    for line in made.lines:
+        assert cell_width(line.replace("\x1b[36m", "")) <= max(width, 40)
+
+
+def test_lists_say_what_they_leave_out() -> None:
+    made = report(width=80)
+    made.table([Column("topic", ["a"], name=True)], 2, "topic")
+    assert made.lines[-1] == "  and 2 topics more (--limit shows more)"
+
+
+def test_a_bar_is_never_nothing_when_there_is_something() -> None:
+    made = report()
+    assert (made.bar(0, 10), made.bar(0.001, 10), made.bar(0.5, 10), made.bar(1, 10)) == ("", "▏", "█████", "██████████")
+    plain = report(encoding="ascii")
+    assert (plain.bar(0, 10), plain.bar(0.001, 10), plain.bar(0.5, 10)) == ("", "#", "#####")
+
+
+def test_a_frame_is_named_with_its_file_only_when_there_are_several() -> None:
+    assert report().reference("0:30.2") == "30.2"
+    assert report(files=("a.pcap", "b.pcap")).reference("0:30.2") == "0:30.2"
+
+
+def test_several_files_are_told_by_name() -> None:
+    made = report(files=("a.pcap", "\x1b.pcap"))
+    made.file_names()
+    assert made.lines == ["  files: 0 a.pcap, 1 \\x1b.pcap"]
+    alone = report(files=("a.pcap",))
+    alone.file_names()
+    assert alone.lines == []
+
+
+def test_what_an_encoding_lacks_becomes_a_backslash_escape() -> None:
+    made = report(encoding="ascii")
+    made.paragraph("漢 " * 30, indent=2, hang=2)
+    assert b"\\u6f22" in made.text()
+
+
+def test_a_heading_is_followed_by_as_much_of_its_note_as_there_is_room_for() -> None:
+    made = report(width=20)
+    made.heading("Topics", "n" * 50)
+    made.heading("Producers")
+    assert made.lines == ["Topics  " + "n" * 11 + "…", "", "Producers"]

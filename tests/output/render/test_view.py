@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+
+from pulsarscope.output.render.view import View, count_text
+from tests.output.render import rows
+from tests.output.render.rows import Memory, Run
+
+
+def view(**values: object) -> View:
+    return View(Memory(), rows.options(**values))
+
+
+def test_names_leave_out_the_file_when_there_is_one() -> None:
+    assert view(paths=("a.pcap",)).name(rows.frame(30, sub=2)) == "30.2"
+    several = view(paths=("a.pcap", "b.pcap"))
+    assert several.name(rows.frame(30, file=1)) == "1:30.1"
+    assert several.reference("0:12.1") == "0:12.1"
+    assert view().reference("0:12.1") == "12.1"
+    assert view().name(rows.finding(packet=None)) == ""
+
+
+def test_a_connection_is_introduced_once_with_its_ends() -> None:
+    one = view(encoding="ascii")
+    lines: list[str] = []
+    assert one.number("0:1", lines) == one.number("0:1", lines) == 1
+    assert lines == ["connection 1  10.0.0.1:50886 -> 10.0.0.2:6650  from packet 1"]
+    assert one.number("0:99", lines) == 2
+    assert lines[1:] == ["connection 2  from packet 99"]
+
+
+def test_a_connection_from_far_back_is_introduced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.output.render.view.NUMBERS_MAX", 2)
+    one = view()
+    lines: list[str] = []
+    assert [one.number(name, lines) for name in ("0:1", "0:2", "0:3", "0:3", "0:1")] == [1, 2, 3, 3, 4]
+    assert len(one.numbers) == 2
+    assert "4 connections" in one.closing([])[-1]
+
+
+def test_a_connection_that_ended_within_the_block_still_has_ends_and_words() -> None:
+    one = view(run=Run(endpoints={}))
+    one.prepare([rows.connection()])
+    assert "10.0.0.1:50886" in one.heading("0:1", 1)
+    assert one.dissector("0:1").summary
+
+
+def test_a_finding_is_a_line_with_its_hint_below() -> None:
+    lines: list[str] = []
+    view(quiet=True).finding(rows.finding(), lines, notes=True)
+    assert lines == [
+        "       error checksum-mismatch  at 4.1 on connection 1: CRC32-C is 11111111, computed e3069283.",
+        "         Look at the sender's network card.",
+    ]
+
+
+def test_a_place_that_is_no_frame_is_called_a_packet() -> None:
+    lines: list[str] = []
+    view().finding(rows.finding(sub=None, connection=None, packet=18, text="The capture ends."), lines)
+    assert "at packet 18: The capture ends." in lines[0]
+
+
+def test_a_finding_wraps_at_the_width_of_the_terminal() -> None:
+    lines: list[str] = []
+    view(width=40, quiet=True).finding(rows.finding(text="word " * 30), lines, notes=True)
+    assert max(map(len, lines)) <= 40
+    assert len(lines) > 5
+
+
+def test_notes_show_only_when_findings_are_asked_for() -> None:
+    lines: list[str] = []
+    one = view()
+    one.finding(rows.finding(severity="note", connection=None), lines)
+    assert not lines
+    one.finding(rows.finding(severity="note", connection=None), lines, notes=True)
+    assert lines
+
+
+def test_quiet_leaves_findings_out_unless_they_are_asked_for() -> None:
+    lines: list[str] = []
+    view(quiet=True).finding(rows.finding(), lines)
+    assert not lines
+
+
+def test_a_finding_about_a_file_names_it() -> None:
+    lines: list[str] = []
+    about = rows.finding(packet=None, sub=None, connection=None, text="It ends within a record.")
+    view(paths=("/data/night.pcap",)).finding(about, lines)
+    assert "night.pcap: It ends within a record." in lines[0]
+
+
+def test_the_closing_words_count_findings_by_severity() -> None:
+    one = view(run=Run({"error": 1, "note": 3}))
+    assert one.closing(["2,000 frames"]) == [
+        "",
+        "2,000 frames · 0 packets read · 0 TCP connections · 1 error, 3 notes (see diagnose)",
+    ]
+    assert view().closing(["1 frame"]) == ["", "1 frame · 0 packets read · 0 TCP connections · no findings"]
+    assert view(quiet=True).closing(["1 frame"]) == []
+
+
+def test_where_nothing_was_shown_a_note_about_a_connection_says_why() -> None:
+    one = view(run=Run({"note": 2}), paths=("a.pcap",))
+    for packet in (1, 7):
+        text = f"Connection 0:{packet}: TLS."
+        one.finding(rows.finding(packet=packet, connection=f"0:{packet}", code="x", severity="note", sub=None, text=text, hint="Try."), [])
+    assert one.closing(["0 frames"])[:3] == ["       note x  Connection 0:1: TLS.", "         Try.", ""]
+    one.number("0:1", [])
+    assert one.closing(["1 frame"])[0] == ""
+
+
+def test_counts_have_their_noun() -> None:
+    assert [count_text(1, "frame"), count_text(2000, "frame")] == ["1 frame", "2,000 frames"]
+
+
+def test_what_the_stream_cannot_carry_is_escaped() -> None:
+    sink = Memory()
+    View(sink, rows.options(encoding="ascii")).emit(["Zoë"])
+    assert sink.data == b"Zo\\xeb\n"
+
+
+def test_a_finding_that_names_its_place_is_not_told_it_twice() -> None:
+    lines: list[str] = []
+    view(quiet=True).finding(rows.finding(text="SEND 0:4.1: 12 of 40 bytes are there.", hint=None), lines, notes=True)
+    view(quiet=True).finding(rows.finding(sub=None, text="Connection 0:1: the client speaks HTTP.", hint=None), lines, notes=True)
+    assert [line.partition("checksum-mismatch  ")[2] for line in lines] == [
+        "SEND 0:4.1: 12 of 40 bytes are there.",
+        "Connection 0:1: the client speaks HTTP.",
+    ]

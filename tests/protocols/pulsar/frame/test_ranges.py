@@ -1,0 +1,151 @@
+"""Named byte ranges of a frame: right for every field, nested, within the frame whatever the bytes."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
+from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
+from pulsarscope.protocols.pulsar.frame.ranges import SECRET_SUFFIX, Range, ranges
+from tests.encoder import command_frame, message_metadata, payload_frame
+from tests.encoder.chance import damaged, randoms
+from tests.encoder.frames import sized
+from tests.encoder.samples import command
+
+DECODER = FrameDecoder()
+NUMBERS = [value.number for value in pb.BaseCommand.Type.DESCRIPTOR.values]
+SEND = payload_frame("SEND", message_metadata(), b"payload", broker_entry={"index": 3}, producer_id=1, sequence_id=2)
+
+
+def check(data: bytes) -> list[Range]:
+    """The ranges, which must lie within the frame and within one another."""
+    masked, found = ranges(DECODER, data)
+    assert len(masked) == len(data)
+    outer: list[tuple[int, int]] = []
+    last = 0
+    for start, end, name, depth in found:
+        assert 0 <= start <= end <= len(data), (name, start, end)
+        assert name
+        del outer[depth:]
+        assert len(outer) == depth, f"{name} has no outer range"
+        if outer:
+            assert outer[-1][0] <= start
+            assert end <= outer[-1][1]
+        else:
+            assert start >= last, f"{name} begins before the range before it ends"
+            last = end
+        outer.append((start, end))
+    return found
+
+
+def test_the_parts_of_a_payload_frame_cover_it_in_order() -> None:
+    found = check(SEND)
+    parts = [(name, SEND[start:end]) for start, end, name, depth in found if depth == 0]
+    assert [name for name, _ in parts] == [
+        "totalSize",
+        "commandSize",
+        "BaseCommand",
+        "broker entry metadata magic",
+        "broker entry metadata size",
+        "BrokerEntryMetadata",
+        "checksum magic",
+        "CRC32-C",
+        "metadata size",
+        "MessageMetadata",
+        "payload",
+    ]
+    assert b"".join(part for _, part in parts) == SEND
+    assert parts[-1] == ("payload", b"payload")
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_field_of_every_command_is_named(number: int) -> None:
+    base, body = command(number, 1)
+    data = sized(sized(base.SerializePartialToString()))
+    names = [name.removesuffix(SECRET_SUFFIX) for _, _, name, depth in check(data) if depth == 2]
+    wanted = [field.name for field, value in body.ListFields() for _ in (value if field.is_repeated else [value])]
+    assert sorted(names) == sorted(wanted)
+
+
+def test_the_range_of_a_field_is_its_tag_its_length_and_its_value() -> None:
+    frame = command_frame("PRODUCER", topic="abc", producer_id=1, request_id=300)
+    found = {name: frame[start:end] for start, end, name, _ in check(frame)}
+    assert (found["topic"], found["producer_id"], found["request_id"]) == (b"\x0a\x03abc", b"\x10\x01", b"\x18\xac\x02")
+
+
+def test_credentials_are_marked_wherever_they_stand() -> None:
+    frame = command_frame("AUTH_RESPONSE", response={"auth_method_name": "token", "auth_data": b"secret"})
+    assert [name for _, _, name, _ in check(frame) if name.endswith(SECRET_SUFFIX)] == ["auth_data" + SECRET_SUFFIX]
+    open_decoder = FrameDecoder(show_secrets=True)
+    assert not [name for _, _, name, _ in ranges(open_decoder, frame)[1] if name.endswith(SECRET_SUFFIX)]
+
+
+def test_their_bytes_are_masked_and_no_others() -> None:
+    frame = command_frame("AUTH_RESPONSE", response={"auth_method_name": "token", "auth_data": b"secret"})
+    masked, found = ranges(DECODER, frame)
+    assert b"secret" not in masked
+    hidden = {at for start, end, name, _ in found if name.endswith(SECRET_SUFFIX) for at in range(start, end)}
+    assert [at for at in range(len(frame)) if masked[at] != frame[at] and at not in hidden] == []
+    assert ranges(FrameDecoder(show_secrets=True), frame)[0] == frame
+    assert ranges(DECODER, SEND)[0] == SEND
+
+
+@pytest.mark.parametrize("end", range(12, 40))
+def test_credentials_that_are_cut_off_are_masked(end: int) -> None:
+    frame = command_frame("CONNECT", client_version="x", auth_data=b"a long secret of many bytes")
+    assert b"secre" not in ranges(DECODER, frame[:end])[0]
+
+
+def test_a_secret_given_many_times_takes_time_that_grows_with_its_number() -> None:
+    spent = []
+    for count in (20_000, 160_000):
+        frame = sized(sized(b"\x08\x02\x12" + _length(3 * count) + b"\x1a\x01s" * count))
+        began = time.process_time()
+        masked, found = ranges(DECODER, frame)
+        spent.append(time.process_time() - began)
+        assert sum(name.endswith(SECRET_SUFFIX) for _, _, name, _ in found) == count
+        assert masked.count(b"s") == 0
+    assert spent[1] < 32 * spent[0] + 1.0  # eight times as many: a square would take 64 times as long; machines stall
+
+
+def test_bytes_behind_a_command_are_named() -> None:
+    frame = sized(command_frame("PING")[4:] + b"xyz")
+    assert check(frame)[-1] == (len(frame) - 3, len(frame), "trailing bytes", 0)
+
+
+@pytest.mark.parametrize("end", range(len(SEND)))
+def test_a_frame_cut_off_is_named_as_far_as_it_goes(end: int) -> None:
+    check(SEND[:end])
+
+
+@given(randoms)
+@settings(max_examples=200)
+def test_a_damaged_frame_gives_ranges_within_it(random: Random) -> None:
+    base, _ = command(random.choice(NUMBERS), random.randrange(5))
+    check(damaged(random.choice((SEND, sized(sized(base.SerializePartialToString())))), random))
+
+
+@given(st.binary(max_size=80))
+@settings(max_examples=200)
+def test_any_bytes_give_ranges_within_them(data: bytes) -> None:
+    check(data)
+
+
+def test_messages_nested_without_end_are_no_trouble() -> None:
+    body = b""
+    for _ in range(3000):
+        body = b"\x3a" + _length(len(body)) + body
+    check(sized(sized(b"\x08\x06\x32" + _length(len(body) + 1 + len(_length(len(body)))) + b"\x4a" + _length(len(body)) + body)))
+
+
+def _length(size: int) -> bytes:
+    out = bytearray()
+    while size > 127:
+        out.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*out, size])
