@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from pulsarscope.engine.packed_facts import keep
-from pulsarscope.engine.rule_engine import LOSS_CODES, Closed, Doctor, Tell
+from pulsarscope.engine.rule_engine import LOSS_CODES, Closed, EmitFact, RuleEngine
 
-__all__ = ["LOSS_CODES", "Closed", "Doctor", "Tell", "keep"]
+__all__ = ["LOSS_CODES", "Closed", "EmitFact", "RuleEngine", "keep"]

@@ -46,7 +46,7 @@ class Fact(NamedTuple):
     """Plain values: text, numbers, lists and dicts of them."""
 
 
-class Heard(NamedTuple):
+class ReportedFinding(NamedTuple):
     """A finding of the layers below about a connection."""
 
     where: Where
@@ -54,11 +54,11 @@ class Heard(NamedTuple):
     evidence: dict[str, Any]
 
 
-Say = Callable[[str, Where, str, dict[str, Any]], None]
+ReportFinding = Callable[[str, Where, str, dict[str, Any]], None]
 """(code, where, text, evidence): a finding. The text is one sentence with the numbers; `frames` in the evidence are names of frames."""
 
 
-class Voice(Protocol):
+class RuleContext(Protocol):
     """What the engine gives a connection rule: how to speak, and what is known of the connection."""
 
     connection: str
@@ -70,13 +70,13 @@ class Voice(Protocol):
     def lost(self) -> bool:
         """Whether bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been said."""
 
-    def heard(self, code: str) -> Sequence[Heard]:
+    def reported(self, code: str) -> Sequence[ReportedFinding]:
         """The findings of this code that the layers below have said about this connection: the first few of them."""
 
-    def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+    def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """A finding."""
 
-    def tell(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
+    def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """A fact for the key rule of this name."""
 
 
@@ -100,8 +100,8 @@ class ConnectionRule:
     messages: ClassVar[Handler | None] = None
     """Of MessageRow; None: none are needed, and payloads are not opened for this rule."""
 
-    def __init__(self, voice: Voice) -> None:
-        """`voice`: speaks for the connection."""
+    def __init__(self, context: RuleContext) -> None:
+        """`context`: speaks for the connection."""
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """The connection has ended, or the capture has; `last` is the place of its last row."""
@@ -113,9 +113,9 @@ class KeyRule(NamedTuple):
     name: str
     idle_ns: int
     """A key without a fact for so long of capture time is judged and forgotten; later facts begin anew."""
-    judge: Callable[[str, Sequence[Fact], Say], None]
+    evaluate: Callable[[str, Sequence[Fact], ReportFinding], None]
     """Called with the facts of a key, sorted."""
-    prompt: bool = False
+    early: bool = False
     """What it says of some facts stays true whatever follows them: when someone watches, a key is judged as soon as it is quiet, and once
     more in the end, for what else there is to say."""
 

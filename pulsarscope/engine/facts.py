@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from pulsarscope.dissect.rules import Fact, KeyRule, Say, Where
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.engine.evaluated_keys import JudgedKeys
 from pulsarscope.engine.packed_facts import Story, begin
 from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX
@@ -19,8 +19,8 @@ QUIET_NANOSECONDS = 1_000_000_000
 class _Waiting:
     """What waits for one rule."""
 
-    def __init__(self, rule: KeyRule, say: Say) -> None:
-        self.rule, self.say = rule, say
+    def __init__(self, rule: KeyRule, report: ReportFinding) -> None:
+        self.rule, self.report = rule, report
         self.stories: dict[str, Story] = {}
         """By key, the one silent longest first."""
         self.size = 0
@@ -41,7 +41,7 @@ class Facts:
     when a connection ends or a hole is given up.
     """
 
-    def __init__(self, rules: Mapping[str, tuple[KeyRule, Say]]) -> None:
+    def __init__(self, rules: Mapping[str, tuple[KeyRule, ReportFinding]]) -> None:
         """Each rule by its name, with what makes its findings."""
         self._waiting = {name: _Waiting(*rule) for name, rule in rules.items()}
         self._size = 0
@@ -69,7 +69,7 @@ class Facts:
         waiting.stories[key] = story
         waiting.size += added
         self._size += added
-        if waiting.rule.prompt:
+        if waiting.rule.early:
             waiting.unsettled[key] = None
         if self._size > FACTS_MAX_BYTES:
             self._make_room()
@@ -86,7 +86,7 @@ class Facts:
             for key in [key for key in waiting.unsettled if time - waiting.stories[key].time >= QUIET_NANOSECONDS]:
                 del waiting.unsettled[key]
                 facts = waiting.stories[key].facts()
-                if said := self._judge(waiting, key, facts):
+                if said := self._evaluate(waiting, key, facts):
                     waiting.told[key] = _still_possible(waiting.told.get(key, set()) | said, facts)
 
     def finish(self) -> None:
@@ -95,9 +95,9 @@ class Facts:
             for key in [*waiting.stories]:
                 self._conclude(waiting, key)
 
-    def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
+    def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
         """Judge the facts of one key, sorted, those behind a long silence on their own."""
-        self._judge(self._waiting[rule], key, facts)
+        self._evaluate(self._waiting[rule], key, facts)
 
     def _make_room(self) -> None:
         """Judge keys of the rule that keeps most: an eighth of its keys at a time, until an eighth of the room is free."""
@@ -114,27 +114,27 @@ class Facts:
         size = story.size + len(key)
         self._size -= size
         waiting.size -= size
-        self._judge(waiting, key, story.facts())
+        self._evaluate(waiting, key, story.facts())
         waiting.unsettled.pop(key, None)
         waiting.told.pop(key, None)
 
-    def _judge(self, waiting: _Waiting, key: str, facts: Sequence[Fact]) -> set[tuple[str, Where]]:
+    def _evaluate(self, waiting: _Waiting, key: str, facts: Sequence[Fact]) -> set[tuple[str, Where]]:
         """The same as `judge`; what was said that was not told before."""
         rule = waiting.rule
         told = waiting.told.get(key, ())
         said = set()
 
-        def say(code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        def report(code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
             if (code, where) not in told:
                 said.add((code, where))
-                waiting.say(code, where, text, evidence)
+                waiting.report(code, where, text, evidence)
 
         start = 0
         for index in range(1, len(facts)):
             if facts[index].where.time - facts[index - 1].where.time > rule.idle_ns:
-                rule.judge(key, facts[start:index], say)
+                rule.evaluate(key, facts[start:index], report)
                 start = index
-        rule.judge(key, facts[start:], say)
+        rule.evaluate(key, facts[start:], report)
         return said
 
 

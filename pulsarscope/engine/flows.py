@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.analysis import LOSS_CODES, Doctor, Tell, keep
+from pulsarscope.analysis import LOSS_CODES, EmitFact, RuleEngine, keep
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.local import Options, Run
@@ -26,7 +26,7 @@ from pulsarscope.model.text import printable
 from pulsarscope.protocols.installed import make_dissectors
 from pulsarscope.tcp import Assembler
 
-__all__ = ["LOSS_CODES", "Fact", "FlowRun", "Glance", "OpenFlow", "check_options", "judge", "with_secrets"]
+__all__ = ["LOSS_CODES", "Fact", "FlowRun", "Glance", "OpenFlow", "check_options", "evaluate", "with_secrets"]
 
 
 def check_options(options: Options) -> None:
@@ -71,16 +71,16 @@ class FlowRun(Run):
     All packets of a flow, then its end; or, of a stream, those of a batch, and then `suspend` gives what the next batch can `resume`.
     """
 
-    def __init__(self, inputs: Inputs, options: Options, tell: Tell, lossy: int | None = None) -> None:
+    def __init__(self, inputs: Inputs, options: Options, emit_fact: EmitFact, lossy: int | None = None) -> None:
         """Nothing is read.
 
         Args:
             inputs: the captures of the whole run.
             options: those of the whole run.
-            tell: as for `Run`.
+            emit_fact: as for `Run`.
             lossy: the first file of which a finding says that it lacks packets of whatever connection; None: no file does.
         """
-        super().__init__(inputs, options, tell=tell)
+        super().__init__(inputs, options, emit_fact=emit_fact)
         self._lossy = lossy
         self._assembler = Assembler()
         self._file: int | None = None
@@ -124,9 +124,9 @@ class FlowRun(Run):
         """What connections of a source refer to and each process makes for itself: settings, dissectors and what is in them."""
         settings = self._settings[source]
         named: dict[str, object] = {"settings": settings, "keys": settings.private_keys, "decoders": settings.payload_decoders}
-        named |= {"doctor": self._doctor, "secrets": self._secrets}
-        if self._doctor is not None:
-            named |= {f"rules of {name}": practice for name, practice in self._doctor.practices.items()}
+        named |= {"rule engine": self._rule_engine, "secrets": self._secrets}
+        if self._rule_engine is not None:
+            named |= {f"rules of {name}": rule_set for name, rule_set in self._rule_engine.rule_sets.items()}
         for dissector in self.dissectors.values():
             named |= {dissector.name: dissector, **{f"{dissector.name} {name}": one for name, one in vars(dissector).items()}}
         return Shared(named)
@@ -134,7 +134,7 @@ class FlowRun(Run):
     @property
     def _tables(self) -> tuple[dict[str, Any], ...]:
         """What there is by connection."""
-        return self._timelines, self._recognised, {} if self._doctor is None else self._doctor.patients
+        return self._timelines, self._recognised, {} if self._rule_engine is None else self._rule_engine.connections
 
     def _go_on_with(self, assembler: Assembler, file: int | None, tables: Sequence[Mapping[str, Any]]) -> None:
         self._assembler, self._file = assembler, file
@@ -153,8 +153,8 @@ class FlowRun(Run):
 
     def _enter(self, file: int) -> None:
         """What was said at the end of the files before is known."""
-        if self._doctor is not None:
-            self._doctor.lost = self._lossy is not None and self._lossy < file
+        if self._rule_engine is not None:
+            self._rule_engine.lost = self._lossy is not None and self._lossy < file
 
 
 class Glance(Run):
@@ -211,25 +211,25 @@ def with_secrets(inputs: Inputs, options: Options, found: Iterable[tuple[Positio
     return msgspec.structs.replace(options, key_logs=KeyLogs(secrets, tuple(findings)))
 
 
-def judge(
-    facts: Iterable[tuple[str, str, Fact]], options: Options, newest: int | None = None, wait: Tell | None = None
+def evaluate(
+    facts: Iterable[tuple[str, str, Fact]], options: Options, newest: int | None = None, wait: EmitFact | None = None
 ) -> Iterator[FindingRow]:
     """The findings of the rules that look across connections, from (rule, key, fact), sorted by rule, key and place of the fact.
 
     A stream that has come to the time `newest` may have more to tell of a key: `wait` takes the facts that are to be judged with that.
     """
-    doctor = Doctor({one.name: one.rules for one in make_dissectors(show_secrets=options.show_secrets)}, {}, {})
+    rule_engine = RuleEngine({one.name: one.rules for one in make_dissectors(show_secrets=options.show_secrets)}, {}, {})
     for (rule, key), told in groupby(facts, itemgetter(0, 1)):
         kept: list[Fact] = []
         for _, _, fact in told:
             keep(kept, fact)
         count = len(kept)
         if wait is not None and newest is not None:
-            count = _settled(kept, doctor.idle_ns(rule), newest)
+            count = _settled(kept, rule_engine.idle_ns(rule), newest)
             for fact in kept[count:]:
                 wait(rule, key, fact)
         if count:
-            yield from doctor.judge(rule, key, kept[:count])
+            yield from rule_engine.evaluate(rule, key, kept[:count])
 
 
 def _settled(facts: Sequence[Fact], idle_ns: int, newest: int) -> int:

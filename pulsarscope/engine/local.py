@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from pulsarscope.analysis import Closed, Doctor, Tell
+from pulsarscope.analysis import Closed, EmitFact, RuleEngine
 from pulsarscope.capture import Blocks, Inputs, Record, expand_inputs, read_blocks
 from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
 from pulsarscope.dissect.contract import Dissector, Frame, GivenSchema
@@ -161,7 +161,7 @@ class Run:
     """One decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
 
     def __init__(
-        self, inputs: Inputs, options: Options, read: Callable[[str, int], Blocks] | None = None, tell: Tell | None = None
+        self, inputs: Inputs, options: Options, read: Callable[[str, int], Blocks] | None = None, emit_fact: EmitFact | None = None
     ) -> None:
         """Nothing is read.
 
@@ -169,7 +169,7 @@ class Run:
             inputs: what is read.
             options: what is asked for.
             read: gives the blocks of an input, when that is no file.
-            tell: takes what the rules that look across connections need, when they are carried out elsewhere.
+            emit_fact: takes what the rules that look across connections need, when they are carried out elsewhere.
         """
         self.inputs = inputs
         self._read = read or self._of_file
@@ -193,8 +193,10 @@ class Run:
         """Name of the dissector of each of them."""
         made = make_dissectors(show_secrets=options.show_secrets)
         codes = finding_codes(made, rules=False)
-        self._doctor = Doctor({one.name: one.rules for one in made}, self.endpoints, self.dissector_of, tell) if options.rules else None
-        kinds = options.records if self._doctor is None else options.records | self._doctor.kinds
+        self._rule_engine = (
+            RuleEngine({one.name: one.rules for one in made}, self.endpoints, self.dissector_of, emit_fact) if options.rules else None
+        )
+        kinds = options.records if self._rule_engine is None else options.records | self._rule_engine.kinds
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options
         payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
@@ -219,7 +221,7 @@ class Run:
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
         self._message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
-        self._messages_judged = self._doctor is not None and MessageRow.kind in self._doctor.kinds
+        self._messages_judged = self._rule_engine is not None and MessageRow.kind in self._rule_engine.kinds
         """A rule asks for messages."""
         types = {**ROWS, FrameRow.kind: Frame, MessageRow.kind: self._message_type}
         self._only_judged = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
@@ -252,8 +254,8 @@ class Run:
             else:
                 for rows in self.joined((part,)):
                     yield Batch(rows, batch.file, batch.bytes_read, batch.last_packet)
-        if self._doctor is not None:
-            yield Batch(self._tallied([*self._doctor.finish()]), batch.file, batch.bytes_read, batch.last_packet)
+        if self._rule_engine is not None:
+            yield Batch(self._tallied([*self._rule_engine.finish()]), batch.file, batch.bytes_read, batch.last_packet)
         self.complete = True
 
     def _of_file(self, path: str, file: int) -> Blocks:
@@ -306,8 +308,8 @@ class Run:
         """What this time of the capture, rather than a packet, brings about."""
         if events := assembler.let_go(time):
             yield from self._rows(events, ())
-        if self._doctor is not None:
-            yield self._tallied([*self._doctor.settle(time)])
+        if self._rule_engine is not None:
+            yield self._tallied([*self._rule_engine.settle(time)])
 
     def joined(self, endings: Iterable[Ending]) -> Iterator[list[Row | RawFrame]]:
         """The rows of several processes as one process gives them: in one list, unless they are too many or hold too much payload."""
@@ -446,7 +448,7 @@ class Run:
     def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
         """No more is said on this connection."""
         self._timelines[name] = ended = timeline.end(rows)
-        row = ended.so_far() if self._doctor is not None else None
+        row = ended.so_far() if self._rule_engine is not None else None
         if row is not None:
             rows.append(Closed(row))
 
@@ -469,7 +471,7 @@ class Run:
 
     def _counted(self, rows: list[Row | RawFrame]) -> list[Row | RawFrame]:
         """Have the rows judged, count the findings, and leave out what is not asked for."""
-        return self._tallied(rows if self._doctor is None else self._judged(rows, self._doctor))
+        return self._tallied(rows if self._rule_engine is None else self._judged(rows, self._rule_engine))
 
     def _tallied(self, rows: list[Row | RawFrame]) -> list[Row | RawFrame]:
         found = [row for row in rows if type(row) is FindingRow]
@@ -480,11 +482,11 @@ class Run:
             self.damaged = self.damaged or row.code in DAMAGE_CODES
         return rows if "finding" in self._options.records else [row for row in rows if type(row) is not FindingRow]
 
-    def _judged(self, rows: list[Any], doctor: Doctor) -> list[Row | RawFrame]:
+    def _judged(self, rows: list[Any], rule_engine: RuleEngine) -> list[Row | RawFrame]:
         """The rows, and the findings of the rules about them; without what only the rules wanted."""
         # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.
         messages = (self._message_type, EntryMessages)
-        found = doctor.feed(rows if self._messages_judged else [row for row in rows if type(row) not in messages])
+        found = rule_engine.feed(rows if self._messages_judged else [row for row in rows if type(row) not in messages])
         return [*(row for row in rows if type(row) not in self._only_judged), *found]
 
 

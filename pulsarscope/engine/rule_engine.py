@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, Heard, Rules, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, ReportedFinding, Rules, Where, where_of
 from pulsarscope.engine.facts import Facts
 from pulsarscope.model.findings import CAPTURE_CODES, Code
 from pulsarscope.model.limits import FACTS_MAX_BYTES
@@ -15,11 +15,11 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: what was not seen may have been said."""
 
-HEARD_MAX = 25
+REPORTED_MAX = 25
 """Findings of one code that a connection's rules can look up: as many as a stream says one by one."""
 
 
-Tell = Callable[[str, str, Fact], None]
+EmitFact = Callable[[str, str, Fact], None]
 """(name of the rule, key, fact)."""
 
 
@@ -33,7 +33,7 @@ Calls = Sequence[tuple[int, Handler]]
 """Who wants a row: positions of rules, and their handlers."""
 
 
-class _Practice:
+class _RuleSet:
     """The rules of a dissector, and who of them wants which rows: the same for all connections."""
 
     def __init__(self, rules: Rules) -> None:
@@ -57,45 +57,45 @@ class _Calls(dict[str, Calls]):
         return self["*"]
 
 
-class Patient:
-    """One connection: its rules, and their voice (see `wire.rules.Voice`)."""
+class ConnectionRules:
+    """One connection: its rules, and their voice (see `wire.rules.RuleContext`)."""
 
-    def __init__(self, connection: str, endpoints: tuple[str, str], doctor: Doctor, practice: _Practice) -> None:
+    def __init__(self, connection: str, endpoints: tuple[str, str], rule_engine: RuleEngine, rule_set: _RuleSet) -> None:
         self.connection = connection
         self.client, self.server = endpoints
-        self.practice = practice
+        self.rule_set = rule_set
         self._lost = False
-        self._doctor = doctor
-        self._heard: dict[str, list[Heard]] = {}
+        self._rule_engine = rule_engine
+        self._reported: dict[str, list[ReportedFinding]] = {}
         self.last = Where(None, 0, 0, 0, 0, connection)
         """Place of its last frame."""
-        self._rules: list[ConnectionRule | None] = [None] * len(practice.rules)
+        self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
 
     @property
     def lost(self) -> bool:
-        """See `Voice`."""
-        return self._lost or self._doctor.lost
+        """See `RuleContext`."""
+        return self._lost or self._rule_engine.lost
 
-    def hear(self, row: FindingRow) -> None:
+    def add_finding(self, row: FindingRow) -> None:
         """What a layer below has found about the connection."""
         self._lost = self._lost or row.code in LOSS_CODES
-        heard = self._heard.setdefault(row.code or "", [])
-        if len(heard) < HEARD_MAX:
-            heard.append(Heard(where_of(row), row.text or "", dict(row.evidence or {})))
+        heard = self._reported.setdefault(row.code or "", [])
+        if len(heard) < REPORTED_MAX:
+            heard.append(ReportedFinding(where_of(row), row.text or "", dict(row.evidence or {})))
 
-    def heard(self, code: str) -> Sequence[Heard]:
-        """See `Voice`."""
-        return self._heard.get(code, ())
+    def reported(self, code: str) -> Sequence[ReportedFinding]:
+        """See `RuleContext`."""
+        return self._reported.get(code, ())
 
-    def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        """See `Voice`."""
-        self._doctor.say(self.practice.codes[code], where, text, evidence)
+    def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        """See `RuleContext`."""
+        self._rule_engine.report(self.rule_set.codes[code], where, text, evidence)
 
-    def tell(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
-        """See `Voice`."""
-        self._doctor.tell(rule, key, Fact(where, what, values))
+    def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
+        """See `RuleContext`."""
+        self._rule_engine.emit_fact(rule, key, Fact(where, what, values))
 
-    def examine(self, calls: Calls, row: Row) -> None:
+    def dispatch(self, calls: Calls, row: Row) -> None:
         """Who wants this row gets it."""
         rules = self._rules
         for number, handle in calls:
@@ -111,11 +111,11 @@ class Patient:
         """The rule at this position, made when it is needed: there may be thousands of connections, of which each meets few rules."""
         rule = self._rules[number]
         if rule is None:
-            rule = self._rules[number] = self.practice.rules[number](self)
+            rule = self._rules[number] = self.rule_set.rules[number](self)
         return rule
 
 
-class Doctor:
+class RuleEngine:
     """Feed it all rows of a run in their order (frames, exchanges, messages, connections and findings), then finish it."""
 
     def __init__(
@@ -123,26 +123,26 @@ class Doctor:
         rules: Mapping[str, Rules],
         endpoints: Mapping[str, tuple[str, str]],
         dissector_of: Mapping[str, str],
-        tell: Tell | None = None,
+        emit_fact: EmitFact | None = None,
     ) -> None:
         """`rules` by dissector name; client and server, and the name of its dissector, of each connection that is recognised.
 
-        `tell`: takes the facts of rules that look across connections, when others than this doctor judge them.
+        `emit_fact`: takes the facts of rules that look across connections, when others than this rule_engine judge them.
         """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
-        self.practices = {name: _Practice(found) for name, found in rules.items()}
+        self.rule_sets = {name: _RuleSet(found) for name, found in rules.items()}
         """By dissector name."""
         self._messages = any(found.messages for found in rules.values())
         self._endpoints = endpoints
         self._dissector_of = dissector_of
-        self.patients: dict[str, Patient] = {}
+        self.connections: dict[str, ConnectionRules] = {}
         """Connections that have not ended."""
         self._said: list[FindingRow] = []
-        keys = {rule.name: (rule, partial(self._say_of, found.codes)) for found in rules.values() for rule in found.keys}
+        keys = {rule.name: (rule, partial(self._report_of, found.codes)) for found in rules.values() for rule in found.keys}
         self._idle_ns = {name: rule.idle_ns for name, (rule, _) in keys.items()}
         self._facts = Facts(keys)
-        self.tell = self._facts.add if tell is None else tell
+        self.emit_fact = self._facts.add if emit_fact is None else emit_fact
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -150,47 +150,47 @@ class Doctor:
         kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind, FindingRow.kind}
         return frozenset(kinds | {MessageRow.kind} if self._messages else kinds)
 
-    def say(self, code: Code, where: Where, text: str, evidence: dict[str, Any]) -> None:
+    def report(self, code: Code, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding."""
         source, file, packet, sub, time, connection = where
         row = FindingRow(source, file, packet, sub, time, connection, code.code, code.severity, code.layer, text, evidence, code.hint)
         self._said.append(row)
 
-    def _say_of(self, codes: Mapping[str, Code], code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        self.say(codes[code], where, text, evidence)
+    def _report_of(self, codes: Mapping[str, Code], code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        self.report(codes[code], where, text, evidence)
 
     def feed(self, rows: Sequence[Any]) -> list[FindingRow]:
         """The findings that these rows bring about."""
         # Those of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
         for row in [row for row in rows if type(row) is FindingRow]:
-            patient = self._patient(row.connection)
-            if patient is not None:
-                patient.hear(row)
+            rules = self._rules_of(row.connection)
+            if rules is not None:
+                rules.add_finding(row)
             elif row.connection is None:
                 self.lost = self.lost or row.code in LOSS_CODES
         for row in rows:
             kind = type(row)
             if isinstance(row, FrameRow):
-                if (patient := self._patient(row.connection)) is not None:
-                    patient.last = where_of(row)
-                    patient.examine(patient.practice.frames[row.command or ""], row)
+                if (rules := self._rules_of(row.connection)) is not None:
+                    rules.last = where_of(row)
+                    rules.dispatch(rules.rule_set.frames[row.command or ""], row)
             elif kind is ExchangeRow:
-                if (patient := self._patient(row.connection)) is not None:
-                    patient.examine(patient.practice.exchanges[row.request or ""], row)
+                if (rules := self._rules_of(row.connection)) is not None:
+                    rules.dispatch(rules.rule_set.exchanges[row.request or ""], row)
             elif kind is MessageRow:
-                if (patient := self._patient(row.connection)) is not None:
-                    patient.examine(patient.practice.messages, row)
-            elif kind is Closed and (patient := self.patients.pop(row.row.connection or "", None)) is not None:
-                patient.end(row.row)
+                if (rules := self._rules_of(row.connection)) is not None:
+                    rules.dispatch(rules.rule_set.messages, row)
+            elif kind is Closed and (rules := self.connections.pop(row.row.connection or "", None)) is not None:
+                rules.end(row.row)
         return self._take()
 
     def idle_ns(self, rule: str) -> int:
         """How long a rule that looks across connections remembers a key."""
         return self._idle_ns[rule]
 
-    def judge(self, rule: str, key: str, facts: Sequence[Fact]) -> list[FindingRow]:
+    def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> list[FindingRow]:
         """The findings that the facts of one key bring about, sorted by place."""
-        self._facts.judge(rule, key, facts)
+        self._facts.evaluate(rule, key, facts)
         return self._take()
 
     def settle(self, time: int) -> list[FindingRow]:
@@ -201,10 +201,10 @@ class Doctor:
     def finish(self) -> list[FindingRow]:
         """The capture has ended: the keys that still wait are judged."""
         self._facts.finish()
-        self._say_cap()
+        self._report_cap()
         return self._take()
 
-    def _say_cap(self) -> None:
+    def _report_cap(self) -> None:
         """Whether the bound on facts may have changed a verdict."""
         parted, unknown = self._facts.parted, self._facts.unknown
         if not parted and not unknown:
@@ -217,12 +217,12 @@ class Doctor:
         code = CAPTURE_CODES["memory-cap"]
         self._said.append(FindingRow(None, None, None, None, None, None, code.code, code.severity, code.layer, text, evidence, code.hint))
 
-    def _patient(self, name: str | None) -> Patient | None:
+    def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """The connection of this name, if it has a dissector."""
-        patient = self.patients.get(name or "")
-        if patient is None and name is not None and name in self._dissector_of:
-            patient = self.patients[name] = Patient(name, self._endpoints[name], self, self.practices[self._dissector_of[name]])
-        return patient
+        rules = self.connections.get(name or "")
+        if rules is None and name is not None and name in self._dissector_of:
+            rules = self.connections[name] = ConnectionRules(name, self._endpoints[name], self, self.rule_sets[self._dissector_of[name]])
+        return rules
 
     def _take(self) -> list[FindingRow]:
         said, self._said = self._said, []

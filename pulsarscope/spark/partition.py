@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import Block, Inputs, Portion, read_blocks
-from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, judge
+from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, evaluate
 from pulsarscope.engine.local import Options
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
@@ -114,7 +114,7 @@ class Judge(msgspec.Struct, frozen=True):
         """All facts of a key must be among them."""
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
         # Facts that wait for the next batch come before those told in it.
-        return _records(self.job, lambda collected: _judged(self.job, batches, collected), -(1 << 62))
+        return _records(self.job, lambda collected: _evaluated(self.job, batches, collected), -(1 << 62))
 
 
 class _Collected(msgspec.Struct):
@@ -126,7 +126,7 @@ class _Collected(msgspec.Struct):
     waiting_bytes: int = 0
     report: Report = msgspec.field(default_factory=Report)
 
-    def tell(self, rule: str, key: str, fact: Fact) -> None:
+    def emit_fact(self, rule: str, key: str, fact: Fact) -> None:
         """Take a fact."""
         self.told += 1
         self.facts.append((self.told, rule, key, fact))
@@ -188,7 +188,7 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: 
 def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
     report = collected.report
     together = job.table_format != "json"  # of all others it is Arrow's columns that rows become
-    run = FlowRun(job.inputs, msgspec.structs.replace(job.options, rows_max=ROWS_MAX, together=together), collected.tell, job.lossy)
+    run = FlowRun(job.inputs, msgspec.structs.replace(job.options, rows_max=ROWS_MAX, together=together), collected.emit_fact, job.lossy)
 
     def noted(blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
@@ -235,10 +235,10 @@ def _flow(job: Job, run: FlowRun, flow: runs.Flow, collected: _Collected) -> Ite
         yield []
 
 
-def _judged(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
+def _evaluated(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
     severities = collected.report.severities
     newest = None if job.moment is None or job.moment.ends else max(job.moment.newest.values(), default=0)
-    for row in judge(facts_in(batches), job.options, newest, collected.tell):
+    for row in evaluate(facts_in(batches), job.options, newest, collected.emit_fact):
         severities[row.severity or ""] = severities.get(row.severity or "", 0) + 1
         if row.kind in job.options.records:
             yield [row]

@@ -81,13 +81,13 @@ class Stream:
         partitions: int | None,
         tell: Callable[[Batch], None],
     ) -> None:
-        """`tell` takes what came of each batch."""
+        """`emit_fact` takes what came of each batch."""
         self._spark = spark
         self._checkpoint = checkpoint
         self._out = out
         self._format = table_format
         self._partitions = partitions
-        self._tell = tell
+        self._emit = tell
         self._kinds = tuple(sorted(options.records))
         self._failure: Exception | None = None
         self._done = checkpoint.last()
@@ -187,7 +187,7 @@ class Stream:
         rows = Counter(dict.fromkeys(self._kinds, 0))
         for part in parts:
             rows[part.kind] += part.rows
-        self._tell(
+        self._emit(
             Batch(
                 done.batch,
                 end - first,

@@ -80,7 +80,7 @@ def payloads(topic: str) -> list[bytes]:
 
 
 def sent(topic: str, payload: bytes, columns: Shape, result: Any, message: pulsar.MessageId) -> None:
-    """Tell of a message that has its receipt."""
+    """EmitFact of a message that has its receipt."""
     if result == pulsar.Result.Ok:
         tell("sent", topic, payload, message, **columns)
 

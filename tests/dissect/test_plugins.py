@@ -112,7 +112,7 @@ def test_parquet_holds_its_columns_without_a_change_of_schema(run: Run, cards: P
     assert made["extra"].to_pylist()[:2] == ['{"stamp":95}', None]
 
 
-def test_statistics_count_it_and_its_rules_judge_it(run: Run, cards: Path) -> None:
+def test_statistics_count_it_and_its_rules_evaluate_it(run: Run, cards: Path) -> None:
     counted = json.loads(run("stats", cards, "--format", "json").stdout)
     assert [(one["topic"], one["client_messages"]) for one in counted["topics"]] == [("aunts", 2), ("uncles", 1)]
     assert [one["request"] for one in counted["exchanges"]] == ["PUT"]
@@ -214,7 +214,7 @@ def test_the_command_line_says_it_in_one_line_and_the_others_work(run: Run, card
     assert result.stdout.count("\n") == 6
 
 
-def test_quiet_leaves_the_warning_out_and_several_processes_say_it_once(run: Run, cards: Path, site: Path, tmp_path: Path) -> None:
+def test_quiet_leaves_the_warning_out_and_several_processes_report_it_once(run: Run, cards: Path, site: Path, tmp_path: Path) -> None:
     path = (installed(tmp_path, "x = nowhere:X"), site)
     assert run("decode", cards, "--format", "ndjson", "-q", path=path).stderr == ""
     result = run("decode", cards, cards.with_name("elsewhere.pcap"), "--format", "ndjson", "--jobs", "2", path=path)

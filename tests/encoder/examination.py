@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.analysis import Closed, Doctor
+from pulsarscope.analysis import Closed, RuleEngine
 from pulsarscope.dissect import FrameSplitter
 from pulsarscope.dissect.contract import SessionContext
 from pulsarscope.dissect.rules import Rules
@@ -31,7 +31,7 @@ class Examination:
         self.found: list[FindingRow] = []
         self._sessions: dict[str, Any] = {}
         self._endpoints: dict[str, tuple[str, str]] = {}
-        self._doctor = Doctor({DISSECTOR.name: rules}, self._endpoints, _Always(self._endpoints))
+        self._doctor = RuleEngine({DISSECTOR.name: rules}, self._endpoints, _Always(self._endpoints))
 
     def client(self, *frames: bytes, on: str = "0:1") -> Examination:
         """The client sends these."""

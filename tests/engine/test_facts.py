@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.rules import Fact, KeyRule, Say, Where
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.engine import evaluated_keys as judged
 from pulsarscope.engine import facts as module
 from pulsarscope.engine import packed_facts as story
@@ -21,20 +21,20 @@ def fact(packet: int, time: int, what: str = "refused") -> Fact:
     return Fact(Where(None, 0, packet, 1, time, "0:1"), what, {})
 
 
-def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
+def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     for one in facts:
         if one.what == "refused":
-            say("refusal", one.where, key, {"facts": len(facts)})
+            report("refusal", one.where, key, {"facts": len(facts)})
 
 
 class Told:
     """Facts of one rule, and what was said of them: packets."""
 
-    def __init__(self, *, prompt: bool) -> None:
+    def __init__(self, *, early: bool) -> None:
         self.packets: list[int] = []
-        self.facts = Facts({"rule": (KeyRule("rule", HOUR, judge, prompt=prompt), self.say)})
+        self.facts = Facts({"rule": (KeyRule("rule", HOUR, evaluate, early=early), self.report)})
 
-    def say(self, _code: str, where: Where, _text: str, _evidence: dict[str, Any]) -> None:
+    def report(self, _code: str, where: Where, _text: str, _evidence: dict[str, Any]) -> None:
         self.packets.append(where.packet)
 
     def add(self, *facts: Fact) -> None:
@@ -43,7 +43,7 @@ class Told:
 
 
 def test_a_key_is_judged_in_the_end() -> None:
-    told = Told(prompt=True)
+    told = Told(early=True)
     told.add(fact(2, 5), fact(1, 4))
     assert told.packets == []
     told.facts.finish()
@@ -51,7 +51,7 @@ def test_a_key_is_judged_in_the_end() -> None:
 
 
 def test_who_watches_hears_of_a_quiet_key_and_hears_nothing_twice() -> None:
-    told = Told(prompt=True)
+    told = Told(early=True)
     told.add(fact(1, 0))
     told.facts.settle(QUIET_NANOSECONDS - 1)
     assert told.packets == []
@@ -67,7 +67,7 @@ def test_who_watches_hears_of_a_quiet_key_and_hears_nothing_twice() -> None:
 
 
 def test_a_rule_that_hears_absence_is_not_asked_early() -> None:
-    told = Told(prompt=False)
+    told = Told(early=False)
     told.add(fact(1, 0))
     told.facts.settle(HOUR)
     assert told.packets == []
@@ -76,7 +76,7 @@ def test_a_rule_that_hears_absence_is_not_asked_early() -> None:
 
 
 def test_a_key_that_begins_anew_is_told_anew() -> None:
-    told = Told(prompt=True)
+    told = Told(early=True)
     told.add(fact(1, 0))
     told.facts.settle(QUIET_NANOSECONDS)
     told.facts.settle(2 * HOUR)
@@ -86,7 +86,7 @@ def test_a_key_that_begins_anew_is_told_anew() -> None:
 
 
 def test_a_key_that_is_silent_for_too_long_is_judged_when_someone_watches() -> None:
-    told = Told(prompt=False)
+    told = Told(early=False)
     told.add(fact(1, 0))
     told.facts.settle(HOUR)
     assert told.packets == []
@@ -99,7 +99,7 @@ def test_a_key_that_is_silent_for_too_long_is_judged_when_someone_watches() -> N
 def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_order_it_comes() -> None:
     counts = []
 
-    def count(_key: str, facts: Sequence[Fact], _say: Say) -> None:
+    def count(_key: str, facts: Sequence[Fact], _say: ReportFinding) -> None:
         counts.append(len(facts))
 
     facts = Facts({"rule": (KeyRule("rule", HOUR, count), lambda *_: None)})
@@ -116,7 +116,7 @@ def bounded(monkeypatch: pytest.MonkeyPatch, stories: int) -> None:
 
 def test_keys_silent_longest_are_judged_when_the_facts_of_all_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
-    told = Told(prompt=False)
+    told = Told(early=False)
     for number in range(10, 18):
         told.facts.add("rule", f"key {number}", fact(number, number))
     assert told.packets == []
@@ -142,7 +142,7 @@ def test_the_rule_that_keeps_most_makes_room(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
-    told = Told(prompt=False)
+    told = Told(early=False)
     for number in range(10, 20):
         told.facts.add("rule", f"key {number}", fact(number, number))
     told.facts.add("rule", "key 10", fact(20, 20))
@@ -153,7 +153,7 @@ def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: py
 def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
     monkeypatch.setattr(judged, "EARLY_KEYS_MAX", 5)
-    told = Told(prompt=False)
+    told = Told(early=False)
     for number in range(100):
         told.facts.add("rule", f"key {number:02}", fact(number, number))
     assert told.facts.unknown == len(told.packets) - 5 > 0
@@ -161,7 +161,7 @@ def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remembe
 
 def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FACTS_MAX_BYTES", 4_000)
-    told = Told(prompt=True)
+    told = Told(early=True)
     for number in range(1_000):
         told.facts.add("rule", f"key {number * number % 37}", fact(number, number))
         (waiting,) = told.facts._waiting.values()
@@ -176,7 +176,7 @@ def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_key_that_never_ends_remembers_no_more_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 4)
     monkeypatch.setattr(story, "FACTS_PER_KEY_MAX", 4)
-    told = Told(prompt=True)
+    told = Told(early=True)
     for number in range(50):
         told.add(fact(number, 2 * number * QUIET_NANOSECONDS))
         told.facts.settle((2 * number + 1) * QUIET_NANOSECONDS)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsarscope.analysis import Doctor
+from pulsarscope.analysis import RuleEngine
 from pulsarscope.capture import expand_inputs, read_blocks
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.local import ALL_RECORDS, DAMAGE_CODES, Options, run
@@ -359,7 +359,7 @@ class TestOptions:
     @pytest.mark.parametrize(
         "columns", [("topic",), ("status", "key", "ledger", "batch_index"), ("payload", "properties", "index", "time")]
     )
-    def test_message_rows_of_some_columns_say_what_whole_ones_say(self, name: str, columns: tuple[str, ...]) -> None:
+    def test_message_rows_of_some_columns_report_what_whole_ones_say(self, name: str, columns: tuple[str, ...]) -> None:
         records = frozenset({"message", "finding"})
         whole = rows_of(CAPTURES / name, records=records, payload="hex")
         some = rows_of(CAPTURES / name, records=records, payload="hex", message_columns=columns)
@@ -401,7 +401,7 @@ class TestOptions:
         assert [row.key for row in rows if row.kind == "message"] == [None, *map(str, range(count)), None, *map(str, range(count))]
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_messages_that_stay_together_say_what_their_rows_say(self, name: str) -> None:
+    def test_messages_that_stay_together_report_what_their_rows_say(self, name: str) -> None:
         pytest.importorskip("pyarrow")
         rows = rows_of(CAPTURES / name)
         together = rows_of(CAPTURES / name, rows_max=ROWS_MAX, together=True)
@@ -427,7 +427,7 @@ class TestOptions:
     def test_messages_whose_rows_someone_looks_into_do_not_stay_together(self, looks: str, monkeypatch: pytest.MonkeyPatch) -> None:
         options: dict[str, Any] = {"payload": {"payload": "text"}, "columns": {"message_columns": ("topic",)}, "rule": {"rules": True}}
         if looks == "rule":
-            monkeypatch.setattr(Doctor, "kinds", ALL_RECORDS)
+            monkeypatch.setattr(RuleEngine, "kinds", ALL_RECORDS)
         path = CAPTURES / "acks-batchindex.pcap"
         assert EntryMessages in map(type, rows_of(path, rows_max=ROWS_MAX, together=True))
         assert EntryMessages not in map(type, rows_of(path, rows_max=ROWS_MAX, together=True, **options[looks]))
@@ -470,7 +470,7 @@ class TestOptions:
 
 
 class TestRun:
-    def test_batches_tell_how_far_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_batches_emit_how_far_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pipeline, "read_blocks", functools.partial(read_blocks, read_bytes=8000))
         running = run([str(CAPTURES / "quickstart.pcapng")], Options())
         batches = list(running)

@@ -74,7 +74,7 @@ def test_a_file_that_goes_away_is_a_finding(tmp_path: Path) -> None:
     assert [finding.code for finding in block.findings] == ["file-unreadable"]
 
 
-def test_other_commands_say_what_to_do() -> None:
+def test_other_commands_report_what_to_do() -> None:
     told = CliRunner().invoke(app, ["decode", "s3://bucket/a.pcap"])
     assert isinstance(told.exception, CaptureError)
     assert "only pipeline reads from URIs: mount it, or copy it here" in str(told.exception)

@@ -95,7 +95,7 @@ class Sealer:
         return header + self._aead.encrypt(nonce, inside, header)
 
     def update(self) -> bytes:
-        """Tell of new keys, and use them."""
+        """EmitFact of new keys, and use them."""
         told = self.seal(KEY_UPDATE, HANDSHAKE)
         self._use(self._expand(b"traffic upd", self._hash.digest_size))
         return told
@@ -128,7 +128,7 @@ class Sealer12:
         return clear(kind, number + sealed)
 
     def change(self, master_secret: bytes, client_random: bytes, server_random: bytes) -> bytes:
-        """Tell of the keys that the handshake gave, and use them."""
+        """EmitFact of the keys that the handshake gave, and use them."""
         told = self.record(b"\1", 20)
         step = seed = b"key expansion" + server_random + client_random
         block = b""

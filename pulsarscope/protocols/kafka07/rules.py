@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Rules, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -103,8 +103,8 @@ RETRIES = "kafka07-retries"
 class Exchanges(ConnectionRule):
     """Refused, unanswered and late requests; see `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._unanswered: list[tuple[Where, str]] = []
         self._unrequested: tuple[int, Where] | None = None
 
@@ -115,7 +115,7 @@ class Exchanges(ConnectionRule):
             response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
             code = "offset-out-of-range" if row.error == OFFSET_OUT_OF_RANGE else "request-failed"
             evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
-            self._voice.say(code, where, f"{asked} was refused with {row.error}.", evidence)
+            self._context.report(code, where, f"{asked} was refused with {row.error}.", evidence)
         elif row.status == "unanswered":
             if len(self._unanswered) < KEPT_MAX:
                 self._unanswered.append((where, asked))
@@ -124,24 +124,24 @@ class Exchanges(ConnectionRule):
             self._unrequested = count + 1, first
         if row.latency_ns is not None and row.latency_ns > SLOW_NS:
             late = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
-            self._voice.say("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", late)
+            self._context.report("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", late)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
         if self._unrequested is not None:
             count, first = self._unrequested
             answers = "A response answers a request that is" if count == 1 else f"{count:,} responses answer requests that are"
-            self._voice.say("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
-        lacks = "; the capture lacks bytes" if self._voice.lost else ""
+            self._context.report("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
+        lacks = "; the capture lacks bytes" if self._context.lost else ""
         for where, asked in self._unanswered:
             waited = (row.end or last.time) - where.time
             evidence = {"frames": [where.name], "waited_ns": waited}
             if row.closed_by == SERVER:
                 text = f"The broker closed the connection instead of answering {asked}{lacks}."
-                self._voice.say("connection-closed-by-broker", where, text, evidence)
+                self._context.report("connection-closed-by-broker", where, text, evidence)
             elif waited > (SLOW_NS if row.closed == "open" else ANSWER_NS):
                 text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s{lacks}."
-                self._voice.say("request-unanswered", where, text, evidence)
+                self._context.report("request-unanswered", where, text, evidence)
 
     exchanges: ClassVar[Handlers] = {"*": _exchange}
 
@@ -159,8 +159,8 @@ class _Last(NamedTuple):
 class Produced(ConnectionRule):
     """What was produced last on a connection that the broker closes, and what is tried again on the next one."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._last: _Last | None = None
         """The request that nothing has followed."""
         self._messages = 0
@@ -169,11 +169,11 @@ class Produced(ConnectionRule):
 
     def _asked(self, row: FrameRow) -> None:
         command = row.command or ""
-        key = f"{self._voice.client.rpartition(':')[0]} {self._voice.server} {command} {summary(row)}"
+        key = f"{self._context.client.rpartition(':')[0]} {self._context.server} {command} {summary(row)}"
         self._last = last = _Last(where_of(row), command, row.topic, key)
         self._messages += row.num_messages or 0
         if not self._met and command in ANSWERED_BY:
-            self._voice.tell(RETRIES, key, last.where, "first", {})
+            self._context.emit_fact(RETRIES, key, last.where, "first", {})
         self._met = True
 
     def _answered(self, _row: FrameRow) -> None:
@@ -187,13 +187,13 @@ class Produced(ConnectionRule):
         if request is None:
             return
         if request.command in ANSWERED_BY:
-            self._voice.tell(RETRIES, request.key, request.where, "unanswered", {})
+            self._context.emit_fact(RETRIES, request.key, request.where, "unanswered", {})
         elif row.closed_by == SERVER:
             name = request.where.name
             count = f"{self._messages:,} message{'' if self._messages == 1 else 's'}"
             text = f"The broker closed the connection behind {request.command} {name}: {count} since the last answer may be lost."
             evidence = {"frames": [name], "topic": request.topic, "messages": self._messages, "closed": row.closed}
-            self._voice.say("produce-lost", request.where, text, evidence)
+            self._context.report("produce-lost", request.where, text, evidence)
 
     frames: ClassVar[Handlers] = dict.fromkeys(REQUESTS, _asked) | dict.fromkeys(RESPONSES, _answered)
 
@@ -201,8 +201,8 @@ class Produced(ConnectionRule):
 class Fetches(ConnectionRule):
     """Fetches that bring no more than a piece of the next message."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._stuck: set[tuple[Any, Any]] = set()
 
     def _fetched(self, row: FrameRow) -> None:
@@ -218,12 +218,12 @@ class Fetches(ConnectionRule):
             where = where_of(row)
             text = f"The fetch of {topic} partition {partition} at offset {place.get('offset')} brought {size:,} bytes of a larger message."
             evidence = {"frames": [row.request, where.name], "topic": topic, "partition": partition, "bytes": size}
-            self._voice.say("fetch-too-small", where, text, evidence)
+            self._context.report("fetch-too-small", where, text, evidence)
 
     frames: ClassVar[Handlers] = {FETCH_RESPONSE: _fetched, MULTIFETCH_RESPONSE: _fetched}
 
 
-def _judge_retries(_key: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """An unanswered request, and the same one as the first of a new connection."""
     waiting: Fact | None = None
     for fact in facts:
@@ -233,8 +233,8 @@ def _judge_retries(_key: str, facts: Sequence[Fact], say: Say) -> None:
             took = fact.where.time - waiting.where.time
             if fact.where.connection != waiting.where.connection and took <= RETRY_NS:
                 text = f"The request {waiting.where.name} got no answer and was sent again as {fact.where.name}, {took / 1e9:.3f} s later."
-                say("request-retried", fact.where, text, {"frames": [waiting.where.name, fact.where.name]})
+                report("request-retried", fact.where, text, {"frames": [waiting.where.name, fact.where.name]})
             waiting = None
 
 
-RULES = Rules(CODES, (Exchanges, Produced, Fetches), (KeyRule(RETRIES, RETRY_NS, _judge_retries),))
+RULES = Rules(CODES, (Exchanges, Produced, Fetches), (KeyRule(RETRIES, RETRY_NS, _evaluate_retries),))

@@ -26,7 +26,7 @@ from pulsarscope.dissect.contract import (
     Vocabulary,
 )
 from pulsarscope.dissect.exchange import Request, elapsed
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Rules, Voice, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Rules, where_of
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, row_type
@@ -257,12 +257,12 @@ class PostcardSession:
 class LostCards(ConnectionRule):
     """Says which cards were not taken."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
 
     def _taken(self, row: FrameRow) -> None:
         if row.fields and row.fields["trouble"]:
             number = row.fields["number"]
-            self._voice.say(LOST_CARD.code, where_of(row), f"Card {number} was not taken.", {"number": number})
+            self._context.report(LOST_CARD.code, where_of(row), f"Card {number} was not taken.", {"number": number})
 
     frames: ClassVar[Handlers] = {"TAKEN": _taken}

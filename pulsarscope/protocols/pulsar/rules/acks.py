@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, WARNING, Code, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -68,8 +68,8 @@ class Acknowledging(Consumer):
 class Acks(ConsumerRule[Acknowledging]):
     """Follows the ACKs of one connection."""
 
-    def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Acknowledging)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, Acknowledging)
         self._corrupt = 0
         self._closed: dict[int, Acknowledging] = {}
         self._unanswered: dict[tuple[str | None, str | None], list[Where]] = {}
@@ -79,7 +79,7 @@ class Acks(ConsumerRule[Acknowledging]):
         """See `ConsumerRule`."""
         before = self._closed.pop(consumer.number, None)
         if before is not None:
-            self._say_late(before)
+            self._report_late(before)
 
     def closed(self, consumer: Acknowledging, row: FrameRow) -> None:
         """See `ConsumerRule`."""
@@ -91,7 +91,7 @@ class Acks(ConsumerRule[Acknowledging]):
         """See `ConnectionRule`."""
         super().end(row, last)
         for consumer in self._closed.values():
-            self._say_late(consumer)
+            self._report_late(consumer)
         for (topic, subscription), first in self._unanswered.items():
             waited = (row.end or last.time) - first[0].time
             if waited > ANSWER_NS:
@@ -105,14 +105,14 @@ class Acks(ConsumerRule[Acknowledging]):
                     "count": number,
                     "waited_ns": waited,
                 }
-                self.voice.say("ack-unanswered", first[0], self.qualified(text), evidence)
+                self.context.report("ack-unanswered", first[0], self.qualified(text), evidence)
 
     def _ack(self, row: FrameRow) -> None:
         fields = row.fields or {}
         number = fields.get("consumer_id", -1)
         problem = fields.get("validation_error")
         if problem is not None:
-            self._say_corrupt(row, fields, problem)
+            self._report_corrupt(row, fields, problem)
         consumer = self._closed.get(number)
         if consumer is None or consumer.closed is None or number in self.consumers:
             return
@@ -135,9 +135,9 @@ class Acks(ConsumerRule[Acknowledging]):
             why = f"{row.error}: {row.error_message or 'no message'}"
             text = f"An ACK of subscription {row.subscription} on {row.topic} was refused with {why}."
             evidence = {"frames": [where.name, response], "topic": row.topic, "subscription": row.subscription, "error": row.error}
-            self.voice.say("ack-failed", where, text, evidence)
+            self.context.report("ack-failed", where, text, evidence)
 
-    def _say_corrupt(self, row: FrameRow, fields: dict[str, Any], problem: object) -> None:
+    def _report_corrupt(self, row: FrameRow, fields: dict[str, Any], problem: object) -> None:
         self._corrupt += 1
         if self._corrupt > CORRUPT_MAX:
             return
@@ -147,14 +147,14 @@ class Acks(ConsumerRule[Acknowledging]):
         named = some([f"{ledger}:{entry}" for ledger, entry in ids])
         text = f"{consumer.title} could not read {named or 'a message'}: {problem}."
         evidence = {"frames": [where.name], **consumer.evidence, "message_ids": ids[:SHOWN_MAX], "validation_error": problem}
-        self.voice.say("consumer-corrupt", where, text, evidence)
+        self.context.report("consumer-corrupt", where, text, evidence)
 
-    def _say_late(self, consumer: Acknowledging) -> None:
+    def _report_late(self, consumer: Acknowledging) -> None:
         if consumer.late and consumer.closed is not None:
             who = "its client" if consumer.closed_by == CLIENT else "the broker"
             text = f"{consumer.title} was closed by {who}, and {count(consumer.late, 'ACK')} came after that: the broker ignores such."
             evidence = {"frames": [consumer.closed.name, *consumer.late_frames], **consumer.evidence, "count": consumer.late}
-            self.voice.say("ack-after-close", consumer.closed, text, evidence)
+            self.context.report("ack-after-close", consumer.closed, text, evidence)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "ACK": _ack}
     exchanges: ClassVar[Handlers] = {"ACK": _answered}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import Position, position_of
@@ -46,8 +46,8 @@ TOPIC_IDLE_NS = 600_000_000_000
 class Publications(ConnectionRule):
     """Tells what was published; see `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._apart: set[int] = set()
         """Producers that send delayed messages or within transactions, whose receipts make no backlog yet, or copy another cluster's."""
         self._receipts: dict[str, tuple[Where, Position]] = {}
@@ -56,7 +56,7 @@ class Publications(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - what was published stays
         """See `ConnectionRule`."""
         for topic, (where, position) in self._receipts.items():
-            self._tell(topic, where, position)
+            self._emit(topic, where, position)
 
     def _send(self, row: FrameRow) -> None:
         metadata, fields = row.metadata or {}, row.fields or {}
@@ -77,15 +77,15 @@ class Publications(ConnectionRule):
         self._receipts[topic] = where, position
         if where.time - self._told.get(topic, -TELL_NS) >= TELL_NS:
             self._told[topic] = where.time
-            self._tell(topic, where, position)
+            self._emit(topic, where, position)
 
-    def _tell(self, topic: str, where: Where, position: Position) -> None:
-        self._voice.tell(BACKLOG, topic, where, "published", {"position": position, "server": host(self._voice.server)})
+    def _emit(self, topic: str, where: Where, position: Position) -> None:
+        self._context.emit_fact(BACKLOG, topic, where, "published", {"position": position, "server": host(self._context.server)})
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt}
 
 
-def judge_backlog(topic: str, facts: Sequence[Fact], say: Say) -> None:
+def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """See `pulsarscope.dissect.rules.KeyRule`: consumers that waited while the topic had messages that nobody of their subscription got."""
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
@@ -100,7 +100,7 @@ def judge_backlog(topic: str, facts: Sequence[Fact], say: Say) -> None:
         due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, others)), None)
         if due is not None:
             said.add(_holder(waiting))
-            _say_silent(topic, waiting, due, say)
+            _report_silent(topic, waiting, due, report)
 
 
 def _holder(fact: Fact) -> tuple[str, int]:
@@ -131,7 +131,7 @@ def _is_due(due: Fact, waiting: Fact, others: Sequence[Fact]) -> bool:
     return not any(fact.values["position"] >= position and fact.where.time <= until for fact in others)
 
 
-def _say_silent(topic: str, waiting: Fact, due: Fact, say: Say) -> None:
+def _report_silent(topic: str, waiting: Fact, due: Fact, report: ReportFinding) -> None:
     values: dict[str, Any] = waiting.values
     where = waiting.where._replace(time=values["since"])
     silence = waiting.where.time - max(due.where.time, where.time)
@@ -154,8 +154,8 @@ def _say_silent(topic: str, waiting: Fact, due: Fact, say: Say) -> None:
         "silent_ns": silence,
         "act": "broker",
     }
-    say("broker-silent", where, text, evidence)
+    report("broker-silent", where, text, evidence)
 
 
 BACKLOG = "backlog"
-KEYS = (KeyRule(BACKLOG, TOPIC_IDLE_NS, judge_backlog),)
+KEYS = (KeyRule(BACKLOG, TOPIC_IDLE_NS, evaluate_backlog),)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, Code, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import FrameRow
@@ -59,8 +59,8 @@ Entries = OrderedDict[Position, Acked]
 class BatchIndexes(ConsumerRule[Consumer]):
     """Follows one connection; a subscription's acknowledgements outlive its consumer."""
 
-    def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Consumer)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, Consumer)
         self._acked: dict[tuple[str | None, str | None], Entries] = {}
         self._kept = 0
 
@@ -83,7 +83,7 @@ class BatchIndexes(ConsumerRule[Consumer]):
                     {"message_id": position, "batch_indexes": indexes_of(acked.left, SHOWN_MAX)} for position, acked in partly[:SHOWN_MAX]
                 ],
             }
-            self.voice.say("batch-partly-acked", where, text, evidence)
+            self.context.report("batch-partly-acked", where, text, evidence)
 
     def closed(self, consumer: Consumer, row: FrameRow) -> None:
         """See `ConsumerRule`."""
@@ -152,6 +152,6 @@ class BatchIndexes(ConsumerRule[Consumer]):
                 "batch_indexes": indexes_of(again, SHOWN_MAX),
                 "redelivery_count": fields.get("redelivery_count", 0),
             }
-            self.voice.say("acked-redelivered", where, text, evidence)
+            self.context.report("acked-redelivered", where, text, evidence)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "SEEK": _reset, "UNSUBSCRIBE": _reset}

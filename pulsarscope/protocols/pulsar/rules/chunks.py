@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, WARNING, Code, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -79,8 +79,8 @@ class Receiver(msgspec.Struct):
 class Chunks(ConnectionRule):
     """Tells the facts of chunks. See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._sends: dict[str, tuple[str, int]] = {}
         """uuid and number of the chunks sent, by name of the SEND."""
         self._open: dict[tuple[str, int], None] = {}
@@ -91,20 +91,20 @@ class Chunks(ConnectionRule):
         if values is not None:
             where = where_of(row)
             _put(self._sends, where.name, (values["uuid"], values["chunk"]))
-            self._voice.tell(CHUNKS, values["uuid"], where, "sent", values)
+            self._context.emit_fact(CHUNKS, values["uuid"], where, "sent", values)
 
     def _receipt(self, row: FrameRow) -> None:
         found = self._sends.pop(row.request or "", None) if self._sends else None
         if found is not None:
             values = {"chunk": found[1], "entry": entry_key((row.fields or {}).get("message_id"))}
-            self._voice.tell(CHUNKS, found[0], where_of(row), "stored", values)
+            self._context.emit_fact(CHUNKS, found[0], where_of(row), "stored", values)
 
     def _message(self, row: FrameRow) -> None:
         values = _chunk(row)
         if values is None:
             return
         values["consumer_id"] = consumer = (row.fields or {}).get("consumer_id", -1)
-        self._voice.tell(CHUNKS, values["uuid"], where_of(row), "delivered", values)
+        self._context.emit_fact(CHUNKS, values["uuid"], where_of(row), "delivered", values)
         key = values["uuid"], consumer
         if values["chunk"] == values["count"] - 1:
             self._open.pop(key, None)
@@ -115,7 +115,7 @@ class Chunks(ConnectionRule):
         """See `ConnectionRule`."""
         del row
         for uuid, consumer in self._open:
-            self._voice.tell(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._voice.lost})
+            self._context.emit_fact(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._context.lost})
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
@@ -186,8 +186,8 @@ class Gathered(msgspec.Struct):
             one.frames.append(where.name)
 
 
-def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
-    """Say whether and why the message of this uuid is stuck, and whether its sizes add up."""
+def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+    """ReportFinding whether and why the message of this uuid is stuck, and whether its sizes add up."""
     if len(facts) >= FACTS_PER_KEY_MAX:
         return  # some were dropped: what they told would be missing
     known = Gathered({})
@@ -195,14 +195,14 @@ def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
         known.add(fact)
     if not known.about:
         return
-    _judge_sizes(key, known, say, facts[0].where)
+    _evaluate_sizes(key, known, report, facts[0].where)
     served = {one.subscription for one in known.receivers.values() if one.whole}
     for (_, consumer_id), one in known.receivers.items():
         if one.subscription not in served:
-            _judge_receiver(key, known, one, consumer_id, say)
+            _evaluate_receiver(key, known, one, consumer_id, report)
 
 
-def _judge_receiver(key: str, known: Gathered, one: Receiver, consumer_id: int, say: Say) -> None:
+def _evaluate_receiver(key: str, known: Gathered, one: Receiver, consumer_id: int, report: ReportFinding) -> None:
     about, chunks = known.about, known.about["count"]
     missing = [chunk for chunk in range(min(chunks, len(one.seen) + SHOWN_MAX)) if chunk not in one.seen][:SHOWN_MAX]
     begin = f"Subscription {one.subscription or '?'} got {len(one.seen)} of {chunks} chunks of message {key}"
@@ -233,10 +233,10 @@ def _judge_receiver(key: str, known: Gathered, one: Receiver, consumer_id: int, 
         "duplicates": one.duplicates,
         "out_of_order": one.disordered,
     }
-    say("chunk-stuck", one.last, text, evidence)
+    report("chunk-stuck", one.last, text, evidence)
 
 
-def _judge_sizes(key: str, known: Gathered, say: Say, first: Where) -> None:
+def _evaluate_sizes(key: str, known: Gathered, report: ReportFinding, first: Where) -> None:
     about, sizes = known.about, [size for size in known.sizes.values() if size is not None]
     total = sum(sizes)
     if about["total"] is None or len(sizes) != about["count"] or total == about["total"]:
@@ -251,7 +251,7 @@ def _judge_sizes(key: str, known: Gathered, say: Say, first: Where) -> None:
         "announced": about["total"],
     }
     text = f"The {about['count']} chunks of message {key} hold {total:,} bytes, but announce {about['total']:,}."
-    say("chunk-size-mismatch", first, text, evidence)
+    report("chunk-size-mismatch", first, text, evidence)
 
 
-KEYS = (KeyRule(CHUNKS, IDLE_NS, judge),)
+KEYS = (KeyRule(CHUNKS, IDLE_NS, evaluate),)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.journey import entry_key
@@ -52,8 +52,8 @@ class Bound(NamedTuple):
 class Clocks(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._producer: Bound | None = None
         """The SEND that followed its publish time most closely."""
         self._sends = 0
@@ -78,7 +78,7 @@ class Clocks(ConnectionRule):
         if sent is not None:
             key = entry_key((row.fields or {}).get("message_id"))
             if key is not None:
-                self._tell("sent", sent, {"entry": key})
+                self._emit("sent", sent, {"entry": key})
 
     def _message(self, row: FrameRow) -> None:
         if self._told["delivered"] >= SAMPLES_MAX:
@@ -86,12 +86,12 @@ class Clocks(ConnectionRule):
         written = (row.broker_entry_metadata or {}).get("broker_timestamp", 0)
         key = entry_key((row.fields or {}).get("message_id"))
         if written > 0 and key is not None:
-            self._tell("delivered", where_of(row), {"entry": key, "written": written * MILLISECOND_NS})
+            self._emit("delivered", where_of(row), {"entry": key, "written": written * MILLISECOND_NS})
 
-    def _tell(self, what: str, where: Where, values: dict[str, Any]) -> None:
+    def _emit(self, what: str, where: Where, values: dict[str, Any]) -> None:
         if self._told[what] < SAMPLES_MAX:
             self._told[what] += 1
-            self._voice.tell(BROKER_CLOCK, self._voice.server, where, what, values)
+            self._context.emit_fact(BROKER_CLOCK, self._context.server, where, what, values)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
@@ -100,19 +100,19 @@ class Clocks(ConnectionRule):
         if bound is None or abs(bound.offset_ns) <= SKEW_NS:
             return
         offset, where = bound
-        clock, seconds = f"The clock of the producer at {self._voice.client}", f"{abs(offset) / 1e9:.3f} s"
+        clock, seconds = f"The clock of the producer at {self._context.client}", f"{abs(offset) / 1e9:.3f} s"
         if offset > 0:
             text = f"{clock} is at least {seconds} ahead of the capture's"
         else:
             text = f"{clock} is {seconds} behind the capture's, or it held each message so long"
-        evidence = {"frames": [where.name], "host": self._voice.client, "offset_ns": offset, "sends": self._sends}
-        self._voice.say("clock-skew", where, f"{text}: by the publish times of {count(self._sends, 'SEND')}.", evidence)
+        evidence = {"frames": [where.name], "host": self._context.client, "offset_ns": offset, "sends": self._sends}
+        self._context.report("clock-skew", where, f"{text}: by the publish times of {count(self._sends, 'SEND')}.", evidence)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 
-def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
-    """Say how far a broker's clock is off, from when entries were sent, stamped by the broker, and delivered."""
+def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+    """ReportFinding how far a broker's clock is off, from when entries were sent, stamped by the broker, and delivered."""
     sent = {fact.values["entry"]: fact.where for fact in facts if fact.what == "sent"}
     least: Bound | None = None
     most: tuple[int, Where, Where] | None = None
@@ -140,7 +140,7 @@ def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
     evidence = {"frames": [where.name for where in frames], "host": key, "offset_ns": offset, "entries": entries}
     size = f"{abs(offset) / 1e9:.3f} s"
     text = f"The clock of the broker {key} is at least {size} {word} the capture's: by its times in {count(entries, 'message')}."
-    say("clock-skew", frames[-1], text, evidence)
+    report("clock-skew", frames[-1], text, evidence)
 
 
-KEYS = (KeyRule(BROKER_CLOCK, IDLE_NS, judge),)
+KEYS = (KeyRule(BROKER_CLOCK, IDLE_NS, evaluate),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, WARNING, Code, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -66,8 +66,8 @@ _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 class Closing(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._said: dict[str, tuple[str, int, int, int, int] | None] = {CLIENT: None, SERVER: None}
         """Last command of each side, with its file, packet, sub and time; and its frames."""
         self._pinged: dict[str, list[Where]] = {CLIENT: [], SERVER: []}
@@ -174,28 +174,28 @@ class Closing(ConnectionRule):
         """See `ConnectionRule`."""
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row.end or last.time)), None)
         if silent is not None:
-            self._say_silent(silent, row, last)
+            self._report_silent(silent, row, last)
         elif row.closed in ("fin", "rst") and row.closed_by is not None:
-            self._say_closed(row, last)
-        self._tell_attempt(row, last)
+            self._report_closed(row, last)
+        self._emit_attempt(row, last)
 
     def _is_silent(self, side: str, end: int) -> bool:
         """Whether this side has left the other's PING without an answer; of one that is not in the capture nothing is known."""
         waiting = self._pinged[_OTHER[side]]
         return bool(waiting) and self._said[side] is not None and end - waiting[0].time > SILENCE_NS
 
-    def _say_silent(self, side: str, row: ConnectionRow, last: Where) -> None:
+    def _report_silent(self, side: str, row: ConnectionRow, last: Where) -> None:
         other = _OTHER[side]
         first = self._pinged[other][0]
         end = row.end or last.time
         said = self._said[side]
         latest = f"{said[1]}:{said[2]}.{said[3]}" if said else None
-        names = {CLIENT: f"client {self._voice.client}", SERVER: f"broker {self._voice.server}"}
+        names = {CLIENT: f"client {self._context.client}", SERVER: f"broker {self._context.server}"}
         spoke = f", its last command was {said[0]} {seconds(end - said[4])} before the end" if said else ""
         closed = f"the {'broker' if row.closed_by == SERVER else 'client'} closed" if row.closed_by else "the connection is open"
         text = (
             f"The {names[side]} has not answered {count(self._pings[other], 'PING')} for {seconds(end - first.time)}{spoke}; {closed}"
-            f"{lacking(lost=self._voice.lost)}."
+            f"{lacking(lost=self._context.lost)}."
         )
         evidence = {
             "frames": frames([latest, *(where.name for where in self._pinged[other])]),
@@ -207,12 +207,12 @@ class Closing(ConnectionRule):
             "closed": row.closed,
             "closed_by": row.closed_by,
         }
-        self._voice.say("keepalive-lost", first, text, evidence)
+        self._context.report("keepalive-lost", first, text, evidence)
 
-    def _say_closed(self, row: ConnectionRow, last: Where) -> None:
+    def _report_closed(self, row: ConnectionRow, last: Where) -> None:
         """Only what was left open is worth a word; an ERROR or a goodbye before the end says itself."""
         by_broker = row.closed_by == SERVER
-        strange = self._strange if by_broker and not self._voice.lost else None
+        strange = self._strange if by_broker and not self._context.lost else None
         # Java clients close the connection of all their topics when a broker is not ready to serve one of them.
         collateral = not by_broker and self._refused == "ServiceNotReady" and last.time - self._refused_at < COLLATERAL_NS
         if not (self._unanswered or strange or (self._open and (by_broker or collateral))):
@@ -230,7 +230,7 @@ class Closing(ConnectionRule):
         text = (
             f"The {'broker' if by_broker else 'client'} closed the connection with a {'FIN' if row.closed == 'fin' else 'RST'} "
             f"{seconds(idle)} after the last frame, {', '.join(left)}; the client's last command was {commands[CLIENT]}, "
-            f"the broker's {commands[SERVER]}{lacking(lost=self._voice.lost)}."
+            f"the broker's {commands[SERVER]}{lacking(lost=self._context.lost)}."
         )
         names = [
             strange,
@@ -247,9 +247,9 @@ class Closing(ConnectionRule):
             "after_error": self._refused if collateral else None,
             "round_trip_max_ns": self._round_trips[1],
         }
-        self._voice.say("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
+        self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
 
-    def _tell_attempt(self, row: ConnectionRow, last: Where) -> None:
+    def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
         end = row.end or last.time
         start = row.start or end
         reason = None
@@ -265,8 +265,8 @@ class Closing(ConnectionRule):
             "frame": self._refusal or last.name,
             "lived": end - start,
         }
-        key = f"{host(self._voice.client)}\n{self._voice.server}"
-        self._voice.tell(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
+        key = f"{host(self._context.client)}\n{self._context.server}"
+        self._context.emit_fact(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(_OPENS, _opening),

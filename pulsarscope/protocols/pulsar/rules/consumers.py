@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
 CONSUMERS_MAX = 10_000
@@ -67,9 +67,9 @@ State = TypeVar("State", bound=Consumer)
 class ConsumerRule(ConnectionRule, Generic[State]):
     """A connection rule that looks at consumers; see `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice, state: type[State]) -> None:
+    def __init__(self, context: RuleContext, state: type[State]) -> None:
         """`state`: what is kept of each consumer."""
-        self.voice = voice
+        self.context = context
         self.consumers: dict[int, State] = {}
         self._state = state
         self._subscribing: dict[str, int] = {}
@@ -96,7 +96,9 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     def qualified(self, text: str) -> str:
         """A sentence without its full stop: with what must be known of the capture."""
-        return f"{text}; the capture lacks bytes of this connection, so some may have been said unseen." if self.voice.lost else f"{text}."
+        return (
+            f"{text}; the capture lacks bytes of this connection, so some may have been said unseen." if self.context.lost else f"{text}."
+        )
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""

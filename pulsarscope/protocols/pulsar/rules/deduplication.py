@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.dissect.rules import Fact, KeyRule, Say, Where
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import NOTE, WARNING, Code, table
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, some
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
@@ -38,7 +38,7 @@ FORGET_NS = 3_600_000_000_000
 """A producer that comes again an hour after its last connection has nothing to send again."""
 
 
-def _judge_sessions(key: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """The sessions of one producer name on one topic, in their order."""
     topic, _, name = key.partition("\n")
     who = f"Producer {name} of {topic}"
@@ -46,17 +46,17 @@ def _judge_sessions(key: str, facts: Sequence[Fact], say: Say) -> None:
     deduplicates = any(_stored(fact) >= 0 or fact.values["dropped_count"] for fact in facts)
     for index, fact in enumerate(facts):
         values = fact.values
-        _say_back(who, fact, evidence, deduplicates, say)
+        _report_back(who, fact, evidence, deduplicates, report)
         if values["first"] is None:
             continue
         earlier = facts[:index]
         if _stored(fact) >= values["first"]:
-            _say_restart(who, fact, earlier, evidence, say)
+            _report_restart(who, fact, earlier, evidence, report)
         if values["dropped_count"]:
-            _say_dropped(who, fact, earlier, evidence, say)
+            _report_dropped(who, fact, earlier, evidence, report)
 
 
-def _say_back(who: str, fact: Fact, evidence: dict[str, Any], deduplicates: bool, say: Say) -> None:
+def _report_back(who: str, fact: Fact, evidence: dict[str, Any], deduplicates: bool, report: ReportFinding) -> None:
     values = fact.values
     # Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates.
     back = [one for one in values["back"] if deduplicates or one[1] == one[2]]
@@ -70,10 +70,10 @@ def _say_back(who: str, fact: Fact, evidence: dict[str, Any], deduplicates: bool
         f"{'; the broker de-duplicates' if deduplicates else ''}{lacking(lost=values['lost'])}."
     )
     extra = {"frames": frames(one[0] for one in back), "count": times, "sequence_id": number, "highest_before": highest}
-    say("sequence-regression", _at(fact), text, evidence | extra)
+    report("sequence-regression", _at(fact), text, evidence | extra)
 
 
-def _say_restart(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], say: Say) -> None:
+def _report_restart(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], report: ReportFinding) -> None:
     """It begins at or below what the broker remembers: to send again what got no receipt is right, anything else is not."""
     values = fact.values
     first, stored = values["first"], values["stored"]
@@ -87,10 +87,10 @@ def _say_restart(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[s
         f"messages up to {stored} will be dropped{lacking(lost=values['lost'])}."
     )
     extra = {"frames": frames([fact.where.name, values["first_frame"]]), "sequence_id": first, "stored": stored}
-    say("sequence-regression", _at(fact), text, evidence | extra)
+    report("sequence-regression", _at(fact), text, evidence | extra)
 
 
-def _say_dropped(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], say: Say) -> None:
+def _report_dropped(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], report: ReportFinding) -> None:
     values = fact.values
 
     def sent_before(lowest: int, highest: int) -> bool:
@@ -115,7 +115,7 @@ def _say_dropped(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[s
             f"{who} ({values['client']}): the broker dropped {times:,} of {count(values['sent'], 'SEND')} as duplicates {kind}, "
             f"sequence id {ids}{lacking(lost=values['lost'])}."
         )
-        say(code, _at(fact), text, evidence | {"frames": frames(one[0] for one in dropped), "count": times, "stored": values["stored"]})
+        report(code, _at(fact), text, evidence | {"frames": frames(one[0] for one in dropped), "count": times, "stored": values["stored"]})
 
 
 def _stored(fact: Fact) -> int:
@@ -128,4 +128,4 @@ def _at(fact: Fact) -> Where:
     return fact.where._replace(time=fact.values["began"])
 
 
-KEYS = (KeyRule(SESSIONS, FORGET_NS, _judge_sessions, prompt=True),)
+KEYS = (KeyRule(SESSIONS, FORGET_NS, _evaluate_sessions, early=True),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, where_of
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import said
@@ -31,8 +31,8 @@ _KINDS = {
 class Departures(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._clients: dict[tuple[str, int], tuple[str, str]] = {}
         """Topic and name by kind and id."""
         self._asked: dict[str, tuple[str, int]] = {}
@@ -62,16 +62,18 @@ class Departures(ConnectionRule):
         if row.status == "ok":
             # The place is the request's, the time of coming back the answer's.
             values["back"] = (row.time or 0) + (row.latency_ns or 0)
-            self._voice.tell(TOPICS, topic, where_of(row), "back", values)
+            self._context.emit_fact(TOPICS, topic, where_of(row), "back", values)
         elif row.status == "error":
-            self._voice.tell(TOPICS, topic, where_of(row), "refused", values | {"error": row.error, "message": said(row.error_message)})
+            self._context.emit_fact(
+                TOPICS, topic, where_of(row), "refused", values | {"error": row.error, "message": said(row.error_message)}
+            )
 
     def _refusal(self, row: ExchangeRow) -> None:
         if row.topic is not None and (row.error in ERRORS or row.error == "ServiceNotReady"):
-            values = self._values(f"{row.request} of {row.producer_name or self._voice.client}", None)
+            values = self._values(f"{row.request} of {row.producer_name or self._context.client}", None)
             response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
             values |= {"frame": response, "error": row.error, "message": said(row.error_message)}
-            self._voice.tell(TOPICS, row.topic, where_of(row), "refused", values)
+            self._context.emit_fact(TOPICS, row.topic, where_of(row), "refused", values)
 
     def _close(self, row: FrameRow) -> None:
         field, kind, _ = _KINDS[row.command or ""]
@@ -84,15 +86,15 @@ class Departures(ConnectionRule):
         if topic is not None:
             url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
             closed = self._values(name, None) | {"url": url, "subscription": row.subscription}
-            self._voice.tell(TOPICS, topic, where_of(row), "closed", closed)
+            self._context.emit_fact(TOPICS, topic, where_of(row), "closed", closed)
             if (topic, row.subscription) not in self._sought:
-                self._voice.tell(BROKERS, self._voice.server, where_of(row), "closed", {"topic": topic, "kind": kind})
+                self._context.emit_fact(BROKERS, self._context.server, where_of(row), "closed", {"topic": topic, "kind": kind})
 
     def _seek(self, row: FrameRow) -> None:
         if row.topic is not None:
             if len(self._sought) < CLIENTS_MAX:
                 self._sought.add((row.topic, row.subscription))
-            self._voice.tell(TOPICS, row.topic, where_of(row), "seek", self._values("", None) | {"subscription": row.subscription})
+            self._context.emit_fact(TOPICS, row.topic, where_of(row), "seek", self._values("", None) | {"subscription": row.subscription})
 
     def _migrated(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -100,16 +102,16 @@ class Departures(ConnectionRule):
         topic, name = self._clients.get((kind, fields.get("resource_id", -1)), (None, ""))
         if topic is not None:
             url = fields.get("brokerServiceUrl") or fields.get("brokerServiceUrlTls")
-            self._voice.tell(TOPICS, topic, where_of(row), "migrated", self._values(name, None) | {"url": url})
+            self._context.emit_fact(TOPICS, topic, where_of(row), "migrated", self._values(name, None) | {"url": url})
 
     def _at_end(self, row: FrameRow) -> None:
         number = (row.fields or {}).get("consumer_id", -1)
         topic, name = self._clients.get(("consumer", number), (row.topic, f"consumer {number}"))
         if topic is not None:
-            self._voice.tell(TOPICS, topic, where_of(row), "end", self._values(name, None))
+            self._context.emit_fact(TOPICS, topic, where_of(row), "end", self._values(name, None))
 
     def _values(self, name: str, frame: str | None) -> dict[str, Any]:
-        return {"name": name, "client": self._voice.client, "frame": frame}
+        return {"name": name, "client": self._context.client, "frame": frame}
 
     frames: ClassVar[Handlers] = {
         "PRODUCER": _ask,

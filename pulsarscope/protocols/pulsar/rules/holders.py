@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import frames, said
@@ -29,8 +29,8 @@ _KINDS = {"PRODUCER": PRODUCERS, "SUBSCRIBE": CONSUMERS}
 class Holders(ConnectionRule):
     """Tells who asked for a place, who got it, and when it was free again. See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._asked: dict[str, dict[str, Any]] = {}
         """By name of the request's frame."""
         self._held: dict[tuple[str, int], tuple[str, dict[str, Any]]] = {}
@@ -53,7 +53,7 @@ class Holders(ConnectionRule):
         self._ask(row, id=fields.get("consumer_id", -1), name=fields.get("consumer_name"), mode=fields.get("subType", ""))
 
     def _ask(self, row: FrameRow, **asked: Any) -> None:
-        self._asked[where_of(row).name] = asked | {"client": self._voice.client}
+        self._asked[where_of(row).name] = asked | {"client": self._context.client}
         if len(self._asked) > ASKED_MAX:
             del self._asked[next(iter(self._asked))]
 
@@ -68,12 +68,12 @@ class Holders(ConnectionRule):
         # A producer may wait long for its turn: what counts is when it was answered at last.
         answered = {"response": response, "answered": where.time + (row.latency_ns or 0)}
         if row.status == "ok":
-            self._voice.tell(kind, key, where, "held", asked | answered)
+            self._context.emit_fact(kind, key, where, "held", asked | answered)
             if len(self._held) < HELD_MAX:
                 self._held[kind, asked["id"]] = key, asked
         elif row.error in ERRORS:
             refused = {"error": row.error, "message": said(row.error_message), "topic": row.topic, "subscription": row.subscription}
-            self._voice.tell(kind, key, where, "refused", asked | answered | refused)
+            self._context.emit_fact(kind, key, where, "refused", asked | answered | refused)
 
     def _send_error(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -83,7 +83,7 @@ class Holders(ConnectionRule):
         text = f"A SEND of producer {row.producer_name or 'without a name'} to {row.topic or 'an unknown topic'} was refused"
         evidence = {"frames": frames([row.request, where.name]), "topic": row.topic, "producer_name": row.producer_name}
         why = f"{fields['error']}: {said(fields.get('message'))}"
-        self._voice.say("producer-fenced", where, f"{text} with {why}.", evidence)
+        self._context.report("producer-fenced", where, f"{text} with {why}.", evidence)
 
     def _close_producer(self, row: FrameRow) -> None:
         self._close(row, PRODUCERS, (row.fields or {}).get("producer_id", -1))
@@ -94,7 +94,7 @@ class Holders(ConnectionRule):
     def _close(self, row: FrameRow, kind: str, number: int) -> None:
         held = self._held.pop((kind, number), None)
         if held is not None:
-            self._voice.tell(kind, held[0], where_of(row), "closed", {"id": number, "until": row.time})
+            self._context.emit_fact(kind, held[0], where_of(row), "closed", {"id": number, "until": row.time})
 
     def _ping(self, row: FrameRow) -> None:
         if row.direction == SERVER and self._pinged is None:
@@ -110,7 +110,7 @@ class Holders(ConnectionRule):
         dead = self._pinged if self._pinged is not None and end - self._pinged > PING_NS else None
         for (kind, number), (key, _) in self._held.items():
             until = None if row.closed == "open" else end
-            self._voice.tell(kind, key, last, "gone", {"id": number, "spoke": last.time, "dead": dead, "until": until})
+            self._context.emit_fact(kind, key, last, "gone", {"id": number, "spoke": last.time, "dead": dead, "until": until})
 
     frames: ClassVar[Handlers] = {
         "PRODUCER": _ask_producer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, Code, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
@@ -128,8 +128,8 @@ def entry_key(message_id: Any) -> str | None:
 class Journeys(ConnectionRule):
     """Tells the facts of journeys. See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._sends: dict[str, tuple[list[Any], str]] = {}
         """Place and checksum of the SENDs that wait, by name."""
         self._acks: dict[str, tuple[list[str], int]] = {}
@@ -144,7 +144,7 @@ class Journeys(ConnectionRule):
         key = entry_key((row.fields or {}).get("message_id"))
         if key is not None:
             values = {"topic": row.topic, "producer_name": row.producer_name, "sent": sent, "checksum": checksum}
-            self._voice.tell(JOURNEY, key, where_of(row), RECEIVED, values)
+            self._context.emit_fact(JOURNEY, key, where_of(row), RECEIVED, values)
 
     def _refused(self, row: FrameRow) -> None:
         self._sends.pop(row.request or "", None)
@@ -159,7 +159,7 @@ class Journeys(ConnectionRule):
                 "consumer_id": fields.get("consumer_id", -1),
                 "checksum": checksum_of(row),
             }
-            self._voice.tell(JOURNEY, key, where_of(row), DELIVERED, values)
+            self._context.emit_fact(JOURNEY, key, where_of(row), DELIVERED, values)
 
     def _ack(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -167,14 +167,14 @@ class Journeys(ConnectionRule):
         ids = fields.get("message_id")
         keys = list(dict.fromkeys(key for one in (ids if type(ids) is list else ()) if (key := entry_key(one)) is not None))
         for key in keys:
-            self._voice.tell(JOURNEY, key, where, ACKED, {"consumer_id": consumer_id})
+            self._context.emit_fact(JOURNEY, key, where, ACKED, {"consumer_id": consumer_id})
         if "request_id" in fields:
             _keep(self._acks, where.name, (keys, consumer_id))
 
     def _ack_response(self, row: FrameRow) -> None:
         keys, consumer_id = self._acks.pop(row.request or "", ((), -1))
         for key in keys:
-            self._voice.tell(JOURNEY, key, where_of(row), CONFIRMED, {"consumer_id": consumer_id})
+            self._context.emit_fact(JOURNEY, key, where_of(row), CONFIRMED, {"consumer_id": consumer_id})
 
     frames: ClassVar[Handlers] = {
         "SEND": _send,
@@ -201,14 +201,14 @@ def checksum_of(row: FrameRow) -> str:
     return "unverified" if row.checksum is None else row.checksum.status
 
 
-def judge(key: str, facts: Sequence[Fact], say: Say) -> None:
-    """Say where an entry was corrupted, when a MESSAGE of it does not fit its checksum."""
+def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+    """ReportFinding where an entry was corrupted, when a MESSAGE of it does not fit its checksum."""
     if any(fact.what == DELIVERED and fact.values["checksum"] == "bad" for fact in facts):
         for found in journeys(key, facts):
-            _judge_journey(found, say)
+            _evaluate_journey(found, report)
 
 
-def _judge_journey(found: Journey, say: Say) -> None:
+def _evaluate_journey(found: Journey, report: ReportFinding) -> None:
     bad = [one for one in found.deliveries if one.checksum == "bad"]
     good = [one for one in found.deliveries if one.checksum == "good"]
     if not bad or found.checksum == "bad" or not (good or found.checksum == "good"):
@@ -233,7 +233,7 @@ def _judge_journey(found: Journey, say: Say) -> None:
         "good": len(good),
     }
     text = f"{about} was corrupted {hop}: {to} has a wrong checksum, {proof}; bad are {len(bad)} of its {len(found.deliveries)} deliveries."
-    say("message-corrupted", first.where, text[0].upper() + text[1:], evidence)
+    report("message-corrupted", first.where, text[0].upper() + text[1:], evidence)
 
 
-KEYS = (KeyRule(JOURNEY, IDLE_NS, judge),)
+KEYS = (KeyRule(JOURNEY, IDLE_NS, evaluate),)

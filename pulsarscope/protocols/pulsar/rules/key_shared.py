@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, position_of
@@ -77,8 +77,8 @@ class Keyed(Consumer):
 class KeyShared(ConsumerRule[Keyed]):
     """Follows the Key_Shared consumers of one connection."""
 
-    def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Keyed)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, Keyed)
         self._entries = self._latest = 0
 
     def review(self, consumer: Keyed, now: int, *, ending: bool) -> None:
@@ -131,7 +131,7 @@ class KeyShared(ConsumerRule[Keyed]):
                     "message_id": list(position),
                     "after": [ledger, entry],
                 }
-                self.voice.say("key-out-of-order", where, text, evidence)
+                self.context.report("key-out-of-order", where, text, evidence)
         consumer.latest[key] = latest
         if self._latest > LATEST_MAX:
             self._latest -= 1
@@ -163,7 +163,7 @@ class KeyShared(ConsumerRule[Keyed]):
             self._release(consumer, key, now)
 
     def _release(self, consumer: Keyed, key: Key, now: int) -> None:
-        """Tell how long it was held, and by whom."""
+        """EmitFact how long it was held, and by whom."""
         held = consumer.held.pop(key)
         values = {
             **consumer.evidence,
@@ -173,10 +173,10 @@ class KeyShared(ConsumerRule[Keyed]):
             "first": list(held.first),
             "last": list(held.last),
             "again": held.again,
-            "lost": self.voice.lost,
+            "lost": self.context.lost,
         }
         under = json.dumps([consumer.topic, consumer.subscription, *key])
-        self.voice.tell(HOLDING, under, held.since._replace(time=now), "held", values)
+        self.context.emit_fact(HOLDING, under, held.since._replace(time=now), "held", values)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver}
 
@@ -191,7 +191,7 @@ def key_of(row: FrameRow) -> Key | None:
     return ("key", partition) if partition and len(partition) <= KEY_BYTES_MAX else None
 
 
-def judge_holding(_: str, facts: Sequence[Fact], say: Say) -> None:
+def evaluate_holding(_: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """See `pulsarscope.dissect.rules.KeyRule`: times in which two consumers held one key."""
     longest: Fact | None = None
     said = set()
@@ -200,7 +200,7 @@ def judge_holding(_: str, facts: Sequence[Fact], say: Say) -> None:
             pair = _holder(longest), _holder(fact)
             if pair not in said:
                 said.add(pair)
-                _say_two(longest, fact, say)
+                _report_two(longest, fact, report)
         if longest is None or fact.where.time > longest.where.time:
             longest = fact
 
@@ -209,7 +209,7 @@ def _holder(fact: Fact) -> tuple[str, int]:
     return fact.where.connection, fact.values["consumer_id"]
 
 
-def _say_two(before: Fact, after: Fact, say: Say) -> None:
+def _report_two(before: Fact, after: Fact, report: ReportFinding) -> None:
     first, second = before.values, after.values
     what, key = first["key"]
     last = f"{first['last'][0]}:{first['last'][1]}"
@@ -230,8 +230,8 @@ def _say_two(before: Fact, after: Fact, say: Say) -> None:
         "message_ids": [first["first"], second["first"]],
         "overlap_ns": overlap,
     }
-    say("key-on-two-consumers", where, text, evidence)
+    report("key-on-two-consumers", where, text, evidence)
 
 
 HOLDING = "key-holding"
-KEYS = (KeyRule(HOLDING, KEY_IDLE_NS, judge_holding),)
+KEYS = (KeyRule(HOLDING, KEY_IDLE_NS, evaluate_holding),)

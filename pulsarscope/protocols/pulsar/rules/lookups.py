@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, said, seconds, some
@@ -53,8 +53,8 @@ _COUNTED = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE")
 class Lookups(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._asked: dict[str, tuple[Where, bool]] = {}
         """Place and `authoritative` of LOOKUPs by name of the frame."""
         self._outstanding = self._most = self._total = 0
@@ -91,7 +91,7 @@ class Lookups(ConnectionRule):
         fields = row.fields or {}
         where, authoritative = asked
         hop = {
-            "asked": self._voice.server,
+            "asked": self._context.server,
             "authoritative": authoritative,
             "response": fields.get("response", "Connect"),
             "url": fields.get("brokerServiceUrl") or fields.get("brokerServiceUrlTls"),
@@ -99,7 +99,7 @@ class Lookups(ConnectionRule):
             "answered": row.time,
             "frame": where_of(row).name,
         }
-        self._voice.tell(LOOKUPS, f"{host(self._voice.client)}\n{row.topic}", where, "hop", hop)
+        self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where, "hop", hop)
 
     def _answered(self, row: ExchangeRow) -> None:
         self._refusal(row)
@@ -123,9 +123,9 @@ class Lookups(ConnectionRule):
         number = self._refused.total()
         commands = ", ".join(f"{count(times, command)}" for command, times in self._refused.items())
         text = (
-            f"{count(number, 'request')} of {self._voice.client} {'was' if number == 1 else 'were'} refused with TooManyRequests within "
+            f"{count(number, 'request')} of {self._context.client} {'was' if number == 1 else 'were'} refused with TooManyRequests within "
             f"{seconds(latest.time - first.time)} ({commands}); up to {count(self._most, 'lookup')} waited at once, "
-            f"{self._at_first:,} when the first was refused{lacking(lost=self._voice.lost)}."
+            f"{self._at_first:,} when the first was refused{lacking(lost=self._context.lost)}."
         )
         evidence = {
             "frames": frames(place.name for place in self._places),
@@ -137,7 +137,7 @@ class Lookups(ConnectionRule):
             "outstanding_by_second": {str(second): most for second, most in self._by_second.items()},
             "message": said(self._message),
         }
-        self._voice.say("too-many-requests", first, text, evidence)
+        self._context.report("too-many-requests", first, text, evidence)
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(_COUNTED, _request),
@@ -184,7 +184,7 @@ def _chains(facts: Sequence[Fact]) -> list[list[Hop]]:
     return chains
 
 
-def _judge_lookups(key: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """Chains that come to a broker again, or do not come to an end."""
     client, _, topic = key.partition("\n")
     for chain in _chains(facts):
@@ -208,7 +208,7 @@ def _judge_lookups(key: str, facts: Sequence[Fact], say: Say) -> None:
         ]
         names = [name for hop in chain for name in (hop.where.name, hop.values["frame"])]
         evidence = {"frames": frames(names), "hops": hops, "redirects": len(redirects), "circle": circle, "topic": topic, "client": client}
-        say("lookup-loop", chain[0].where, text, evidence)
+        report("lookup-loop", chain[0].where, text, evidence)
 
 
-KEYS = (KeyRule(LOOKUPS, LOOKUP_NS, _judge_lookups, prompt=True),)
+KEYS = (KeyRule(LOOKUPS, LOOKUP_NS, _evaluate_lookups, early=True),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, WARNING, Code, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, SILENT_NS, TELL_NS
@@ -71,8 +71,8 @@ class Ledger(Consumer):
 class Permits(ConsumerRule[Ledger]):
     """Keeps the ledger of each consumer of a connection."""
 
-    def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Ledger)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, Ledger)
         self._asking: dict[str, int] = {}
 
     def review(self, consumer: Ledger, now: int, *, ending: bool) -> None:
@@ -80,12 +80,12 @@ class Permits(ConsumerRule[Ledger]):
         self._starved(consumer, now, CLOSED_STARVED_NS if ending else STARVED_NS)
         self._wait(consumer, now, ending=ending)
         if consumer.last_at is not None and consumer.last_at.time > consumer.told_at:
-            self._tell_delivered(consumer)
-        if ending and consumer.lowest_at is not None and not self.voice.lost:
+            self._emit_delivered(consumer)
+        if ending and consumer.lowest_at is not None and not self.context.lost:
             more = count(-consumer.lowest, "message")
             text = f"{consumer.title} was sent {more} more than it had permits for ({consumer.granted} granted in all)."
             evidence = {"frames": [consumer.lowest_at.name], **consumer.evidence, "permits": consumer.lowest, "granted": consumer.granted}
-            self.voice.say("permits-negative", consumer.lowest_at, text, evidence)
+            self.context.report("permits-negative", consumer.lowest_at, text, evidence)
 
     def _flow(self, row: FrameRow) -> None:
         consumer = self.find(row)
@@ -122,7 +122,7 @@ class Permits(ConsumerRule[Ledger]):
         if consumer.last is None or position > consumer.last:
             consumer.last, consumer.last_at = position, where
         if where.time - consumer.told_at >= TELL_NS:
-            self._tell_delivered(consumer)
+            self._emit_delivered(consumer)
 
     def _work(self, row: FrameRow) -> None:
         consumer = self.find(row)
@@ -136,7 +136,7 @@ class Permits(ConsumerRule[Ledger]):
             consumer.heard = where_of(row)
 
     def _starved(self, consumer: Ledger, now: int, limit: int) -> None:
-        """Say so when it has had no permits for so long, and its application does nothing."""
+        """ReportFinding so when it has had no permits for so long, and its application does nothing."""
         since = consumer.dry or consumer.ready
         if consumer.permits > 0 or consumer.said or since is None or now - max(since.time, consumer.worked_at) < limit:
             return
@@ -155,12 +155,12 @@ class Permits(ConsumerRule[Ledger]):
             "starved_ns": now - since.time,
             "act": "client",
         }
-        self.voice.say("consumer-starved", since, self.qualified(text), evidence)
+        self.context.report("consumer-starved", since, self.qualified(text), evidence)
 
     # ---- what other connections know of the topic
 
     def _wait(self, consumer: Ledger, now: int, *, ending: bool) -> None:
-        """Tell of a consumer that has permits and got nothing for long: when the wait ends, and before that when it has doubled."""
+        """EmitFact of a consumer that has permits and got nothing for long: when the wait ends, and before that when it has doubled."""
         since = consumer.heard
         if since is None or now - since.time < SILENT_NS or consumer.permits <= 0 or not consumer.active or consumer.compacted:
             return
@@ -176,21 +176,21 @@ class Permits(ConsumerRule[Ledger]):
                 "whole": consumer.whole,
                 "last": consumer.last,
                 "since": since.time,
-                "lost": self.voice.lost,
-                "server": host(self.voice.server),
+                "lost": self.context.lost,
+                "server": host(self.context.server),
             }
-            self.voice.tell(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
+            self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
 
-    def _tell_delivered(self, consumer: Ledger) -> None:
+    def _emit_delivered(self, consumer: Ledger) -> None:
         if consumer.last is not None and consumer.last_at is not None and consumer.topic is not None:
             consumer.told_at = consumer.last_at.time
             values = {
                 "subscription": consumer.subscription,
                 "position": consumer.last,
                 "consumer_id": consumer.number,
-                "server": host(self.voice.server),
+                "server": host(self.context.server),
             }
-            self.voice.tell(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
+            self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
 
     def _ask_last(self, row: FrameRow) -> None:
         if len(self._asking) < CONSUMERS_MAX:
@@ -206,7 +206,7 @@ class Permits(ConsumerRule[Ledger]):
         # A consumer that got nothing yet may begin behind the last message: only what it got, or acknowledged, says what it is due.
         if consumer.last is not None or (acknowledged is not None and position_of(acknowledged) < position):
             values = {"position": position, "consumer_id": consumer.number}
-            self.voice.tell(BACKLOG, consumer.topic, where_of(row), "backlog", values)
+            self.context.emit_fact(BACKLOG, consumer.topic, where_of(row), "backlog", values)
 
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.rules import Fact, KeyRule, Say, Where
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import ERROR, Code, table
 from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, seconds, some
@@ -106,7 +106,7 @@ def _holders(tenures: Sequence[Tenure], asker: Fact) -> list[Tenure]:
     ]
 
 
-def _say_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, say: Say) -> None:
+def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, report: ReportFinding) -> None:
     first, last = refused[0], refused[-1]
     values = first.values
     asked, answered = first.where.time, values["answered"]
@@ -127,7 +127,7 @@ def _say_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], 
         "topic": values["topic"],
         "subscription": values["subscription"],
     }
-    say(code, first.where, text, evidence)
+    report(code, first.where, text, evidence)
 
 
 def _refusals(facts: Sequence[Fact]) -> list[list[Fact]]:
@@ -141,18 +141,18 @@ def _refusals(facts: Sequence[Fact]) -> list[list[Fact]]:
     return list(groups.values())
 
 
-def _judge_producers(topic: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """Refusals, and takeovers with fencing."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):
         asker = refused[0]
         code = "producer-busy" if asker.values["error"] == "ProducerBusy" else "producer-fenced"
-        _say_refused(code, refused, _in_the_way(_holders(tenures, asker), asker), "producer", f"topic {topic}", say)
+        _report_refused(code, refused, _in_the_way(_holders(tenures, asker), asker), "producer", f"topic {topic}", report)
     for fact in facts:
         if fact.what == "held" and fact.values["mode"] == "ExclusiveWithFencing":
             losers = [one for one in _holders(tenures, fact) if one.asked["name"] != fact.values["name"]]
             if losers:
-                _say_fenced(topic, fact, losers, say)
+                _report_fenced(topic, fact, losers, report)
 
 
 def _in_the_way(holders: Sequence[Tenure], asker: Fact) -> list[Tenure]:
@@ -163,7 +163,7 @@ def _in_the_way(holders: Sequence[Tenure], asker: Fact) -> list[Tenure]:
     return same or alone or ([] if mode == "Shared" else [*holders])
 
 
-def _say_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], say: Say) -> None:
+def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: ReportFinding) -> None:
     at = winner.values["answered"]
     lost = some([f"{one.name('producer')}, which had it for {seconds(one.held(at))}" for one in losers])
     name = winner.values["name"] or "without a name"
@@ -171,17 +171,17 @@ def _say_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], say: Say) ->
     text = f"{taker} took topic {topic} from {count(len(losers), 'producer')}: {lost}."
     names = [winner.where.name, winner.values["response"], *(one.where.name for one in losers)]
     fenced = [{"frame": one.where.name, "connection": one.where.connection, "name": one.asked["name"]} for one in losers[:10]]
-    say("producer-fenced", winner.where, text, {"frames": frames(names), "topic": topic, "producer_name": name, "fenced": fenced})
+    report("producer-fenced", winner.where, text, {"frames": frames(names), "topic": topic, "producer_name": name, "fenced": fenced})
 
 
-def _judge_consumers(_key: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_consumers(_key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """Refusals of a subscription."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):
         values = refused[0].values
         holders = _holders(tenures, refused[0])
         place = f"subscription {values['subscription']} of {values['topic']}"
-        _say_refused("consumer-busy", refused, holders, "consumer", place, say)
+        _report_refused("consumer-busy", refused, holders, "consumer", place, report)
 
 
-KEYS = (KeyRule(PRODUCERS, HOLDING_NS, _judge_producers, prompt=True), KeyRule(CONSUMERS, HOLDING_NS, _judge_consumers, prompt=True))
+KEYS = (KeyRule(PRODUCERS, HOLDING_NS, _evaluate_producers, early=True), KeyRule(CONSUMERS, HOLDING_NS, _evaluate_consumers, early=True))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, seconds
@@ -84,8 +84,8 @@ class Slow(NamedTuple):
 class Publishing(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._publishers: dict[str, Publisher] = {}
         """By producer id."""
         self._closed: dict[str, None] = {}
@@ -122,11 +122,11 @@ class Publishing(ConnectionRule):
         self._closed[number] = None
         if len(self._closed) > PRODUCERS_MAX:
             del self._closed[next(iter(self._closed))]
-        slow = _judge_latency(one)
+        slow = _evaluate_latency(one)
         if slow is not None and len(self._slow) < SLOW_MAX:
             self._slow.append(slow)
         elif slow is not None:
-            self._say_slow(slow)
+            self._report_slow(slow)
 
     def _sent(self, row: ExchangeRow) -> None:
         number = (row.key or "").partition(":")[0]
@@ -147,21 +147,21 @@ class Publishing(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
         for slow in self._slow:
-            self._say_slow(slow)
+            self._report_slow(slow)
         for one in self._publishers.values():
-            found = _judge_latency(one)
+            found = _evaluate_latency(one)
             if found is not None:
-                self._say_slow(found)
-            self._judge_unanswered(one, row.end or last.time)
+                self._report_slow(found)
+            self._evaluate_unanswered(one, row.end or last.time)
 
-    def _say_slow(self, slow: Slow) -> None:
-        shut = [found for found in self._voice.heard(BROKER_WINDOW) if found.text.startswith(f"{self._voice.server} ")]
+    def _report_slow(self, slow: Slow) -> None:
+        shut = [found for found in self._context.reported(BROKER_WINDOW) if found.text.startswith(f"{self._context.server} ")]
         closed = sum(found.evidence.get("closed_ns", 0) for found in shut)
         evidence = slow.evidence | {"zero_windows": sum(found.evidence.get("count", 0) for found in shut), "window_closed_ns": closed}
         window = f"; meanwhile the broker closed its window for {seconds(closed)} in all" if shut else ""
-        self._voice.say("slow-publish", slow.where, f"{slow.text}{window}{lacking(lost=self._voice.lost)}.", evidence)
+        self._context.report("slow-publish", slow.where, f"{slow.text}{window}{lacking(lost=self._context.lost)}.", evidence)
 
-    def _judge_unanswered(self, one: Publisher, end: int) -> None:
+    def _evaluate_unanswered(self, one: Publisher, end: int) -> None:
         late = [where for where in one.unanswered if end - where.time > ANSWER_NS and not _is_settled(one, where)]
         if not late or one.closed:
             return
@@ -175,13 +175,13 @@ class Publishing(ConnectionRule):
         }
         went_on = f"though the connection went on for {seconds(waited)} after the first"
         text = f"{_about(one)} got no answer to {count(len(late), 'SEND')}, {went_on}"
-        self._voice.say("send-unanswered", late[0], f"{text}{lacking(lost=self._voice.lost)}.", evidence)
+        self._context.report("send-unanswered", late[0], f"{text}{lacking(lost=self._context.lost)}.", evidence)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "PRODUCER": _settle, "CLOSE_PRODUCER": _settle}
     exchanges: ClassVar[Handlers] = {"SEND": _sent}
 
 
-def _judge_latency(one: Publisher) -> Slow | None:
+def _evaluate_latency(one: Publisher) -> Slow | None:
     if one.slowest is None:
         return None
     longest, where, answer = one.slowest

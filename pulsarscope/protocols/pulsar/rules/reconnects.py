@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pulsarscope.dissect.rules import Fact, KeyRule, Say
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.protocols.pulsar.rules.phrases import frames, seconds
@@ -32,23 +32,23 @@ FORGET_NS = 600_000_000_000
 """Ten of the longest waits between attempts."""
 
 
-def _judge_reconnects(key: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """Rows of connections that failed, one soon after the other."""
     client, _, server = key.partition("\n")
     run: list[Fact] = []
     healthy = 0
     for fact in sorted(facts, key=lambda fact: fact.values["start"]):
         if run and fact.values["start"] - run[-1].where.time > RECONNECT_NS:
-            _say_loop(client, server, run, healthy, say)
+            _report_loop(client, server, run, healthy, report)
             run, healthy = [], 0
         if fact.values["reason"] is None:
             healthy += 1 if run else 0
         else:
             run.append(fact)
-    _say_loop(client, server, run, healthy, say)
+    _report_loop(client, server, run, healthy, report)
 
 
-def _say_loop(client: str, server: str, run: Sequence[Fact], healthy: int, say: Say) -> None:
+def _report_loop(client: str, server: str, run: Sequence[Fact], healthy: int, report: ReportFinding) -> None:
     if len(run) < RECONNECTS_MIN or healthy >= len(run):
         return
     first, last = run[0], run[-1]
@@ -64,7 +64,7 @@ def _say_loop(client: str, server: str, run: Sequence[Fact], healthy: int, say: 
         "span_ns": span,
         "lived_max_ns": max(fact.values["lived"] for fact in run),
     }
-    say("reconnect-loop", first.where._replace(time=first.values["last"]), text, evidence)
+    report("reconnect-loop", first.where._replace(time=first.values["last"]), text, evidence)
 
 
-KEYS = (KeyRule(RECONNECTS, FORGET_NS, _judge_reconnects, prompt=True),)
+KEYS = (KeyRule(RECONNECTS, FORGET_NS, _evaluate_reconnects, early=True),)

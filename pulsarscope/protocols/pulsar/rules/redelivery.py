@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, position_of
@@ -103,21 +103,21 @@ class DeadLetters(msgspec.Struct):
 class Redelivery(ConsumerRule[Repeating]):
     """Follows one connection."""
 
-    def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Repeating)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, Repeating)
         self._dead: dict[str, DeadLetters] = {}
 
     def review(self, consumer: Repeating, now: int, *, ending: bool) -> None:  # noqa: ARG002 - counts, not waiting times
         """See `ConsumerRule`."""
         if not consumer.said and (consumer.highest >= COUNT_STORM or consumer.peak or consumer.all_count >= ALL_STORM):
             consumer.said = True
-            self._say_storm(consumer)
+            self._report_storm(consumer)
         if ending and consumer.all_requests:
             times = "once" if consumer.all_count == 1 else f"{consumer.all_count} times"
             text = f"{consumer.title} was to get all its unacknowledged messages again: its client asked {times}."
             named = frames(where.name for where in consumer.all_requests)
             evidence = {"frames": named, **consumer.evidence, "count": consumer.all_count, "subscription_type": consumer.kind}
-            self.voice.say("redeliver-all", consumer.all_requests[0], text, evidence)
+            self.context.report("redeliver-all", consumer.all_requests[0], text, evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
@@ -126,7 +126,7 @@ class Redelivery(ConsumerRule[Repeating]):
             origin = f" from {dead.origin}" if dead.origin else ""
             text = f"{count(dead.count, 'message')}{origin} went to the dead letter topic {topic}."
             evidence = {"frames": [where.name for where in dead.frames], "topic": topic, "origin": dead.origin, "count": dead.count}
-            self.voice.say("dead-lettered", dead.frames[0], text, evidence)
+            self.context.report("dead-lettered", dead.frames[0], text, evidence)
 
     def _message(self, row: FrameRow) -> None:
         consumer = self.find_or_add(row)
@@ -168,7 +168,7 @@ class Redelivery(ConsumerRule[Repeating]):
             consumer.window = now
             consumer.window_deliveries = consumer.window_redelivered = consumer.window_requests = 0
 
-    def _say_storm(self, consumer: Repeating) -> None:
+    def _report_storm(self, consumer: Repeating) -> None:
         period = period_of(list(consumer.times))
         ledger, entry = consumer.highest_id
         text = f"{consumer.title} got {consumer.redelivered} of its {consumer.deliveries} entries again"
@@ -192,7 +192,7 @@ class Redelivery(ConsumerRule[Repeating]):
             "redelivery_count": consumer.highest,
             "period_ns": period,
         }
-        self.voice.say("redelivery-storm", where, self.qualified(text), evidence)
+        self.context.report("redelivery-storm", where, self.qualified(text), evidence)
 
     def _send(self, row: FrameRow) -> None:
         metadata, topic = row.metadata or {}, row.topic or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas, transactions
@@ -66,8 +66,8 @@ WAITING_MAX = 1_000
 class Requests(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._unanswered: list[tuple[Where, str]] = []
         self._unrequested: dict[str, tuple[int, Where]] = {}
         """Count and first place by response: a capture of one side alone has nothing else."""
@@ -88,7 +88,7 @@ class Requests(ConnectionRule):
         code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
         response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
         evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
-        self._voice.say(code, where, f"{_asked(row)} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
+        self._context.report(code, where, f"{_asked(row)} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
         self._refused(row)
@@ -103,21 +103,23 @@ class Requests(ConnectionRule):
             self._unrequested[row.response or ""] = count + 1, first
         if row.latency_ns is not None and row.latency_ns > SLOW_NS and (row.file, row.packet, row.sub) not in self._queued:
             evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
-            self._voice.say("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
+            self._context.report("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
         for response, (count, first) in self._unrequested.items():
             requests = "a request that is" if count == 1 else f"requests that are, {count:,} times,"
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
-            self._voice.say("response-unrequested", first, f"{response} answers {requests} not in the capture.", evidence)
+            self._context.report("response-unrequested", first, f"{response} answers {requests} not in the capture.", evidence)
         patience = SLOW_NS if row.closed == "open" else ANSWER_NS
         for where, asked in self._unanswered:
             waited = (row.end or last.time) - where.time
             if waited > patience:
                 evidence = {"frames": [where.name], "waited_ns": waited}
                 text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s"
-                self._voice.say("request-unanswered", where, f"{text}{'; the capture lacks bytes' if self._voice.lost else ''}.", evidence)
+                self._context.report(
+                    "request-unanswered", where, f"{text}{'; the capture lacks bytes' if self._context.lost else ''}.", evidence
+                )
 
     frames: ClassVar[Handlers] = {"PRODUCER": _producer}
     # ACK: acks.py; PING: closing.py; late receipts: publishing.py

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count
@@ -46,8 +46,8 @@ class Suspect(msgspec.Struct):
 class Resends(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._suspects: dict[tuple[int, int], Suspect] = {}
         """By producer and sequence id."""
 
@@ -79,12 +79,12 @@ class Resends(ConnectionRule):
         suspect = self._suspects.get(_key(row)) if self._suspects else None
         if suspect is not None and row.request in suspect.frames:  # chunks share their sequence id
             suspect.received = where_of(row).name
-            self._judge(_key(row), self._suspects.pop(_key(row)))
+            self._evaluate(_key(row), self._suspects.pop(_key(row)))
 
     def _suspect(self, key: tuple[int, int], suspect: Suspect) -> Suspect:
         if len(self._suspects) >= SUSPECTS_MAX:
             oldest = next(iter(self._suspects))
-            self._judge(oldest, self._suspects.pop(oldest))
+            self._evaluate(oldest, self._suspects.pop(oldest))
         self._suspects[key] = suspect
         return suspect
 
@@ -92,10 +92,10 @@ class Resends(ConnectionRule):
         """See `ConnectionRule`."""
         del row, last
         for key, suspect in self._suspects.items():
-            self._judge(key, suspect)
+            self._evaluate(key, suspect)
         self._suspects.clear()
 
-    def _judge(self, key: tuple[int, int], suspect: Suspect) -> None:
+    def _evaluate(self, key: tuple[int, int], suspect: Suspect) -> None:
         about = f"message {key[1]} of producer {suspect.producer_name or key[0]}{f' on {suspect.topic}' if suspect.topic else ''}"
         evidence: dict[str, Any] = {
             "frames": suspect.frames + ([] if suspect.received is None else [suspect.received]),
@@ -112,14 +112,14 @@ class Resends(ConnectionRule):
             answer = f"refused {count(suspect.refused, 'time')} with ChecksumError; " if suspect.refused else ""
             where = "by the producer, or between it and the place of the capture"
             text = f"{about} was corrupted {where}: {suspect.bad} of {count(suspect.sent, 'SEND')} had a wrong checksum, {answer}{end}."
-            self._voice.say("message-corrupted", suspect.first, text[0].upper() + text[1:], evidence)
+            self._context.report("message-corrupted", suspect.first, text[0].upper() + text[1:], evidence)
         elif suspect.refused:
             where = "between the place of the capture and the broker"
             text = f"{about} was corrupted {where}: its checksum is right here and was refused {count(suspect.refused, 'time')}; {end}."
-            self._voice.say("message-corrupted", suspect.first, text[0].upper() + text[1:], evidence)
+            self._context.report("message-corrupted", suspect.first, text[0].upper() + text[1:], evidence)
         if suspect.refused >= LOOP_REFUSALS:
             text = f"{about} was sent {suspect.sent} times and refused {suspect.refused} times with ChecksumError; {end}."
-            self._voice.say("resend-loop", suspect.first, text[0].upper() + text[1:], dict(evidence))
+            self._context.report("resend-loop", suspect.first, text[0].upper() + text[1:], dict(evidence))
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "SEND_ERROR": _refused}
 

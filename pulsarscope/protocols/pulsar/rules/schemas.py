@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, Code, table
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import frames, host, said, some
@@ -101,8 +101,8 @@ def difference(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
 class Schemas(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._asked: dict[str, dict[str, Any]] = {}
         """What a request says, by name of its frame; only those that bring a schema."""
         self._told: set[tuple[str, str]] = set()
@@ -115,38 +115,38 @@ class Schemas(ConnectionRule):
         brought = described(schema) if isinstance(schema, dict) else None
         if brought is None and row.command != "PRODUCER":
             return
-        self._asked[where_of(row).name] = {"schema": brought, "command": row.command, "who": who, "client": self._voice.client}
+        self._asked[where_of(row).name] = {"schema": brought, "command": row.command, "who": who, "client": self._context.client}
         if len(self._asked) > ASKED_MAX:
             del self._asked[next(iter(self._asked))]
 
     def _given(self, row: FrameRow) -> None:
         schema = (row.fields or {}).get("schema")
         if isinstance(schema, dict) and row.topic is not None:
-            told = {"schema": described(schema), "command": "GET_SCHEMA_RESPONSE", "who": None, "client": self._voice.client}
-            self._tell(row.topic, where_of(row), told)
+            told = {"schema": described(schema), "command": "GET_SCHEMA_RESPONSE", "who": None, "client": self._context.client}
+            self._emit(row.topic, where_of(row), told)
 
     def _answered(self, row: ExchangeRow) -> None:
         asked = self._asked.pop(where_of(row).name, None)
         if row.status == "ok" and asked is not None and asked["schema"] is not None and row.topic is not None:
-            self._tell(row.topic, where_of(row), asked)
+            self._emit(row.topic, where_of(row), asked)
         elif row.error in ERRORS:
-            self._refuse(row, asked or {"schema": None, "command": row.request, "who": None, "client": self._voice.client})
+            self._refuse(row, asked or {"schema": None, "command": row.request, "who": None, "client": self._context.client})
 
-    def _tell(self, topic: str, where: Where, known: dict[str, Any]) -> None:
+    def _emit(self, topic: str, where: Where, known: dict[str, Any]) -> None:
         same = topic, json.dumps(known["schema"])
         if same not in self._told:
             if len(self._told) < ASKED_MAX:
                 self._told.add(same)
-            self._voice.tell(SCHEMAS, topic, where, "known", known)
+            self._context.emit_fact(SCHEMAS, topic, where, "known", known)
 
     def _refusal(self, row: ExchangeRow) -> None:
         if row.error in ERRORS:
-            self._refuse(row, {"schema": None, "command": row.request, "who": None, "client": self._voice.client})
+            self._refuse(row, {"schema": None, "command": row.request, "who": None, "client": self._context.client})
 
     def _refuse(self, row: ExchangeRow, asked: dict[str, Any]) -> None:
         response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
         refused = asked | {"response": response, "message": said(row.error_message)}
-        self._voice.tell(SCHEMAS, row.topic or "", where_of(row), "refused", refused)
+        self._context.emit_fact(SCHEMAS, row.topic or "", where_of(row), "refused", refused)
 
     frames: ClassVar[Handlers] = {
         "PRODUCER": _ask,
@@ -159,7 +159,7 @@ class Schemas(ConnectionRule):
     )
 
 
-def _judge_schemas(topic: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_schemas(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """Refused schemas against the latest that was taken before, else the first after."""
     known = [fact for fact in facts if fact.what == "known"]
     groups: dict[str, list[Fact]] = {}
@@ -171,10 +171,10 @@ def _judge_schemas(topic: str, facts: Sequence[Fact], say: Say) -> None:
     for group in groups.values():
         at = group[0].where.time
         before = [fact for fact in known if fact.where.time <= at]
-        _say_refused(topic, group, before[-1] if before else known[0] if known else None, say)
+        _report_refused(topic, group, before[-1] if before else known[0] if known else None, report)
 
 
-def _say_refused(topic: str, group: Sequence[Fact], known: Fact | None, say: Say) -> None:
+def _report_refused(topic: str, group: Sequence[Fact], known: Fact | None, report: ReportFinding) -> None:
     first = group[0]
     values = first.values
     new = values["schema"]
@@ -203,7 +203,7 @@ def _say_refused(topic: str, group: Sequence[Fact], known: Fact | None, say: Say
         "difference": differs[:50],
         "message": values["message"],
     }
-    say("schema-incompatible", first.where, f"{text}.", evidence)
+    report("schema-incompatible", first.where, f"{text}.", evidence)
 
 
-KEYS = (KeyRule(SCHEMAS, KNOWN_NS, _judge_schemas, prompt=True),)
+KEYS = (KeyRule(SCHEMAS, KNOWN_NS, _evaluate_schemas, early=True),)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
 SESSIONS = "sessions-of-producer"
@@ -56,8 +56,8 @@ class Session(msgspec.Struct):
 class Sequences(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._sessions: dict[int, Session] = {}
         self._asked: dict[str, int] = {}
         """Producer ids by name of the frame of PRODUCER."""
@@ -146,7 +146,7 @@ class Sequences(ConnectionRule):
         where = session.where._replace(time=until.time)
         values = {
             "began": session.where.time,
-            "client": self._voice.client,
+            "client": self._context.client,
             "epoch": session.epoch,
             "stored": session.stored,
             "first": session.first,
@@ -161,9 +161,9 @@ class Sequences(ConnectionRule):
             "dropped_count": session.dropped_count,
             "dropped_lowest": session.dropped_lowest,
             "dropped_highest": session.dropped_highest,
-            "lost": self._voice.lost,
+            "lost": self._context.lost,
         }
-        self._voice.tell(SESSIONS, f"{session.topic}\n{session.name}", where, "session", values)
+        self._context.emit_fact(SESSIONS, f"{session.topic}\n{session.name}", where, "session", values)
 
     frames: ClassVar[Handlers] = {
         "PRODUCER": _producer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, some
@@ -26,8 +26,8 @@ PLACES_MAX = 10
 class Sizes(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._limit: int | None = None
         """CONNECTED.max_message_size in bytes."""
         self._places: list[Where] = []
@@ -52,7 +52,7 @@ class Sizes(ConnectionRule):
         """See `ConnectionRule`."""
         if self._places:
             text = (
-                f"{count(self._count, 'SEND')} of {self._voice.client} ({some([*self._names])}) with up to {self._largest:,} bytes "
+                f"{count(self._count, 'SEND')} of {self._context.client} ({some([*self._names])}) with up to {self._largest:,} bytes "
                 f"of payload: the broker allows {self._limit:,}."
             )
             evidence = {
@@ -61,6 +61,6 @@ class Sizes(ConnectionRule):
                 "largest": self._largest,
                 "max_message_size": self._limit,
             }
-            self._voice.say("message-too-large", self._places[0], text, evidence)
+            self._context.report("message-too-large", self._places[0], text, evidence)
 
     frames: ClassVar[Handlers] = {"CONNECTED": _connected, "SEND": _send}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsarscope.dissect.rules import Fact, KeyRule, Say
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames
 
 SUBSCRIPTION_LIMIT = 200_000
@@ -20,7 +20,7 @@ SUBSCRIPTION_IDLE_NS = 600_000_000_000
 """A subscription of which nothing is told for ten minutes is judged."""
 
 
-def judge_held(_: str, facts: Sequence[Fact], say: Say) -> None:
+def evaluate_held(_: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """See `pulsarscope.dissect.rules.KeyRule`: what all consumers of a subscription hold together."""
     held: dict[tuple[str, int], Fact] = {}
     for fact in facts:
@@ -40,9 +40,9 @@ def judge_held(_: str, facts: Sequence[Fact], say: Say) -> None:
                 "limit": SUBSCRIPTION_LIMIT,
                 "act": "client",
             }
-            say("consumer-not-acking", fact.where, text, evidence)
+            report("consumer-not-acking", fact.where, text, evidence)
             return
 
 
 HELD = "unacked"
-KEYS = (KeyRule(HELD, SUBSCRIPTION_IDLE_NS, judge_held, prompt=True),)
+KEYS = (KeyRule(HELD, SUBSCRIPTION_IDLE_NS, evaluate_held, early=True),)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, Say, Voice, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, said, seconds, some
@@ -69,8 +69,8 @@ _WITHIN = ("ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN_ON_PARTIT
 class Transactions(ConnectionRule):
     """See `pulsarscope.dissect.rules.ConnectionRule`."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._asked: dict[str, tuple[str | None, int]] = {}
         """Transaction, and time to live in ns of a new one, by name of the request's frame."""
         self._open: dict[str, tuple[Where, int]] = {}
@@ -94,7 +94,7 @@ class Transactions(ConnectionRule):
         self._open[transaction] = where, ttl
         if len(self._open) > ASKED_MAX:
             del self._open[next(iter(self._open))]
-        self._voice.tell(TRANSACTIONS, transaction, where, "begun", {"command": "NEW_TXN", "ttl": ttl, "request": row.request})
+        self._context.emit_fact(TRANSACTIONS, transaction, where, "begun", {"command": "NEW_TXN", "ttl": ttl, "request": row.request})
 
     def _ending(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -103,7 +103,7 @@ class Transactions(ConnectionRule):
         if transaction is not None:
             self._open.pop(transaction, None)
             action = fields.get("txn_action", "COMMIT")
-            self._voice.tell(TRANSACTIONS, transaction, where_of(row), "ending", {"command": "END_TXN", "about": action})
+            self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "ending", {"command": "END_TXN", "about": action})
 
     def _step(self, row: FrameRow) -> None:
         transaction = transaction_of(row.fields or {})
@@ -116,7 +116,7 @@ class Transactions(ConnectionRule):
             about = f"{row.topic} {row.subscription}"
         if isinstance(about, list):
             about = some([one if isinstance(one, str) else f"{one.get('topic')} {one.get('subscription')}" for one in about[:10]])
-        self._voice.tell(TRANSACTIONS, transaction, where_of(row), "step", {"command": row.command, "about": about})
+        self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "step", {"command": row.command, "about": about})
 
     def _exchange(self, row: ExchangeRow) -> None:
         if not self._asked and row.status != "error":
@@ -128,11 +128,11 @@ class Transactions(ConnectionRule):
         response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
         refused = {"command": row.request, "about": row.topic, "error": row.error, "message": said(row.error_message), "response": response}
         if transaction is not None:
-            self._voice.tell(TRANSACTIONS, transaction, where, "refused", refused)
+            self._context.emit_fact(TRANSACTIONS, transaction, where, "refused", refused)
         else:
             evidence = {"frames": [where.name, response], "request": row.request, "error": row.error}
             text = f"{row.request} was refused with {row.error}: {said(row.error_message)}; no transaction is known for it."
-            self._voice.say("txn-failed", where, text, evidence)
+            self._context.report("txn-failed", where, text, evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
@@ -144,9 +144,9 @@ class Transactions(ConnectionRule):
                 "ttl": ttl,
                 "until": end,
                 "closed": None if row.closed == "open" else row.closed_by,
-                "lost": self._voice.lost,
+                "lost": self._context.lost,
             }
-            self._voice.tell(TRANSACTIONS, transaction, last, "left", left)
+            self._context.emit_fact(TRANSACTIONS, transaction, last, "left", left)
 
     frames: ClassVar[Handlers] = {
         "NEW_TXN": _new,
@@ -176,7 +176,7 @@ class Story(NamedTuple):
         return ", ".join(f"{times:,} {command}" for command, times in self.counts.items()) or "no step"
 
 
-def _judge_transaction(transaction: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """One transaction from its beginning to its end, as far as the capture has them."""
     told = [fact for fact in facts if fact.what != "left"]
     steps = [
@@ -192,10 +192,10 @@ def _judge_transaction(transaction: str, facts: Sequence[Fact], say: Say) -> Non
     counts = Counter(fact.values["command"] for fact in told if fact.what != "refused")
     story = Story(counts, steps, [fact for fact in told if fact.what == "refused"])
     if story.refused:
-        _say_failed(transaction, story, say)
+        _report_failed(transaction, story, report)
     left = next((fact for fact in facts if fact.what == "left"), None)
     if left is not None and not any(fact.what == "ending" for fact in facts):
-        _say_open(transaction, story, left, say)
+        _report_open(transaction, story, left, report)
 
 
 def _evidence(transaction: str, story: Story, names: Sequence[str | None]) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def _evidence(transaction: str, story: Story, names: Sequence[str | None]) -> di
     return {"frames": frames(names), "txn": transaction, "steps": shown, "counts": dict(story.counts)}
 
 
-def _say_failed(transaction: str, story: Story, say: Say) -> None:
+def _report_failed(transaction: str, story: Story, report: ReportFinding) -> None:
     first = story.refused[0]
     values = first.values
     times = f" ({count(len(story.refused), 'refusal')} in all)" if len(story.refused) > 1 else ""
@@ -216,10 +216,10 @@ def _say_failed(transaction: str, story: Story, say: Say) -> None:
     )
     names = [name for fact in story.refused for name in (fact.where.name, fact.values["response"])]
     extra = {"error": values["error"], "count": len(story.refused)}
-    say("txn-failed", first.where, text, _evidence(transaction, story, names) | extra)
+    report("txn-failed", first.where, text, _evidence(transaction, story, names) | extra)
 
 
-def _say_open(transaction: str, story: Story, left: Fact, say: Say) -> None:
+def _report_open(transaction: str, story: Story, left: Fact, report: ReportFinding) -> None:
     values = left.values
     age = values["until"] - values["begun"]
     late = bool(values["ttl"]) and age > values["ttl"]
@@ -234,7 +234,7 @@ def _say_open(transaction: str, story: Story, left: Fact, say: Say) -> None:
     extra = {"age_ns": age, "ttl_ns": values["ttl"], "closed_by": values["closed"]}
     file, packet, sub = _place(values["frame"])
     where = Where(left.where.source, file, packet, sub, values["begun"], left.where.connection)
-    say("txn-open", where, text, _evidence(transaction, story, [values["frame"], *(step["frame"] for step in story.steps)]) | extra)
+    report("txn-open", where, text, _evidence(transaction, story, [values["frame"], *(step["frame"] for step in story.steps)]) | extra)
 
 
 def _place(name: str) -> tuple[int, int, int]:
@@ -243,4 +243,4 @@ def _place(name: str) -> tuple[int, int, int]:
     return int(file), int(packet), int(sub)
 
 
-KEYS = (KeyRule(TRANSACTIONS, FORGET_NS, _judge_transaction),)
+KEYS = (KeyRule(TRANSACTIONS, FORGET_NS, _evaluate_transaction),)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import Handlers, Voice, Where, where_of
+from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import SHARING, Consumer, ConsumerRule, Position, bitmap, indexes_of, position_of
@@ -86,8 +86,8 @@ class Holding(Consumer):
 class Unacked(ConsumerRule[Holding]):
     """Keeps what each consumer of a connection holds."""
 
-    def __init__(self, voice: Voice) -> None:
-        super().__init__(voice, Holding)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, Holding)
         self._kept = 0
 
     def review(self, consumer: Holding, now: int, *, ending: bool) -> None:
@@ -101,22 +101,22 @@ class Unacked(ConsumerRule[Holding]):
         limit = CLOSED_NS if ending and not consumer.acknowledged_at else STALLED_NS
         silent = min(age, now - consumer.acknowledged_at) >= limit
         if silent and consumer.messages >= NOT_ACKING_MIN:
-            self._say_not_acking(consumer, position, oldest, now)
+            self._report_not_acking(consumer, position, oldest, now)
         elif age >= HOLE_NS and consumer.kind in SHARING and not consumer.hole_said:
             later = consumer.deliveries - oldest.number - (len(consumer.given) - 1) - consumer.out_of_sight
             if later >= HOLE_LATER_MIN:
-                self._say_hole(consumer, position, oldest, age, later)
+                self._report_hole(consumer, position, oldest, age, later)
 
     def closed(self, consumer: Holding, row: FrameRow) -> None:
         """See `ConsumerRule`."""
-        self._tell(consumer, where_of(row), 0)
+        self._emit(consumer, where_of(row), 0)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """See `ConnectionRule`."""
         super().end(row, last)
         if row.closed != "open":
             for consumer in self.consumers.values():
-                self._tell(consumer, last, 0)
+                self._emit(consumer, last, 0)
 
     def _message(self, row: FrameRow) -> None:
         consumer = self.find(row)
@@ -137,8 +137,8 @@ class Unacked(ConsumerRule[Holding]):
             consumer.out_of_sight += 1
         if consumer.messages >= CONSUMER_LIMIT and consumer.kind in SHARING and not consumer.said:
             position, oldest = next(iter(consumer.given.items()))
-            self._say_not_acking(consumer, position, oldest, row.time or 0)
-        self._tell(consumer, where_of(row), consumer.messages)
+            self._report_not_acking(consumer, position, oldest, row.time or 0)
+        self._emit(consumer, where_of(row), consumer.messages)
 
     def _ack(self, row: FrameRow) -> None:
         consumer = self.find(row)
@@ -152,7 +152,7 @@ class Unacked(ConsumerRule[Holding]):
                     self._take(consumer, first)
             self._acknowledge(consumer, position, one.get("ack_set"))
         consumer.acknowledged_at = row.time or 0
-        self._tell(consumer, where_of(row), consumer.messages)
+        self._emit(consumer, where_of(row), consumer.messages)
 
     def _redeliver(self, row: FrameRow) -> None:
         """The client gives these back; they are held again when they are delivered again."""
@@ -163,13 +163,13 @@ class Unacked(ConsumerRule[Holding]):
             if self._take(consumer, position) is not None:
                 consumer.out_of_sight += 1
 
-    def _tell(self, consumer: Holding, where: Where, messages: int) -> None:
-        """Tell across connections how much it holds, when that has changed much."""
+    def _emit(self, consumer: Holding, where: Where, messages: int) -> None:
+        """EmitFact across connections how much it holds, when that has changed much."""
         changed = abs(messages - consumer.told) >= TELL_STEP or messages == 0 < consumer.told
         if changed and consumer.kind in SHARING and consumer.topic is not None:
             consumer.told = messages
             values = {**consumer.evidence, "messages": messages}
-            self.voice.tell(HELD, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
+            self.context.emit_fact(HELD, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
 
     def _take(self, consumer: Holding, position: Position) -> Given | None:
         given = consumer.given.pop(position, None)
@@ -191,7 +191,7 @@ class Unacked(ConsumerRule[Holding]):
         else:
             self._take(consumer, position)
 
-    def _say_not_acking(self, consumer: Holding, position: Position, oldest: Given, now: int) -> None:
+    def _report_not_acking(self, consumer: Holding, position: Position, oldest: Given, now: int) -> None:
         if consumer.said:
             return
         consumer.said = True
@@ -216,9 +216,9 @@ class Unacked(ConsumerRule[Holding]):
             "message_ids": list(consumer.given)[:SHOWN_MAX],
             "act": "client",
         }
-        self.voice.say("consumer-not-acking", oldest.where, self.qualified(text), evidence)
+        self.context.report("consumer-not-acking", oldest.where, self.qualified(text), evidence)
 
-    def _say_hole(self, consumer: Holding, position: Position, oldest: Given, age: int, later: int) -> None:
+    def _report_hole(self, consumer: Holding, position: Position, oldest: Given, age: int, later: int) -> None:
         consumer.hole_said = True
         ledger, entry = position
         text = f"{consumer.title} holds {ledger}:{entry} unacknowledged for {seconds(age)}, though it acknowledged {later} later entries"
@@ -233,6 +233,6 @@ class Unacked(ConsumerRule[Holding]):
             "unacknowledged": consumer.messages,
             "act": "client",
         }
-        self.voice.say("ack-hole", oldest.where, self.qualified(text), evidence)
+        self.context.report("ack-hole", oldest.where, self.qualified(text), evidence)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsarscope.dissect.rules import Fact, KeyRule, Say
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import ERROR, NOTE, Code, table
 from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, seconds, some
@@ -67,22 +67,22 @@ SEEK_NS = 10_000_000_000
 """The consumers of a subscription that are closed so long after a SEEK of it are to begin at another place."""
 
 
-def _judge_topic(topic: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """What happened to the clients of one topic."""
     refused = [fact for fact in facts if fact.what == "refused"]
-    _say_refused(
-        "quota-exceeded", "the backlog quota is exceeded", topic, [one for one in refused if one.values["error"] in QUOTA_ERRORS], say
+    _report_refused(
+        "quota-exceeded", "the backlog quota is exceeded", topic, [one for one in refused if one.values["error"] in QUOTA_ERRORS], report
     )
-    _say_refused(
-        "topic-terminated", "the topic is terminated", topic, [one for one in refused if one.values["error"] in TERMINATED_ERRORS], say
+    _report_refused(
+        "topic-terminated", "the topic is terminated", topic, [one for one in refused if one.values["error"] in TERMINATED_ERRORS], report
     )
     ended = [fact for fact in facts if fact.what == "end"]
     if ended:
         names = some(sorted({fact.values["name"] for fact in ended}))
         evidence = {"frames": frames(fact.where.name for fact in ended), "topic": topic, "count": len(ended)}
-        say("end-of-topic", ended[0].where, f"{count(len(ended), 'consumer')} reached the end of topic {topic}: {names}.", evidence)
+        report("end-of-topic", ended[0].where, f"{count(len(ended), 'consumer')} reached the end of topic {topic}: {names}.", evidence)
     for burst in _bursts(facts):
-        _say_departure(topic, burst, facts, say)
+        _report_departure(topic, burst, facts, report)
 
 
 def _bursts(facts: Sequence[Fact]) -> list[list[Fact]]:
@@ -110,7 +110,7 @@ def _client(fact: Fact) -> tuple[str, str]:
     return host(fact.values["client"]), fact.values["name"]
 
 
-def _say_refused(code: str, why: str, topic: str, refused: Sequence[Fact], say: Say) -> None:
+def _report_refused(code: str, why: str, topic: str, refused: Sequence[Fact], report: ReportFinding) -> None:
     if not refused:
         return
     first = refused[0]
@@ -124,10 +124,10 @@ def _say_refused(code: str, why: str, topic: str, refused: Sequence[Fact], say: 
         "error": first.values["error"],
         "count": len(refused),
     }
-    say(code, first.where, text, evidence)
+    report(code, first.where, text, evidence)
 
 
-def _say_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], say: Say) -> None:
+def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding) -> None:
     """One burst, and what became of each client: judged up to the next time that it was closed."""
     first = burst[0]
     migrated = next((fact for fact in burst if fact.what == "migrated"), None)
@@ -166,7 +166,7 @@ def _say_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], say
         "urls": urls,
         "service_not_ready": not_ready,
     }
-    say("topic-migrated" if migrated else "topic-unloaded", first.where, f"{text}.", evidence)
+    report("topic-migrated" if migrated else "topic-unloaded", first.where, f"{text}.", evidence)
 
 
 def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], since: int) -> tuple[int | None, str | None, str | None]:
@@ -184,7 +184,7 @@ def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], since
     return None, *refusal
 
 
-def _judge_broker(broker: str, facts: Sequence[Fact], say: Say) -> None:
+def _evaluate_broker(broker: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """Many topics closed one soon after the other."""
     bursts: list[list[Fact]] = []
     for fact in facts:
@@ -199,7 +199,7 @@ def _judge_broker(broker: str, facts: Sequence[Fact], say: Say) -> None:
         first, span = burst[0].where, burst[-1].where.time - burst[0].where.time
         text = f"Broker {broker} closed {' and '.join(kinds)} of {len(topics):,} topics within {seconds(span)}: {some(topics)}."
         evidence = {"frames": frames(fact.where.name for fact in burst), "topics": len(topics), "closed": len(burst), "span_ns": span}
-        say("unload-burst", first, text, evidence)
+        report("unload-burst", first, text, evidence)
 
 
-KEYS = (KeyRule(TOPICS, FORGET_NS, _judge_topic, prompt=True), KeyRule(BROKERS, FORGET_NS, _judge_broker, prompt=True))
+KEYS = (KeyRule(TOPICS, FORGET_NS, _evaluate_topic, early=True), KeyRule(BROKERS, FORGET_NS, _evaluate_broker, early=True))

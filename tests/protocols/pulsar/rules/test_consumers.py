@@ -18,12 +18,12 @@ class Deaf:
     def __init__(self, *, lost: bool = False) -> None:
         self.lost = lost
 
-    def heard(self, code: str) -> tuple[()]:  # noqa: ARG002 - of any
+    def reported(self, code: str) -> tuple[()]:  # noqa: ARG002 - of any
         return ()
 
-    def say(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None: ...
+    def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None: ...
 
-    def tell(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None: ...
+    def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None: ...
 
 
 class Watched(ConsumerRule[Consumer]):
@@ -36,22 +36,22 @@ class Watched(ConsumerRule[Consumer]):
     def review(self, consumer: Consumer, now: int, *, ending: bool) -> None:
         self.seen.append((consumer.number, now, ending))
 
-    def tell(self, command: str, packet: int, request: str | None = None, **fields: Any) -> Watched:
+    def emit_fact(self, command: str, packet: int, request: str | None = None, **fields: Any) -> Watched:
         row = FrameRow(None, 0, packet, 1, packet * 10, "0:1", command=command, fields=fields, request=request)
         self.frames[command](self, row)
         return self
 
 
 def subscribed(rule: Watched, number: int, packet: int) -> Watched:
-    return rule.tell("SUBSCRIBE", packet, consumer_id=number, topic="t", subscription="s", subType="Shared", consumer_name="n")
+    return rule.emit_fact("SUBSCRIBE", packet, consumer_id=number, topic="t", subscription="s", subType="Shared", consumer_name="n")
 
 
 def test_a_consumer_is_looked_at_on_pings_once_a_second_and_when_it_is_closed() -> None:
-    rule = subscribed(Watched(), 1, 2).tell("SUCCESS", 3, "0:2.1", request_id=1)
+    rule = subscribed(Watched(), 1, 2).emit_fact("SUCCESS", 3, "0:2.1", request_id=1)
     ready = rule.consumers[1].ready
     assert ready is not None
     assert ready.name == "0:3.1"
-    rule.tell("PING", 4).tell("PONG", 5).tell("CLOSE_CONSUMER", 6, consumer_id=1).tell("PING", 7)
+    rule.emit_fact("PING", 4).emit_fact("PONG", 5).emit_fact("CLOSE_CONSUMER", 6, consumer_id=1).emit_fact("PING", 7)
     assert rule.seen == [(1, 40, False), (1, 60, True)]
 
 
@@ -62,7 +62,7 @@ def test_the_end_of_the_connection_ends_its_consumers() -> None:
 
 
 def test_a_refused_consumer_is_forgotten() -> None:
-    rule = subscribed(Watched(), 1, 2).tell("ERROR", 3, "0:2.1", request_id=1)
+    rule = subscribed(Watched(), 1, 2).emit_fact("ERROR", 3, "0:2.1", request_id=1)
     assert rule.consumers == {}
 
 

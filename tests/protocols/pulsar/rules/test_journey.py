@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.rules import Fact, KeyRule, Rules, Say
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Rules
 from pulsarscope.engine.local import Options, run
 from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar import rules
@@ -46,7 +46,7 @@ def collecting() -> tuple[Rules, dict[str, Journey]]:
     """Rules that only collect journeys, and where they go."""
     found: dict[str, Journey] = {}
 
-    def keep(key: str, facts: Sequence[Fact], _say: Say) -> None:
+    def keep(key: str, facts: Sequence[Fact], _say: ReportFinding) -> None:
         found.update((key, one) for one in journeys(key, facts))
 
     return Rules(CODES, (Journeys,), (KeyRule(JOURNEY, 10**18, keep),)), found
