@@ -1,23 +1,23 @@
 """Files and streams to blocks of TCP segments."""
 
-from pulsarscope.capture.anomalies import Count, Tally
-from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, Record, Segment
+from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts
+from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, PacketRecord, Segment
 from pulsarscope.capture.file_list import Inputs, expand_inputs, probe, source_namer
 from pulsarscope.capture.portions import Portion, divide
 from pulsarscope.capture.reader import BlockReader, open_here, read_blocks
 
 __all__ = [
     "CONTROL_FLAGS",
+    "AnomalyCount",
+    "AnomalyCounts",
     "Block",
     "BlockReader",
     "Blocks",
     "CaptureInterface",
-    "Count",
     "Inputs",
+    "PacketRecord",
     "Portion",
-    "Record",
     "Segment",
-    "Tally",
     "divide",
     "expand_inputs",
     "open_here",

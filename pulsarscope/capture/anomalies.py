@@ -25,7 +25,7 @@ def capture_finding(
     return Finding(code, row.severity, row.layer, text, evidence, row.hint, file, packet, None, time)
 
 
-class Count(msgspec.Struct):
+class AnomalyCount(msgspec.Struct):
     """One kind of event in one file. `amount` is what the kind measures: bytes cut, nanoseconds stepped back."""
 
     code: str
@@ -45,7 +45,7 @@ class Count(msgspec.Struct):
         if reason is not None:
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
-    def add_later(self, later: Count) -> None:
+    def add_later(self, later: AnomalyCount) -> None:
         """Counts what was counted further on in the file."""
         self.packets += later.packets
         self.total += later.total
@@ -54,32 +54,32 @@ class Count(msgspec.Struct):
             self.reasons[reason] = self.reasons.get(reason, 0) + packets
 
 
-def _reasons(count: Count) -> str:
+def _reasons(count: AnomalyCount) -> str:
     return ", ".join(f"{reason} {number:,}" for reason, number in sorted(count.reasons.items()))
 
 
-def _with_bytes(count: Count) -> tuple[str, dict[str, Any]]:
+def _with_bytes(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
     text = f"{plural(count.packets, 'packet')} cut when captured: {plural(count.total, 'byte')} missing."
     return text, {"packets": count.packets, "bytes": count.total}
 
 
-def _with_link_type(count: Count) -> tuple[str, dict[str, Any]]:
+def _with_link_type(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
     text = f"{plural(count.packets, 'packet')} of link type {count.group} not decoded."
     return text, {"packets": count.packets, "link_type": count.group}
 
 
-def _with_step(count: Count) -> tuple[str, dict[str, Any]]:
+def _with_step(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
     text = f"{plural(count.packets, 'packet')} older than the packet before, by up to {count.largest / 1e9:.6f} s."
     return text, {"packets": count.packets, "largest_step_ns": count.largest}
 
 
-def _damaged_blocks(count: Count) -> tuple[str, dict[str, Any]]:
+def _damaged_blocks(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
     text = f"{plural(count.packets, 'damaged block')} not read, or not in full: {_reasons(count)}."
     return text, {"blocks": count.packets, "reasons": dict(sorted(count.reasons.items()))}
 
 
-def _with_reasons(what: str) -> Callable[[Count], tuple[str, dict[str, Any]]]:
-    def describe(count: Count) -> tuple[str, dict[str, Any]]:
+def _with_reasons(what: str) -> Callable[[AnomalyCount], tuple[str, dict[str, Any]]]:
+    def describe(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
         return (
             f"{plural(count.packets, 'packet')} {what}: {_reasons(count)}.",
             {"packets": count.packets, "reasons": dict(sorted(count.reasons.items()))},
@@ -88,7 +88,7 @@ def _with_reasons(what: str) -> Callable[[Count], tuple[str, dict[str, Any]]]:
     return describe
 
 
-_DESCRIPTIONS: Mapping[str, Callable[[Count], tuple[str, dict[str, Any]]]] = {
+_DESCRIPTIONS: Mapping[str, Callable[[AnomalyCount], tuple[str, dict[str, Any]]]] = {
     "snaplen-truncated": _with_bytes,
     "unknown-link-type": _with_link_type,
     "time-backwards": _with_step,
@@ -102,31 +102,31 @@ _DESCRIPTIONS: Mapping[str, Callable[[Count], tuple[str, dict[str, Any]]]] = {
 }
 
 
-class Tally:
+class AnomalyCounts:
     """The counts of one file."""
 
     def __init__(self, file: int) -> None:
         self._file = file
-        self._counts: dict[tuple[str, str | None], Count] = {}
+        self._counts: dict[tuple[str, str | None], AnomalyCount] = {}
 
     def add(self, code: str, packet: int, time: int, *, reason: str | None = None, amount: int = 0, group: str | None = None) -> None:
         """Counts one event at a packet. `group` splits a code into several findings (link types), `reason` only counts apart."""
         count = self._counts.get((code, group))
         if count is None:
-            count = self._counts[code, group] = Count(code, group, packet, time)
+            count = self._counts[code, group] = AnomalyCount(code, group, packet, time)
         count.add(reason, amount)
 
     @property
-    def counts(self) -> list[Count]:
+    def counts(self) -> list[AnomalyCount]:
         """What has been counted, in the order in which it first happened."""
         return [*self._counts.values()]
 
-    def go_on(self, counts: Iterable[Count]) -> None:
+    def go_on(self, counts: Iterable[AnomalyCount]) -> None:
         """Forget what has been counted, and go on from these counts."""
         self._counts.clear()
         self.add_later(counts)
 
-    def add_later(self, counts: Iterable[Count]) -> None:
+    def add_later(self, counts: Iterable[AnomalyCount]) -> None:
         """Counts what was counted further on in the file."""
         for count in counts:
             before = self._counts.get((count.code, count.group))

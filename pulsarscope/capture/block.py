@@ -31,7 +31,7 @@ class CaptureInterface(NamedTuple):
     """"" when the file gives none."""
 
 
-class Record(NamedTuple):
+class PacketRecord(NamedTuple):
     """A packet as it stands in its file, for who copies it."""
 
     number: int
@@ -62,7 +62,7 @@ class Block(msgspec.Struct):
     """Bytes of the input read so far, as stored: of a compressed file, compressed bytes."""
     ordered: bool = False
     """Known that no packet has an earlier time than the one before it."""
-    records: list[Record] = []
+    records: list[PacketRecord] = []
     """All packets, of any kind, when the reader was told to keep them."""
     fragments: list[tuple[int, int]] = []
     """Packets that brought parts of a segment that another one completed, each with the number of that one; also copies that came later.

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from pulsarscope.capture.anomalies import Count
+from pulsarscope.capture.anomalies import AnomalyCount
 from pulsarscope.capture.formats import pcap, pcapng
 from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
 
@@ -42,7 +42,7 @@ class Portion(msgspec.Struct, frozen=True):
     """So many are before it."""
     before: tuple[Span, ...] = ()
     """What stands before it and holds in it, in the order of the file: headers, sections, interfaces; and the packet before."""
-    counts: tuple[Count, ...] = ()
+    counts: tuple[AnomalyCount, ...] = ()
     """What the packets before it do wrong, for who sums up the file."""
 
     @property

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from pulsarscope.capture.anomalies import Count, capture_finding
+from pulsarscope.capture.anomalies import AnomalyCount, capture_finding
 from pulsarscope.capture.block import Block
 from pulsarscope.capture.formats import pcap, pcapng
-from pulsarscope.capture.formats.compression import Progress, decompressed
+from pulsarscope.capture.formats.compression import ReadProgress, decompressed
 from pulsarscope.capture.formats.decoder import Decoder, NotACaptureError
 from pulsarscope.capture.formats.signatures import looks_like
 from pulsarscope.capture.portions import Portion
@@ -82,7 +82,7 @@ class BlockReader:
         self._opener = opener
         self._kept = {"records": records, "by_interface": by_interface}
         self._portion = portion or Portion(file)
-        self._progress = Progress()
+        self._progress = ReadProgress()
         self._decoder: Decoder | None = None
         self._head = b""  # less than a magic number
         self._looks_like = ""
@@ -110,7 +110,7 @@ class BlockReader:
         return None if self._decoder is None else self._decoder.first_time
 
     @property
-    def counts(self) -> list[Count]:
+    def counts(self) -> list[AnomalyCount]:
         """What packets did wrong so far."""
         return [] if self._decoder is None else self._decoder.counts
 

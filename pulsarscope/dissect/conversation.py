@@ -9,7 +9,7 @@ from pulsarscope.dissect.contract import Dissector, Frame
 from pulsarscope.dissect.splitter import Keep, StreamSplitter
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
-from pulsarscope.tcp.pieces import Item, Run
+from pulsarscope.tcp.pieces import Data, Item
 
 _moment_of = attrgetter("moment")
 _moment_and_stream_of = attrgetter("moment", "stream")
@@ -36,12 +36,12 @@ class _Cursor:
             self.moment = None
             return
         item = self._items[self._index]
-        self.moment = item.pieces[self._piece][3] if isinstance(item, Run) else item.moment
+        self.moment = item.pieces[self._piece][3] if isinstance(item, Data) else item.moment
 
     def next(self) -> Item:
         """The next piece, as a run of its own, or gap."""
         item = self._items[self._index]
-        if isinstance(item, Run):
+        if isinstance(item, Data):
             piece = item.pieces[self._piece]
             offset = self._offset if self._piece else item.offset
             self._piece += 1
@@ -49,7 +49,7 @@ class _Cursor:
             if self._piece == len(item.pieces):
                 self._index += 1
                 self._piece = 0
-            item = Run(item.file, offset, [piece])
+            item = Data(item.file, offset, [piece])
         else:
             self._index += 1
         self._find_moment()
@@ -58,8 +58,8 @@ class _Cursor:
     def rest(self) -> Sequence[Item]:
         """All that is left."""
         items = self._items[self._index :]
-        if self._piece and isinstance(first := items[0], Run):
-            return [Run(first.file, self._offset, first.pieces[self._piece :]), *items[1:]]
+        if self._piece and isinstance(first := items[0], Data):
+            return [Data(first.file, self._offset, first.pieces[self._piece :]), *items[1:]]
         return items
 
 
@@ -187,7 +187,7 @@ class Conversation:
         stream = 0 if first and not (second and _moment_of_first(second) < _moment_of_first(first)) else 1
         item = items[stream][0] if items[stream] else None
         splitter = self._tried[0][stream]
-        if not isinstance(item, Run) or item.offset or not splitter.at_start:
+        if not isinstance(item, Data) or item.offset or not splitter.at_start:
             return -1
         dissector = splitter.dissector
         data = item.pieces[0][0]
@@ -228,11 +228,11 @@ class Conversation:
 
 def _moment_of_first(items: Sequence[Item]) -> int:
     item = items[0]
-    return item.pieces[0][3] if isinstance(item, Run) else item.moment
+    return item.pieces[0][3] if isinstance(item, Data) else item.moment
 
 
 def _give(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:
-    if isinstance(item, Run):
+    if isinstance(item, Data):
         splitter.feed(item.file, item.offset, item.pieces, out)
     else:
         splitter.gap(item.offset, item.size, item.moment, out)

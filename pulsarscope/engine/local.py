@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from pulsarscope.analysis import Closed, EmitFact, RuleEngine
-from pulsarscope.capture import Blocks, Inputs, Record, expand_inputs, read_blocks
+from pulsarscope.capture import Blocks, Inputs, PacketRecord, expand_inputs, read_blocks
 from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
 from pulsarscope.dissect.contract import Dissector, Frame, GivenSchema
 from pulsarscope.dissect.payload_decoders import payload_decoders
@@ -495,7 +495,7 @@ class PacketBatch(NamedTuple):
 
     file: int
     bytes_read: int
-    packets: list[tuple[Record, Place | None]]
+    packets: list[tuple[PacketRecord, Place | None]]
     """As they stand in the file; with their place in a TCP connection, if they have one."""
     fragments: list[tuple[int, int]]
     """As `Block.fragments`: packets whose bytes have their place with another one."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pulsarscope.dissect.foreign import proxy_header
-from pulsarscope.tcp.pieces import Gap, Item, Run
+from pulsarscope.tcp.pieces import Data, Gap, Item
 
 if TYPE_CHECKING:
     from pulsarscope.inputs.tls_secrets import Secrets
@@ -27,7 +27,7 @@ def is_plain(items: Sequence[Sequence[Item]]) -> bool:
     for some in items:
         if some:
             item = some[0]
-            if not isinstance(item, Run) or item.pieces[0][0][0] in _NOT_PLAIN:
+            if not isinstance(item, Data) or item.pieces[0][0][0] in _NOT_PLAIN:
                 return False
             told = True
     return told
@@ -69,7 +69,7 @@ class Transport:
 
     def _decide(self) -> bool:
         """By the stream whose first bytes came first; false when they do not tell yet."""
-        firsts = [next((item.pieces[0][3] for item in held if isinstance(item, Run)), None) for held in self._held]
+        firsts = [next((item.pieces[0][3] for item in held if isinstance(item, Data)), None) for held in self._held]
         moments = [moment for moment in firsts if moment is not None]
         if not moments:
             return False
@@ -95,8 +95,8 @@ class Transport:
 
 
 def _at_once(item: Item) -> Item:
-    if isinstance(item, Run):
-        return Run(item.file, item.offset, [(payload, packet, time, 0) for payload, packet, time, _ in item.pieces])
+    if isinstance(item, Data):
+        return Data(item.file, item.offset, [(payload, packet, time, 0) for payload, packet, time, _ in item.pieces])
     return Gap(item.offset, item.size, 0, item.reason)
 
 
@@ -104,7 +104,7 @@ def _head(items: Sequence[Item]) -> tuple[bytes, bool]:
     """The first bytes of a stream, and whether more would tell no more: there are enough of them, or a gap follows."""
     parts: list[bytes] = []
     for item in items:
-        if isinstance(item, Run):
+        if isinstance(item, Data):
             parts += [piece[0] for piece in item.pieces[:HEAD_MAX_BYTES]]
         elif parts:
             return b"".join(parts)[:HEAD_MAX_BYTES], True

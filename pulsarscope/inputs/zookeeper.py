@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.capture.formats.compression import Progress, decompressed
+from pulsarscope.capture.formats.compression import ReadProgress, decompressed
 from pulsarscope.inputs.nodes import Node, Note
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import READ_BLOCK_MAX_BYTES, REGISTRY_MAX_BYTES
@@ -52,7 +52,7 @@ def read_dump(path: str) -> Dump:
         CaptureError: it cannot be read, holds no node, or is larger than is read into memory.
     """
     name = "standard input" if path == _STANDARD_INPUT else path
-    progress = Progress()
+    progress = ReadProgress()
     data = bytearray()
     try:
         with nullcontext(sys.stdin.buffer) if path == _STANDARD_INPUT else Path(path).open("rb") as stream:

@@ -10,7 +10,7 @@ import select
 import time
 from collections.abc import Iterator, Sequence
 
-from pulsarscope.capture import Block, CaptureInterface, Record, read_blocks
+from pulsarscope.capture import Block, CaptureInterface, PacketRecord, read_blocks
 from pulsarscope.capture.reader import STANDARD_INPUT
 from pulsarscope.live.source import Captured, Health, Keep
 from pulsarscope.model.errors import PulsarscopeError
@@ -79,7 +79,7 @@ class PipeFeed:
             self._kept(block.records)
         return block
 
-    def _kept(self, records: Sequence[Record] = ()) -> None:
+    def _kept(self, records: Sequence[PacketRecord] = ()) -> None:
         """Have these packets kept; without any, all have been."""
         if self._keep is None or self.failure is not None:
             return
@@ -122,7 +122,7 @@ class PipeFeed:
         self._left = True
         return b""
 
-    def _captured(self, records: Sequence[Record], keep: Keep) -> Captured:
+    def _captured(self, records: Sequence[PacketRecord], keep: Keep) -> Captured:
         """The packets as pcapng blocks; their interfaces are described when the first of their packets comes."""
         pieces = []
         for record in records:

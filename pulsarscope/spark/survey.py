@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pulsarscope.capture import Block, BlockReader, Count, Inputs, Portion, Tally, divide, read_blocks
+from pulsarscope.capture import AnomalyCount, AnomalyCounts, Block, BlockReader, Inputs, Portion, divide, read_blocks
 from pulsarscope.engine.flows import LOSS_CODES, Glance
 from pulsarscope.engine.local import Options
 from pulsarscope.model.records import ConnectionRow, Row
@@ -70,7 +70,7 @@ class Seen(msgspec.Struct):
     """The file says itself that packets are missing."""
     secrets: list[tuple[tuple[int, int], bytes]] = []
     """TLS key logs in it, each with the place from which it holds."""
-    counts: list[Count] = []
+    counts: list[AnomalyCount] = []
     """What packets do wrong."""
     is_entangled: bool = False
     """The portions behind it cannot be read each by itself."""
@@ -126,7 +126,7 @@ def counted(seen: Iterable[Seen]) -> list[Portion]:
     found: list[Portion] = []
     ordered = sorted(seen, key=lambda one: (one.portion.file, one.portion.start))
     for file, of_file in groupby(ordered, lambda one: one.portion.file):
-        tally = Tally(file)
+        tally = AnomalyCounts(file)
         for one in of_file:
             tally.add_later(one.counts)
             found.append(one.portion)

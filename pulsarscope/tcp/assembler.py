@@ -1,6 +1,6 @@
 """Blocks of packets -> connections with ordered streams.
 
-The tight loop (`_advance`) takes segments in order, of connections that neither begin nor end in this block; `whole_connection` those of
+The tight loop (`_advance`) takes segments in order, of connections that neither begin nor end in this block; `complete_connection` those of
 a connection that does both, without anything odd. All else goes one by one through `Stream.receive`: single odd segments where they
 stand, and all packets of other connections that begin or end, in capture order over both directions.
 """
@@ -22,9 +22,9 @@ from pulsarscope.model.limits import (
     OPEN_CONNECTIONS_MAX,
     OVERLAP_WINDOW_PACKETS,
 )
-from pulsarscope.tcp.complete_connections import WholeConnection, whole_connection
+from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
-from pulsarscope.tcp.pieces import Piece, Run
+from pulsarscope.tcp.pieces import Data, Piece
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import finding
 
@@ -72,12 +72,12 @@ class Assembler:
                 connection.last_time = time
             connection.end = max(connection.end, latest)
         if delicate or whole:
-            entries: list[tuple[int, bytes, Segment | WholeConnection]] = [(one.packet, one.connection.key, one) for one in whole]
+            entries: list[tuple[int, bytes, Segment | CompleteConnection]] = [(one.packet, one.connection.key, one) for one in whole]
             for key, segments in delicate:
                 entries += zip(map(_packet_of, segments), repeat(key), segments, strict=False)
             entries.sort(key=_packet_of)  # by the number alone: half the time of comparing tuples
             for _, key, entry in entries:
-                if isinstance(entry, WholeConnection):
+                if isinstance(entry, CompleteConnection):
                     self._take(entry, file)
                 else:
                     self._receive(key, entry, file)
@@ -129,10 +129,10 @@ class Assembler:
 
     def _sort_out(
         self, block: Block
-    ) -> tuple[list[tuple[Connection, bytes, list[Segment], int]], list[tuple[bytes, list[Segment]]], list[WholeConnection]]:
+    ) -> tuple[list[tuple[Connection, bytes, list[Segment], int]], list[tuple[bytes, list[Segment]]], list[CompleteConnection]]:
         """The flows whose directions can be taken one after the other, those that need the order of capture, and whole connections."""
         table = self._table
-        whole: list[WholeConnection] = []
+        whole: list[CompleteConnection] = []
         taken: set[bytes] = set()
         careful = {table.get(key) for key in block.control}
         loose = []
@@ -144,7 +144,7 @@ class Assembler:
                 if key in taken:
                     continue
                 other = reverse_key(key)
-                one = whole_connection(key, segments, block.flows[other], block.file) if other in block.flows else None
+                one = complete_connection(key, segments, block.flows[other], block.file) if other in block.flows else None
                 # None of the connections that close meanwhile may be the one too many, for which this one makes room.
                 if one is not None and one.connection.last_packet - one.packet < CLOSED_CONNECTIONS_MAX:
                     whole.append(one)
@@ -169,7 +169,7 @@ class Assembler:
         if (
             connection is not None
             and (flags & SYN or time - connection.end > IDLE_CONNECTION_NANOSECONDS)
-            and connection.is_left_by(0 if key == connection.key else 1, segment)
+            and connection.is_superseded_by(0 if key == connection.key else 1, segment)
         ):
             self._end(connection)
             self._finish(connection)
@@ -200,7 +200,7 @@ class Assembler:
             stream.receive_late(segment)
         elif flags & RST:
             self._reset(connection, index, segment, file)
-        elif flags & SYN and not connection.shake_hands(index, segment):
+        elif flags & SYN and not connection.take_handshake(index, segment):
             stream.ignored += 1
         else:
             stream.receive(segment, file)
@@ -211,7 +211,7 @@ class Assembler:
                 if connection.streams[0].ended and connection.streams[1].ended:
                     self._close(connection, "fin")
 
-    def _take(self, whole: WholeConnection, file: int) -> None:
+    def _take(self, whole: CompleteConnection, file: int) -> None:
         """A connection that begins and ends here, at the packet that closes it."""
         connection = whole.connection
         first, second = connection.streams
@@ -221,13 +221,13 @@ class Assembler:
         events.opened = True
         for items, run in zip(events.items, whole.pieces, strict=True):
             if run:
-                items.append(Run(file, 0, run))
+                items.append(Data(file, 0, run))
         self._close(connection, "fin")
         connection.ending = whole.time
 
     def _reset(self, connection: Connection, index: int, segment: Segment, file: int) -> None:
         stream = connection.streams[index]
-        if not connection.believes_reset(index, segment):
+        if not connection.accepts_reset(index, segment):
             stream.ignored += 1
             return
         packet, time, seq, ack, flags, window, payload, cut = segment

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _time_of = itemgetter(1)
 
 
-class WholeConnection(msgspec.Struct, gc=False):
+class CompleteConnection(msgspec.Struct, gc=False):
     """A connection with all its packets counted, also those that come after it was closed."""
 
     packet: int
@@ -36,7 +36,7 @@ class WholeConnection(msgspec.Struct, gc=False):
     """Of its two streams."""
 
 
-def whole_connection(key: bytes, client: Sequence[Segment], server: Sequence[Segment], file: int) -> WholeConnection | None:
+def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[Segment], file: int) -> CompleteConnection | None:
     """The connection of these packets, from a SYN to both FINs; None when they are not one, or anything about them is odd."""
     packet, start, seq, _, flags, window, payload, cut = client[0]
     if flags & (CONTROL_FLAGS | ACK) != SYN or payload or cut or not window or len(client) < 2:
@@ -62,7 +62,7 @@ def whole_connection(key: bytes, client: Sequence[Segment], server: Sequence[Seg
     connection.delicate = True
     closing = max(client_end, server_end)
     ending = latest if closing == last[0] else max([segment[1] for segment in (*client, *server) if segment[0] <= closing])
-    return WholeConnection(closing, ending, connection, pieces)
+    return CompleteConnection(closing, ending, connection, pieces)
 
 
 def _take(stream: Stream, segments: Sequence[Segment], pieces: list[Piece]) -> int:

@@ -75,7 +75,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         """The sender of a stream as "ip:port" or "[v6]:port"."""
         return self.streams[index].source
 
-    def is_left_by(self, index: int, segment: Segment) -> bool:
+    def is_superseded_by(self, index: int, segment: Segment) -> bool:
         """Whether this packet on the same 4-tuple begins another connection: after an hour of silence, or by its SYN."""
         _, time, seq, ack, flags, _, _, _ = segment
         if time - self.end > IDLE_CONNECTION_NANOSECONDS:
@@ -94,7 +94,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             return False
         return self.ended or other.sequence != UNKNOWN or own_first != UNKNOWN
 
-    def believes_reset(self, index: int, segment: Segment) -> bool:
+    def accepts_reset(self, index: int, segment: Segment) -> bool:
         """Whether a RST is of this connection: near its sender's stream, or an answer to the other side's SYN (RFC 9293 section 3.5.3)."""
         _, _, seq, ack, flags, _, _, _ = segment
         own = self.streams[index]
@@ -109,7 +109,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         first = stream.first_sequence()
         return first != UNKNOWN and 0 <= sequence_difference(first, ack) <= min(stream.length, _FAST_OPEN_MAX_BYTES)
 
-    def shake_hands(self, index: int, segment: Segment) -> bool:
+    def take_handshake(self, index: int, segment: Segment) -> bool:
         """Take the sequence numbers and roles of a SYN or SYN|ACK; false when it is not of this connection."""
         _, _, seq, ack, flags, _, _, _ = segment
         own = self.streams[index]

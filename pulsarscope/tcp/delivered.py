@@ -11,11 +11,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from pulsarscope.model.limits import OVERLAP_WINDOW_BYTES, OVERLAP_WINDOW_PACKETS
-from pulsarscope.tcp.pieces import Item, Piece, Run
+from pulsarscope.tcp.pieces import Data, Item, Piece
 from pulsarscope.tcp.reorder_buffer import Overlap
 
 
-class Recent:
+class DeliveredBytes:
     """Index by offset of the pieces of some runs, which may still grow at their end."""
 
     __slots__ = ("_item", "_items", "_next", "_piece", "_pieces", "_starts")
@@ -24,14 +24,14 @@ class Recent:
         self._starts: list[int] = []
         self._pieces: list[tuple[int, Piece]] = []
         for run in kept:
-            if type(run) is Run:
+            if type(run) is Data:
                 self._append(run, 0, run.offset)
         self._items = items
         self._item = 0
         self._piece = 0
         self._next = 0
 
-    def _append(self, run: Run, first: int, offset: int) -> int:
+    def _append(self, run: Data, first: int, offset: int) -> int:
         for piece in run.pieces[first:] if first else run.pieces:
             self._starts.append(offset)
             self._pieces.append((run.file, piece))
@@ -43,7 +43,7 @@ class Recent:
         items = self._items
         while self._item < len(items):
             run = items[self._item]
-            if type(run) is Run:
+            if type(run) is Data:
                 self._next = self._append(run, self._piece, self._next if self._piece else run.offset)
                 self._piece = len(run.pieces)
             if self._item + 1 == len(items):

@@ -14,7 +14,7 @@ HOLE: Reason = "hole"
 SNAPLEN: Reason = "snaplen"
 
 
-class Run(msgspec.Struct, gc=False):
+class Data(msgspec.Struct, gc=False):
     """Contiguous bytes of one stream. `offset` is that of the first byte; `file` belongs to the packet numbers of the pieces."""
 
     file: int
@@ -31,4 +31,4 @@ class Gap(msgspec.Struct, gc=False):
     reason: Reason
 
 
-Item = Run | Gap
+Item = Data | Gap

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-WAITING_PIECE_BYTES = 256
+BUFFERED_PIECE_BYTES = 256
 """What a waiting piece costs beyond its payload, for the bound on the whole process."""
 
 
@@ -15,7 +15,7 @@ _FAR = 1 << 62
 """Beyond any stream offset."""
 
 
-class WaitingPiece(NamedTuple):
+class BufferedPiece(NamedTuple):
     """Bytes that wait, and the packet that brought them."""
 
     start: int
@@ -43,19 +43,19 @@ class Addition(NamedTuple):
     copy_of: int | None
 
 
-class Waiting(msgspec.Struct, gc=False, eq=False):
+class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
     """The pieces of one stream beyond its next byte, and the ranges known to be cut off by the snap length (`cuts`).
 
     `pieces[head:]` are alive: taking from the front moves `head`, so a long store is not shifted for every piece.
     """
 
-    pieces: list[WaitingPiece] = []
+    pieces: list[BufferedPiece] = []
     head: int = 0
     size: int = 0
     cuts: list[tuple[int, int]] = []
 
     @property
-    def first(self) -> WaitingPiece | None:
+    def first(self) -> BufferedPiece | None:
         """The waiting piece nearest to what was handed on."""
         return self.pieces[self.head] if self.head < len(self.pieces) else None
 
@@ -66,7 +66,7 @@ class Waiting(msgspec.Struct, gc=False, eq=False):
     @property
     def cost(self) -> int:
         """Bytes of memory, about."""
-        return self.size + WAITING_PIECE_BYTES * len(self)
+        return self.size + BUFFERED_PIECE_BYTES * len(self)
 
     @property
     def start(self) -> int:
@@ -86,7 +86,7 @@ class Waiting(msgspec.Struct, gc=False, eq=False):
         last = self.pieces[-1]
         return last.start + len(last.payload)
 
-    def add(self, segment: WaitingPiece) -> Addition:
+    def add(self, segment: BufferedPiece) -> Addition:
         """Take the bytes of a segment that are not there yet; compare the others."""
         start, payload, file, packet, time = segment
         end = start + len(payload)
@@ -103,12 +103,12 @@ class Waiting(msgspec.Struct, gc=False, eq=False):
             return Addition(0, [], None)
         conflicts: list[Overlap] = []
         copy_of = None
-        merged: list[WaitingPiece] = []
+        merged: list[BufferedPiece] = []
         position = start
         fresh = 0
         for there in pieces[low:high]:
             if there.start > position:
-                merged.append(WaitingPiece(position, payload[position - start : there.start - start], file, packet, time))
+                merged.append(BufferedPiece(position, payload[position - start : there.start - start], file, packet, time))
                 fresh += there.start - position
                 position = there.start
             stop = min(there.start + len(there.payload), end)
@@ -121,7 +121,7 @@ class Waiting(msgspec.Struct, gc=False, eq=False):
             merged.append(there)
             position = stop
         if position < end:
-            merged.append(WaitingPiece(position, payload[position - start :], file, packet, time))
+            merged.append(BufferedPiece(position, payload[position - start :], file, packet, time))
             fresh += end - position
         if fresh:
             pieces[low:high] = merged
@@ -129,7 +129,7 @@ class Waiting(msgspec.Struct, gc=False, eq=False):
         return Addition(fresh, conflicts, copy_of)
 
     @staticmethod
-    def _holds(payload: bytes, start: int, pieces: list[WaitingPiece]) -> bool:
+    def _holds(payload: bytes, start: int, pieces: list[BufferedPiece]) -> bool:
         """Whether the pieces leave no hole and have these bytes: one comparison instead of one for each piece."""
         first = pieces[0].start
         if first > start or pieces[-1].start + len(pieces[-1].payload) < start + len(payload):
@@ -147,7 +147,7 @@ class Waiting(msgspec.Struct, gc=False, eq=False):
         insort(self.cuts, cut)
         return True
 
-    def take(self, offset: int) -> WaitingPiece | None:
+    def take(self, offset: int) -> BufferedPiece | None:
         """The piece that begins at this offset, taken out."""
         head = self.head
         pieces = self.pieces

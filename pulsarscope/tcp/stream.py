@@ -21,11 +21,11 @@ from pulsarscope.model.limits import (
     RESET_WINDOW_BYTES,
     SEQUENCE_JUMP_MAX_BYTES,
 )
-from pulsarscope.tcp.delivered import Recent
-from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Gap, Item, Piece, Reason, Run
-from pulsarscope.tcp.reorder_buffer import Overlap, Waiting, WaitingPiece
+from pulsarscope.tcp.delivered import DeliveredBytes
+from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
+from pulsarscope.tcp.reorder_buffer import BufferedPiece, Overlap, ReorderBuffer
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
-from pulsarscope.tcp.stream_findings import Log, Oddities, finding
+from pulsarscope.tcp.stream_findings import FindingCounts, Log, finding
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
@@ -96,14 +96,14 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """The window that its sender announces is closed."""
     fin: int = UNKNOWN
     """Offset at which it ends, once a FIN was seen."""
-    waiting: Waiting | None = None
+    waiting: ReorderBuffer | None = None
     window: ClosedWindow | None = None
-    oddities: Oddities | None = None
+    finding_counts: FindingCounts | None = None
     generation: int = 0
     """Number of the last block that left something in `kept`."""
     kept: tuple[Item, ...] = ()
     """Recently delivered runs, see `pulsarscope.tcp.delivered`."""
-    recent: Recent | None = None
+    recent: DeliveredBytes | None = None
 
     @property
     def source(self) -> str:
@@ -139,7 +139,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         while first and kept[first - 1].offset > floor:
             first -= 1
         self.kept = tuple(
-            item for item in kept[max(first - 1, 0) :] if type(item) is Run and item.file == file and item.pieces[-1][3] >= oldest
+            item for item in kept[max(first - 1, 0) :] if type(item) is Data and item.file == file and item.pieces[-1][3] >= oldest
         )
         self.generation = generation
         return bool(self.kept)
@@ -152,10 +152,10 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     def deliver(self, file: int, pieces: list[Piece], size: int) -> None:
         """Hand on the next bytes."""
         items = self.items
-        if items and type(last := items[-1]) is Run and last.file == file:
+        if items and type(last := items[-1]) is Data and last.file == file:
             last.pieces += pieces
         else:
-            items.append(Run(file, self.length, pieces))
+            items.append(Data(file, self.length, pieces))
         self.length += size
         self.sequence = (self.sequence + size) & SEQUENCE_MASK
 
@@ -232,10 +232,10 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 self._declare(end + cut, SNAPLEN, where)
             return
         if self.waiting is None:
-            self.waiting = Waiting()
+            self.waiting = ReorderBuffer()
         fresh, copy_of = 0, None
         if payload:
-            fresh, conflicts, copy_of = self.waiting.add(WaitingPiece(start, payload, file, packet, time))
+            fresh, conflicts, copy_of = self.waiting.add(BufferedPiece(start, payload, file, packet, time))
             self._say_overlap(conflicts, where)
         if cut and self.waiting.add_cut(end, end + cut):
             fresh += cut
@@ -310,7 +310,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self._declare(self.fin, HOLE, where)
         self._say_end(where)
         self.kept = ()
-        self.oddities = None
+        self.finding_counts = None
 
     def _count_again(self, copy_of: int | None, time: int) -> None:
         """Count a segment that brought no new byte."""
@@ -321,7 +321,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     def _compare(self, start: int, payload: bytes, where: tuple[int, int, int]) -> int | None:
         """Compare bytes that were delivered with what is still known of them; gives the time of what they copy."""
         if self.recent is None:
-            self.recent = Recent(self.kept, self.items)
+            self.recent = DeliveredBytes(self.kept, self.items)
         conflicts, copy_of = self.recent.compare(start, payload, self.length, where[0], where[1])
         self._say_overlap(conflicts, where)
         return copy_of
@@ -354,9 +354,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         where: tuple[int, int, int],
         place: tuple[int, int, int] | None = None,
     ) -> None:
-        if self.oddities is None:
-            self.oddities = Oddities()
-        self.oddities.say(self.log, code, size, text, evidence, where, place)
+        if self.finding_counts is None:
+            self.finding_counts = FindingCounts()
+        self.finding_counts.say(self.log, code, size, text, evidence, where, place)
 
     def _say_jump(self, distance: int, size: int, where: tuple[int, int, int]) -> None:
         text = f"A segment from {self.source} lies {abs(distance)} bytes {'ahead of' if distance > 0 else 'behind'} its stream."
@@ -383,8 +383,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
 
     def _say_end(self, where: tuple[int, int, int]) -> None:
         """What is said once, of the whole stream."""
-        if self.oddities is not None:
-            self.oddities.say_rest(self.log, self.index, self.source, where)
+        if self.finding_counts is not None:
+            self.finding_counts.report_remaining(self.log, self.index, self.source, where)
         if self.snapped:
             text = f"{self.snapped_bytes} bytes of the stream from {self.source} were cut off by the snap length, in {self.snapped} places."
             evidence = {"direction": self.index, "count": self.snapped, "bytes": self.snapped_bytes, "reason": SNAPLEN}

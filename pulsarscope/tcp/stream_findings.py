@@ -22,7 +22,7 @@ def finding(code: str, text: str, evidence: dict[str, Any], where: tuple[int, in
     return Finding(row.code, row.severity, row.layer, text, evidence, row.hint, file=file, packet=packet, time=time)
 
 
-class Tally(msgspec.Struct, gc=False):
+class CodeCount(msgspec.Struct, gc=False):
     """How often a stream had one oddity; `rest` and `rest_bytes` are those that were not said one by one."""
 
     count: int = 0
@@ -30,10 +30,10 @@ class Tally(msgspec.Struct, gc=False):
     rest_bytes: int = 0
 
 
-class Oddities(msgspec.Struct, gc=False):
+class FindingCounts(msgspec.Struct, gc=False):
     """Counts per code of one stream."""
 
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, CodeCount] = {}
 
     def say(
         self,
@@ -46,7 +46,7 @@ class Oddities(msgspec.Struct, gc=False):
         place: tuple[int, int, int] | None = None,
     ) -> None:
         """Log the finding, or only count it when there were many. It came about at `where`, and stands at `place`, if that is another."""
-        tally = self.tallies.setdefault(code, Tally())
+        tally = self.tallies.setdefault(code, CodeCount())
         tally.count += 1
         if tally.count > STREAM_FINDINGS_MAX:
             tally.rest += 1
@@ -54,7 +54,7 @@ class Oddities(msgspec.Struct, gc=False):
         else:
             log.append((where[1], finding(code, text, evidence, place or where)))
 
-    def say_rest(self, log: Log, direction: int, source: str, where: tuple[int, int, int]) -> None:
+    def report_remaining(self, log: Log, direction: int, source: str, where: tuple[int, int, int]) -> None:
         """Log one finding for each code that came too often to be said one by one."""
         for code, tally in self.tallies.items():
             if tally.rest:

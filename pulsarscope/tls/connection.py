@@ -15,7 +15,7 @@ from pulsarscope.tls import handshake
 from pulsarscope.tls.decrypter import Opener
 from pulsarscope.tls.direction import Direction
 from pulsarscope.tls.handshake import TLS_1_2, TLS_1_3, ClientHello, Message, ServerHello
-from pulsarscope.tls.record_layer import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Mark, Record
+from pulsarscope.tls.record_layer import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Mark, TlsRecord
 from pulsarscope.tls.suites import SUITES, is_opened
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _ALERTS = {
 }
 
 
-class Unread(NamedTuple):
+class Undecrypted(NamedTuple):
     """Why nothing, or not all, of a connection was opened."""
 
     reason: str
@@ -151,7 +151,7 @@ class TlsConnection:
                 self._take_content(stream, record, kind, content, mark, moment, place)
         records.trim()
 
-    def _read_clear(self, stream: int, record: Record, place: Position) -> bool:
+    def _read_clear(self, stream: int, record: TlsRecord, place: Position) -> bool:
         """A record before the keys; false when it is not, and they are not known yet. Application data stays the next record."""
         direction = self.directions[stream]
         if record.kind == HANDSHAKE:
@@ -196,7 +196,7 @@ class TlsConnection:
             if self._client_hello is not None:
                 self._client = stream
 
-    def _take_content(self, stream: int, record: Record, kind: int, content: bytes, mark: Mark, moment: int, place: Position) -> None:
+    def _take_content(self, stream: int, record: TlsRecord, kind: int, content: bytes, mark: Mark, moment: int, place: Position) -> None:
         """What was in a record."""
         direction = self.directions[stream]
         opener = direction.opener
@@ -343,19 +343,19 @@ class TlsConnection:
         """What names the connection in a key log, in hex."""
         return None if self._client_hello is None else self._client_hello.random.hex()
 
-    def unread(self) -> Unread | None:
+    def unread(self) -> Undecrypted | None:
         """Why not all was opened; None when all was."""
         failed = sum(direction.failed for direction in self.directions)
         if failed:
-            return Unread("failed", f"{failed} of its records did not decrypt with the secrets given", failed)
+            return Undecrypted("failed", f"{failed} of its records did not decrypt with the secrets given", failed)
         if not any(direction.given_up or direction.unread for direction in self.directions):
             return None
         if self._is_unsupported and self._server_hello is not None:
-            return Unread("unsupported", "its version or cipher suite is none that is decrypted", 0)
+            return Undecrypted("unsupported", "its version or cipher suite is none that is decrypted", 0)
         if self._client_hello is None or self._server_hello is None:
-            return Unread("no-handshake", "its handshake is not in the capture, without which no secrets can open it", 0)
+            return Undecrypted("no-handshake", "its handshake is not in the capture, without which no secrets can open it", 0)
         if self._lacks_secrets:
-            return Unread("no-secrets", "no secrets of it are given", 0)
+            return Undecrypted("no-secrets", "no secrets of it are given", 0)
         return None
 
     def place(self, stream: int, start: int, end: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from pulsarscope.model.limits import TLS_LOST_RECORDS_MAX, TLS_SEARCH_BYTES, TLS
 
 if TYPE_CHECKING:
     from pulsarscope.tls.keys import Content, Key
-    from pulsarscope.tls.record_layer import Record
+    from pulsarscope.tls.record_layer import TlsRecord
 
 _TRIAL_BYTES = 1024
 """What a trial costs beside its bytes."""
@@ -53,7 +53,7 @@ class Opener:
         """No further key is known but by update."""
         return len(self._keys) == 1
 
-    def open(self, record: Record, lost: int) -> Content | None:
+    def open(self, record: TlsRecord, lost: int) -> Content | None:
         """What is in a record, `lost` bytes behind the one before; None when no key opens it."""
         self.skipped, self.renewed = 0, False
         content = self._keys[0].open(self._sequence, record.header, record.body)
@@ -70,7 +70,7 @@ class Opener:
                 return content
         return self._search(record, lost) if lost else None
 
-    def _search(self, record: Record, lost: int) -> Content | None:
+    def _search(self, record: TlsRecord, lost: int) -> Content | None:
         most = min(lost // _LEAST_RECORD_BYTES + 1, TLS_LOST_RECORDS_MAX)
         renewed = self._keys[-1].following()
         for index, key in enumerate([*self._keys, *([] if renewed is None else [renewed])]):

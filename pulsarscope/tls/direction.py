@@ -12,9 +12,9 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES, TLS_FAILED_RECORDS_MAX, TLS_WAITING_MAX_BYTES
-from pulsarscope.tcp.pieces import HOLE, Gap, Item, Piece, Run
-from pulsarscope.tls.handshake import Messages
-from pulsarscope.tls.record_layer import Mark, Record, Records
+from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
+from pulsarscope.tls.handshake import HandshakeMessages
+from pulsarscope.tls.record_layer import Mark, RecordReader, TlsRecord
 
 if TYPE_CHECKING:
     from pulsarscope.tls.decrypter import Opener
@@ -55,9 +55,9 @@ class Direction:
         """`head_bytes` stand before TLS and are handed on as they are. `spans`: remember where contents lie."""
         self.items: list[Item] = []
         """To hand on; the connection takes them."""
-        self.records = Records()
+        self.records = RecordReader()
         self.records.begin_at(head_bytes)
-        self.messages = Messages()
+        self.messages = HandshakeMessages()
         self.opener: Opener | None = None
         self.opened = 0
         """Records opened."""
@@ -79,7 +79,7 @@ class Direction:
         self._head_bytes = head_bytes
         self._refused = 0  # records since one was opened
         self._guessed = 0  # of what only seemed to be records, since then
-        self._early: list[tuple[Record, bytes, Mark]] = []  # early data, until it is known that the server read it
+        self._early: list[tuple[TlsRecord, bytes, Mark]] = []  # early data, until it is known that the server read it
         self._early_bytes = 0
 
     def take(self, file: int, piece: Piece) -> None:
@@ -118,7 +118,7 @@ class Direction:
         self.waits = False
         self.records.discard()
 
-    def fail(self, record: Record) -> None:
+    def fail(self, record: TlsRecord) -> None:
         """No key opens this record."""
         if self.records.refuse(record):
             self.failed += 1
@@ -128,7 +128,7 @@ class Direction:
         if self.opener is None or self.opener.exhausted or self._refused > TLS_FAILED_RECORDS_MAX:
             self.give_up()
 
-    def open(self, record: Record, moment: int) -> tuple[Content, Mark] | None:
+    def open(self, record: TlsRecord, moment: int) -> tuple[Content, Mark] | None:
         """What is in a record that the opener opens; the gap before it is handed on."""
         assert self.opener is not None  # noqa: S101 - the connection asks with one only
         opener, records = self.opener, self.records
@@ -147,14 +147,14 @@ class Direction:
         self._refused = self._guessed = 0
         return content, records.accept(record)
 
-    def hand_on(self, record: Record, content: bytes, mark: Mark, moment: int) -> None:
+    def hand_on(self, record: TlsRecord, content: bytes, mark: Mark, moment: int) -> None:
         """Content of a record, in the order of the stream."""
         if content:
             self._hand_on(content, mark, moment)
             if self.spans is not None:
                 self.spans.add(self.length, record.start, record.end)
 
-    def hold_early(self, record: Record, content: bytes, mark: Mark) -> None:
+    def hold_early(self, record: TlsRecord, content: bytes, mark: Mark) -> None:
         """Early data (RFC 8446 section 2.3): the server may refuse it, and then the client says it again."""
         self._early_bytes += len(content)
         if self._early_bytes <= TLS_WAITING_MAX_BYTES:
@@ -186,10 +186,10 @@ class Direction:
     def _hand_on(self, content: bytes, mark: Mark, moment: int) -> None:
         piece = (content, mark.packet, mark.time, moment)
         last = self.items[-1] if self.items else None
-        if isinstance(last, Run) and last.file == mark.file:
+        if isinstance(last, Data) and last.file == mark.file:
             last.pieces.append(piece)
         else:
-            self.items.append(Run(mark.file, self.length, [piece]))
+            self.items.append(Data(mark.file, self.length, [piece]))
         self.length += len(content)
 
     def _hand_on_gap(self, size: int, moment: int) -> None:

@@ -20,7 +20,7 @@ Message = tuple[int, bytes]
 """Type, body."""
 
 
-class Messages:
+class HandshakeMessages:
     """Joins the messages of one direction. What is too long to be one that matters is passed over."""
 
     __slots__ = ("_held", "_passing")

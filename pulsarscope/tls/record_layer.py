@@ -28,7 +28,7 @@ class Mark(NamedTuple):
     time: int
 
 
-class Record(NamedTuple):
+class TlsRecord(NamedTuple):
     """One record, whole. Offsets are those of the stream."""
 
     kind: int
@@ -46,7 +46,7 @@ def begins_record(head: bytes) -> bool:
     return bool(20 <= kind <= 23 and 0x0300 <= version <= 0x0304 and 0 < length <= TLS_RECORD_MAX_BYTES)
 
 
-class Records:
+class RecordReader:
     """Feed it pieces and gaps; take one record after the other, and say of each whether it is one."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Records:
         self._resume = following if self._certain else 0
         self._gapped = True
 
-    def next(self) -> Record | None:
+    def next(self) -> TlsRecord | None:
         """The next record; None when bytes are missing. It stays the next one until it is accepted or refused."""
         if self._end < self._wake:
             return None
@@ -142,9 +142,9 @@ class Records:
                 self._wake = end
                 return None
             body = self._data[self._position + _HEADER.size : end - self._base]
-            return Record(kind, header, body, start, end)
+            return TlsRecord(kind, header, body, start, end)
 
-    def accept(self, record: Record) -> Mark:
+    def accept(self, record: TlsRecord) -> Mark:
         """It is one: go on behind it. Gives what names it."""
         self._position = record.end - self._base
         self._certain = True
@@ -154,12 +154,12 @@ class Records:
             return self._marks[index]
         return max(self._marks[bisect_right(self._ends, record.start) : index + 1])
 
-    def refuse(self, record: Record) -> bool:
+    def refuse(self, record: TlsRecord) -> bool:
         """It is none, or damaged: go on behind it, or look further if it was only a guess. False for a guess."""
         self._pass(record.end - record.start if self._certain else 1)
         return self._certain
 
-    def beginning(self) -> Record | None:
+    def beginning(self) -> TlsRecord | None:
         """The next record as far as it is there; None when it is not known where it begins."""
         self._join()
         start = self._base + self._position
@@ -168,7 +168,7 @@ class Records:
             return None
         kind, _, length = _HEADER.unpack(header)
         end = min(start + _HEADER.size + length, self._end)
-        return Record(kind, header, self._data[self._position + _HEADER.size : end - self._base], start, end)
+        return TlsRecord(kind, header, self._data[self._position + _HEADER.size : end - self._base], start, end)
 
     def trim(self) -> None:
         """Let go of what was dealt with."""

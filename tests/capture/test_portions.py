@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture import Block, BlockReader, Portion, Segment, divide, read_blocks
-from pulsarscope.capture.anomalies import Tally
+from pulsarscope.capture.anomalies import AnomalyCounts
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
 from tests.capture.builders import SECOND, START, Pcapng, Record, ethernet, flows_of, ipv4, pcap, segment_packet, tcp
@@ -110,7 +110,7 @@ def is_entangled(path: str, portions: Sequence[Portion]) -> bool:
 
 def in_portions(path: str, portions: Sequence[Portion], *, by_interface: bool) -> Read:
     """What comes of the portions, each read by itself, the last one with the counts of the others, as it is done on a cluster."""
-    tally = Tally(0)
+    tally = AnomalyCounts(0)
     for portion in portions[:-1]:
         reader = read_blocks(path, portion=portion)
         list(reader)

@@ -13,7 +13,7 @@ from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.splitter import Keep
 from pulsarscope.model.limits import FRAME_PADDING_BYTES, RECOGNITION_WINDOW_BYTES
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.tcp.pieces import Gap, Item, Run
+from pulsarscope.tcp.pieces import Data, Gap, Item
 from tests.encoder import command_frame, message_metadata, payload_frame
 from tests.encoder.chance import randoms
 from tests.encoder.streams import CONNECT, CONNECTED, PING, Stream, cut, frames_of, garbage, groups
@@ -142,10 +142,10 @@ class TestRecognition:
         used = conversation()
         piece = b"\xff" * (1 << 20)
         for number in range((RECOGNITION_WINDOW_BYTES >> 20) + 2):
-            used.feed(([Run(0, number << 20, [(piece, number + 1, 0, number + 1)])], []))
+            used.feed(([Data(0, number << 20, [(piece, number + 1, 0, number + 1)])], []))
         assert used.waits() == 0
         begin = (RECOGNITION_WINDOW_BYTES >> 20) + 2 << 20
-        assert used.feed(([Run(0, begin, [(CONNECT + PING, 99, 0, 99)])], [])) == []
+        assert used.feed(([Data(0, begin, [(CONNECT + PING, 99, 0, 99)])], [])) == []
 
     def test_within_the_window_it_is_still_recognised(self) -> None:
         used = conversation()
@@ -270,9 +270,9 @@ def test_however_a_connection_is_handed_over_the_frames_are_the_same(random: Ran
 
 def test_what_waits_is_known() -> None:
     used = conversation()
-    used.feed(([Run(0, 0, [(CONNECT[:9], 1, 0, 1)])], [Run(0, 0, [(CONNECTED[:4], 2, 0, 2)])]))
+    used.feed(([Data(0, 0, [(CONNECT[:9], 1, 0, 1)])], [Data(0, 0, [(CONNECTED[:4], 2, 0, 2)])]))
     assert used.waits() == 13
-    used.feed(([Run(0, 9, [(CONNECT[9:], 3, 0, 3)])], []))
+    used.feed(([Data(0, 9, [(CONNECT[9:], 3, 0, 3)])], []))
     assert used.waits() == 4
     used.feed(([], [Gap(4, 100, 5, "hole")]))
     assert used.waits() == 0

@@ -8,7 +8,7 @@ from random import Random
 
 from pulsarscope.dissect.contract import Frame
 from pulsarscope.dissect.splitter import StreamSplitter
-from pulsarscope.tcp.pieces import HOLE, Gap, Item, Piece, Run
+from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
 from tests.encoder.chance import damaged
 from tests.encoder.frames import Single, base_command, batch, command_frame, compress, message_metadata, payload_frame
 
@@ -122,10 +122,10 @@ class Stream:
         for offset, atom in self.atoms[begin:end]:
             if isinstance(atom, Gap):
                 out.append(atom)
-            elif out and isinstance(out[-1], Run):
+            elif out and isinstance(out[-1], Data):
                 out[-1].pieces.append(atom)
             else:
-                out.append(Run(file, offset, [atom]))
+                out.append(Data(file, offset, [atom]))
         return out
 
 
@@ -145,7 +145,7 @@ def split(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[int, 
     out: list[Frame] = []
     for begin, end in blocks if blocks is not None else [(0, len(stream.atoms))]:
         for item in stream.items(begin, end):
-            if isinstance(item, Run):
+            if isinstance(item, Data):
                 splitter.feed(item.file, item.offset, item.pieces, out)
             else:
                 splitter.gap(item.offset, item.size, item.moment, out)

@@ -8,7 +8,7 @@ import pytest
 
 from pulsarscope.engine.transport import HEAD_MAX_BYTES, Transport, is_plain
 from pulsarscope.inputs.tls_secrets import Secrets
-from pulsarscope.tcp.pieces import HOLE, Gap, Item, Run
+from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item
 from tests.encoder.streams import CONNECT
 from tests.tls import sealing
 
@@ -17,8 +17,8 @@ V1 = b"PROXY TCP4 192.0.2.7 10.0.0.2 4711 6651\r\n"
 V2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12)
 
 
-def run(data: bytes, moment: int = 1, offset: int = 0) -> Run:
-    return Run(0, offset, [(data, moment, moment * 10, moment)])
+def run(data: bytes, moment: int = 1, offset: int = 0) -> Data:
+    return Data(0, offset, [(data, moment, moment * 10, moment)])
 
 
 def feed(transport: Transport, *streams: tuple[int, bytes], file: int = 0) -> bytes:
@@ -32,7 +32,7 @@ def feed(transport: Transport, *streams: tuple[int, bytes], file: int = 0) -> by
 
 
 def through(items: Sequence[Sequence[Item]]) -> bytes:
-    return b"".join(piece[0] for some in items for item in some if isinstance(item, Run) for piece in item.pieces)
+    return b"".join(piece[0] for some in items for item in some if isinstance(item, Data) for piece in item.pieces)
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_what_is_held_from_an_earlier_file_counts_before_all_packets_of_this_one
     transport = Transport(Secrets(), spans=False)
     feed(transport, (0, V1))
     (items, _) = transport.feed(([run(CONNECT, 1, len(V1))], [Gap(0, 3, 1, HOLE)]), 1)
-    assert [piece[1:] for item in items if isinstance(item, Run) for piece in item.pieces] == [(1, 10, 0), (1, 10, 1)]
+    assert [piece[1:] for item in items if isinstance(item, Data) for piece in item.pieces] == [(1, 10, 0), (1, 10, 1)]

@@ -16,7 +16,7 @@ from pulsarscope.live.interfaces import interface
 from pulsarscope.live.ring import PacketRing
 from pulsarscope.model.flow import reverse_key, source_port
 from pulsarscope.tcp import Assembler
-from pulsarscope.tcp.pieces import Run
+from pulsarscope.tcp.pieces import Data
 
 RING_BYTES = 8 << 20
 
@@ -54,7 +54,7 @@ def said_in(capture: Path, port: int = 6650) -> list[Said]:
             (piece[3], stream == client, piece[0])
             for stream, items in enumerate(event.items)
             for item in items
-            if isinstance(item, Run)
+            if isinstance(item, Data)
             for piece in item.pieces
         ]
         assert reverse_key(reverse_key(key)) == key

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.capture import Block, Record, read_blocks
+from pulsarscope.capture import Block, PacketRecord, read_blocks
 from pulsarscope.capture.formats.pcapng import PcapngDecoder
 from pulsarscope.engine import facts
 from pulsarscope.engine import packed_facts as story
@@ -38,7 +38,7 @@ class Days:
             packets = [self._packet(record, minute) for record in self._records if minute % 2 or not record.data[FLAGS_AT] & CLOSING]
             yield decoder.feed(b"".join(packets), 0)
 
-    def _packet(self, record: Record, minute: int) -> bytes:
+    def _packet(self, record: PacketRecord, minute: int) -> bytes:
         data = bytearray(record.data)
         for at in (TCP_AT, TCP_AT + 2):
             port = int.from_bytes(data[at : at + 2], "big")

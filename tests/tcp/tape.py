@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsarscope.capture import Block, Segment
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.tcp import Assembler, Connection, ConnectionEvents, Run
+from pulsarscope.tcp import Assembler, Connection, ConnectionEvents, Data
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 CLIENT, SERVER = 0, 1
@@ -108,7 +108,7 @@ class Outcome:
         """The next block's part."""
         for items, flat in zip(events.items, self.items, strict=True):
             for item in items:
-                if isinstance(item, Run):
+                if isinstance(item, Data):
                     offset = item.offset
                     assert item.pieces
                     for payload, packet, time, moment in item.pieces:

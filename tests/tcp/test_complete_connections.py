@@ -80,7 +80,7 @@ def test_an_undisturbed_connection_is_taken_as_a_whole(random: Random) -> None:
     tape = Tape()
     short_connection(tape, 0, random)
     (block,) = tape.blocks()
-    found = whole.whole_connection(flow_key(CLIENT), block.flows[flow_key(CLIENT)], block.flows[flow_key(SERVER)], 0)
+    found = whole.complete_connection(flow_key(CLIENT), block.flows[flow_key(CLIENT)], block.flows[flow_key(SERVER)], 0)
     assert found is not None
     assert found.connection.packets == block.packets
     assert [stream.ended for stream in found.connection.streams] == [True, True]

@@ -3,19 +3,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.tcp.reorder_buffer import Waiting, WaitingPiece
+from pulsarscope.tcp.reorder_buffer import BufferedPiece, ReorderBuffer
 
 
-def piece(start: int, payload: bytes, packet: int = 1, time: int = 0) -> WaitingPiece:
-    return WaitingPiece(start, payload, 0, packet, time)
+def piece(start: int, payload: bytes, packet: int = 1, time: int = 0) -> BufferedPiece:
+    return BufferedPiece(start, payload, 0, packet, time)
 
 
-def layout(waiting: Waiting) -> list[tuple[int, bytes, int]]:
+def layout(waiting: ReorderBuffer) -> list[tuple[int, bytes, int]]:
     return [(each.start, each.payload, each.packet) for each in waiting.pieces[waiting.head :]]
 
 
 def test_pieces_are_sorted_by_offset() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     for start in (30, 10, 20):
         assert waiting.add(piece(start, b"abc", start)).fresh == 3
     assert layout(waiting) == [(10, b"abc", 10), (20, b"abc", 20), (30, b"abc", 30)]
@@ -23,7 +23,7 @@ def test_pieces_are_sorted_by_offset() -> None:
 
 
 def test_a_covering_segment_fills_only_the_holes() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     waiting.add(piece(12, b"CD", 1))
     waiting.add(piece(16, b"GH", 2))
     assert waiting.add(piece(10, b"abCDefGHij", 3)) == (6, [], None)
@@ -32,7 +32,7 @@ def test_a_covering_segment_fills_only_the_holes() -> None:
 
 
 def test_the_first_bytes_stay_and_others_are_conflicts() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     waiting.add(piece(10, b"GOOD", 7))
     fresh, conflicts, copy_of = waiting.add(piece(11, b"EVILS", 9))
     assert (fresh, copy_of) == (2, None)
@@ -41,14 +41,14 @@ def test_the_first_bytes_stay_and_others_are_conflicts() -> None:
 
 
 def test_a_copy_is_known_by_the_time_of_the_first() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     waiting.add(piece(10, b"abc", time=5))
     assert waiting.add(piece(10, b"abc", time=6)) == (0, [], 5)
     assert waiting.add(piece(10, b"ab", time=6)) == (0, [], None)
 
 
 def test_bytes_of_several_pieces_are_compared_as_one() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     for start in range(10, 30, 2):
         waiting.add(piece(start, bytes([start, start + 1]), start))
     assert waiting.add(piece(11, bytes(range(11, 29)))) == (0, [], None)
@@ -58,7 +58,7 @@ def test_bytes_of_several_pieces_are_compared_as_one() -> None:
 
 
 def test_taking_gives_pieces_from_the_front_only() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     for start in range(0, 100, 2):
         waiting.add(piece(start, b"ab"))
     assert waiting.take(2) is None
@@ -70,7 +70,7 @@ def test_taking_gives_pieces_from_the_front_only() -> None:
 
 
 def test_a_cut_yields_to_bytes() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     assert waiting.add_cut(10, 30)
     assert not waiting.add_cut(10, 30)
     waiting.add(piece(15, b"abcde"))
@@ -83,14 +83,14 @@ def test_a_cut_yields_to_bytes() -> None:
 
 
 def test_cuts_that_were_passed_are_forgotten() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     waiting.add_cut(10, 20)
     assert waiting.take_cut(25) == 0
     assert len(waiting) == 0
 
 
 def test_truncating_drops_what_lies_beyond() -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     waiting.add(piece(10, b"abcd"))
     waiting.add(piece(20, b"efgh"))
     waiting.add_cut(14, 18)
@@ -102,7 +102,7 @@ def test_truncating_drops_what_lies_beyond() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), max_size=30), st.integers(0, 80))
 def test_any_segments_are_kept_once_and_counted(segments: list[tuple[int, int]], end: int) -> None:
-    waiting = Waiting()
+    waiting = ReorderBuffer()
     seen: dict[int, int] = {}
     for packet, (start, size) in enumerate(segments, 1):
         fresh = {offset for offset in range(start, start + size) if offset not in seen}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.inputs.tls_secrets import Secrets
-from pulsarscope.tcp.pieces import HOLE, Gap, Item, Piece, Run
+from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
 from pulsarscope.tls.connection import TlsConnection
 from tests.encoder import Conversation
 from tests.encoder import Packet as CapturedPacket
@@ -44,12 +44,12 @@ class Given(NamedTuple):
     def plain(self, side: int) -> bytes:
         """The bytes; a gap is as many question marks."""
         return b"".join(
-            b"".join(piece[0] for piece in item.pieces) if isinstance(item, Run) else b"?" * item.size for item in self.items[side]
+            b"".join(piece[0] for piece in item.pieces) if isinstance(item, Data) else b"?" * item.size for item in self.items[side]
         )
 
     def pieces(self, side: int) -> list[Piece]:
         """All pieces of all runs."""
-        return [piece for item in self.items[side] if isinstance(item, Run) for piece in item.pieces]
+        return [piece for item in self.items[side] if isinstance(item, Data) for piece in item.pieces]
 
     def gaps(self, side: int) -> list[Gap]:
         """All gaps."""
@@ -67,7 +67,7 @@ def feed(connection: TlsConnection, packets: Sequence[Packet], block: int = 1 <<
             if packet.lost:
                 items[packet.side].append(Gap(offsets[packet.side], size, number, HOLE))
             else:
-                items[packet.side].append(Run(0, offsets[packet.side], [(packet.data, number, number * SECOND, number)]))
+                items[packet.side].append(Data(0, offsets[packet.side], [(packet.data, number, number * SECOND, number)]))
             offsets[packet.side] += size
         _collect(given, connection.feed(items, 0))
     _collect(given, connection.finish(len(packets), 0))

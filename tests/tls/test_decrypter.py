@@ -10,7 +10,7 @@ from pulsarscope.model.limits import TLS_LOST_RECORDS_MAX
 from pulsarscope.tls import decrypter as module
 from pulsarscope.tls.decrypter import Opener
 from pulsarscope.tls.keys import Content, Key
-from pulsarscope.tls.record_layer import Record
+from pulsarscope.tls.record_layer import TlsRecord
 
 
 class Named(Key):
@@ -30,8 +30,8 @@ class Named(Key):
         return Named(self.name + "'", self.tried)
 
 
-def sealed(text: str) -> Record:
-    return Record(23, b"\x17\x03\x03\0\0", text.encode(), 0, 0)
+def sealed(text: str) -> TlsRecord:
+    return TlsRecord(23, b"\x17\x03\x03\0\0", text.encode(), 0, 0)
 
 
 def opened(opener: Opener, *records: str, lost: int = 0) -> list[str | None]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.limits import TLS_HANDSHAKE_MESSAGE_MAX_BYTES
-from pulsarscope.tls.handshake import Messages, begun_client_hello, certificates, chosen_protocol, client_hello, server_hello
+from pulsarscope.tls.handshake import HandshakeMessages, begun_client_hello, certificates, chosen_protocol, client_hello, server_hello
 from tests.tls import sealing
 from tests.tls.sealing import message, vector
 
@@ -18,7 +18,7 @@ ANSWER = sealing.server_hello()[4:]
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=300)), max_size=6), st.lists(st.integers(1, 200), min_size=1))
 def test_messages_are_joined_however_they_are_cut(sent: list[tuple[int, bytes]], sizes: list[int]) -> None:
     data = b"".join(message(*one) for one in sent)
-    messages, found, position, turn = Messages(), [], 0, 0
+    messages, found, position, turn = HandshakeMessages(), [], 0, 0
     while position < len(data):
         size = sizes[turn % len(sizes)]
         found += messages.feed(data[position : position + size])
@@ -27,7 +27,7 @@ def test_messages_are_joined_however_they_are_cut(sent: list[tuple[int, bytes]],
 
 
 def test_a_message_that_is_too_long_is_passed_over_without_being_kept() -> None:
-    messages = Messages()
+    messages = HandshakeMessages()
     size = TLS_HANDSHAKE_MESSAGE_MAX_BYTES + 1
     assert messages.feed(b"\x0b" + size.to_bytes(3, "big") + b"x" * 1000) == []
     assert messages.feed(b"x" * (size - 1000) + message(20, b"done")) == [(20, b"done")]

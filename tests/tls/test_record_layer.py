@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.limits import TLS_RECORD_MAX_BYTES
-from pulsarscope.tls.record_layer import Mark, Records, begins_record
+from pulsarscope.tls.record_layer import Mark, RecordReader, begins_record
 
 
 def record(body: bytes, kind: int = 23) -> bytes:
     return bytes((kind, 3, 3)) + len(body).to_bytes(2, "big") + body
 
 
-def give(records: Records, data: bytes, packet: int, file: int = 0) -> None:
+def give(records: RecordReader, data: bytes, packet: int, file: int = 0) -> None:
     records.take(file, (data, packet, packet * 10, packet))
 
 
@@ -43,7 +43,7 @@ def test_a_header_is_known_by_its_fields(head: bytes, want: bool) -> None:
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=8), st.lists(st.integers(1, 30), min_size=1))
 def test_records_come_out_however_they_are_cut_with_the_packets_that_completed_them(bodies: list[bytes], sizes: list[int]) -> None:
     data = b"".join(map(record, bodies))
-    records, found, position, packet = Records(), [], 0, 0
+    records, found, position, packet = RecordReader(), [], 0, 0
     ends = []
     while position < len(data):
         packet += 1
@@ -61,7 +61,7 @@ def test_records_come_out_however_they_are_cut_with_the_packets_that_completed_t
 
 
 def test_a_refused_record_is_lost_and_the_next_one_is_found() -> None:
-    records = Records()
+    records = RecordReader()
     give(records, record(b"one") + record(b"two"), 1)
     first = records.next()
     assert first is not None
@@ -75,7 +75,7 @@ def test_a_refused_record_is_lost_and_the_next_one_is_found() -> None:
 
 
 def test_behind_a_gap_the_end_of_the_cut_record_tells_where_the_next_one_begins() -> None:
-    records = Records()
+    records = RecordReader()
     cut = record(b"x" * 100)
     give(records, cut[:20], 1)
     assert records.next() is None
@@ -90,7 +90,7 @@ def test_behind_a_gap_the_end_of_the_cut_record_tells_where_the_next_one_begins(
 
 
 def test_behind_a_gap_that_hides_where_the_next_one_begins_it_is_guessed() -> None:
-    records = Records()
+    records = RecordReader()
     give(records, record(b"one")[:4], 1)
     records.gap(50)
     guess = b"\x17\x03\x03\x00\x05"
@@ -105,7 +105,7 @@ def test_behind_a_gap_that_hides_where_the_next_one_begins_it_is_guessed() -> No
 
 
 def test_behind_a_gap_a_record_is_named_by_the_latest_packet_that_brought_it() -> None:
-    records = Records()
+    records = RecordReader()
     records.gap(10)
     give(records, record(b"abcdef")[:4], 9)
     give(records, record(b"abcdef")[4:8], 5)
@@ -116,10 +116,10 @@ def test_behind_a_gap_a_record_is_named_by_the_latest_packet_that_brought_it() -
 
 
 def test_the_beginning_of_a_record_is_what_is_there_of_it() -> None:
-    records = Records()
+    records = RecordReader()
     whole = b"\x16\x03\x01\0\x09nine bytes"
     for end, want in ((4, None), (5, b""), (9, b"nine"), (len(whole), b"nine byte")):
-        records = Records()
+        records = RecordReader()
         records.take(0, (whole[:end], 1, 1, 1))
         begun = records.beginning()
         assert (begun and (begun.kind, begun.body, begun.end)) == (None if want is None else (22, want, 5 + len(want)))
@@ -130,7 +130,7 @@ def test_the_beginning_of_a_record_is_what_is_there_of_it() -> None:
 
 
 def test_a_header_that_cannot_be_is_searched_past() -> None:
-    records = Records()
+    records = RecordReader()
     give(records, b"\x17\x03\x03" + (TLS_RECORD_MAX_BYTES + 1).to_bytes(2, "big") + b"junk" + record(b"next"), 1)
     found = records.next()
     assert found is not None

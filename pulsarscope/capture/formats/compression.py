@@ -21,14 +21,14 @@ _SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a first byte 0x50 to 0x5f
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-class Progress(msgspec.Struct):
+class ReadProgress(msgspec.Struct):
     """How far the stored input has been read, and why reading it ended early."""
 
     bytes_read: int = 0
     damage: Finding | None = None
 
 
-def decompressed(chunks: Iterator[bytes], progress: Progress, file: int) -> Iterator[bytes]:
+def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> Iterator[bytes]:
     """The chunks as they are, or decompressed if they begin like a compressed file.
 
     Args:
@@ -70,7 +70,7 @@ class _CorruptError(Exception):
     """The compressed input is damaged."""
 
 
-def _guarded(pieces: Iterator[bytes], name: str, progress: Progress, file: int) -> Iterator[bytes]:
+def _guarded(pieces: Iterator[bytes], name: str, progress: ReadProgress, file: int) -> Iterator[bytes]:
     """The pieces until they end, fail, or become too many for what they come from."""
     total = 0
     code, text = "capture-malformed", ""

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable
 
-from pulsarscope.capture.anomalies import Count, Tally, capture_finding
-from pulsarscope.capture.block import CONTROL_FLAGS, Block, Record, Segment
+from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts, capture_finding
+from pulsarscope.capture.block import CONTROL_FLAGS, Block, PacketRecord, Segment
 from pulsarscope.capture.link import link_layer as link
 from pulsarscope.capture.link.decapsulation import Unwrapper
 from pulsarscope.capture.link.layers import Fragment, Inner, Reject
@@ -44,8 +44,8 @@ class Decoder(ABC):
         self.recognised = False
         """The file header is there and is one."""
         self._file = file
-        self._records: list[Record] | None = [] if records else None
-        self._tally = Tally(file)
+        self._records: list[PacketRecord] | None = [] if records else None
+        self._tally = AnomalyCounts(file)
         self._unwrapper = Unwrapper(self._tally)
         self._apart: dict[str, tuple[Flows, set[bytes]]] | None = {} if by_interface else None
         """Of the block: flows and those of them with control flags, by the interface whose name is to stand behind their keys."""
@@ -108,7 +108,7 @@ class Decoder(ABC):
         self._pieces = [data[consumed:]]
         self._held = len(data) - consumed
 
-    def go_on(self, before: bytes, offset: int, packets: int, counts: Iterable[Count]) -> None:
+    def go_on(self, before: bytes, offset: int, packets: int, counts: Iterable[AnomalyCount]) -> None:
         """Go on at a place further on in the file, between two packets.
 
         Args:
@@ -125,7 +125,7 @@ class Decoder(ABC):
         self._packets, self._offset = packets, offset
 
     @property
-    def counts(self) -> list[Count]:
+    def counts(self) -> list[AnomalyCount]:
         """What packets did wrong so far."""
         return self._tally.counts
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 from struct import Struct, error
 
-from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, Record
+from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, PacketRecord
 from pulsarscope.capture.formats.decoder import NANOSECONDS, Decoder, Flows, NotACaptureError
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, SHAPES_MAX, WHOLE_MASK, WHOLE_TCP, Shape, layout_of, shape_of
 from pulsarscope.model.findings import Finding
@@ -131,7 +131,7 @@ class PcapDecoder(Decoder):
                 self._tally.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
             packet = data[start:end]
             if self._records is not None:
-                self._records.append(Record(number, time, wire_bytes, self._interface, packet))
+                self._records.append(PacketRecord(number, time, wire_bytes, self._interface, packet))
             self._cold_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
 
         self._packets, self._second, self._last_fraction = number - 1, second, last_fraction

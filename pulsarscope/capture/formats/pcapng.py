@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pulsarscope.capture.anomalies import capture_finding
-from pulsarscope.capture.block import CONTROL_FLAGS, Record
+from pulsarscope.capture.block import CONTROL_FLAGS, PacketRecord
 from pulsarscope.capture.formats.decoder import Decoder, Flows, NotACaptureError
 from pulsarscope.capture.formats.interface import TIME_MAX, Interface
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, WHOLE_MASK, WHOLE_TCP, Layout
@@ -264,7 +264,7 @@ class PcapngDecoder(Decoder):
         if captured > (interface.snaplen or PACKET_MAX_BYTES):
             self._tally.add("packet-length-odd", self._packets, self._last_time, reason="captured-more-than-snaplen")
         if self._records is not None:
-            self._records.append(Record(self._packets, self._last_time, wire_bytes, interface.described, packet))
+            self._records.append(PacketRecord(self._packets, self._last_time, wire_bytes, interface.described, packet))
         self._cold_packet(packet, wire_bytes, interface.link_type, self._packets, self._last_time, flows, control, interface.source)
 
     def _keep_drops(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.capture.anomalies import Tally
+from pulsarscope.capture.anomalies import AnomalyCounts
 from pulsarscope.capture.link.fragments import Fragments
 from pulsarscope.capture.link.ip import joined_segment
 from pulsarscope.capture.link.layers import Fragment, Inner, Reject, Tcp
@@ -13,7 +13,7 @@ from pulsarscope.model.limits import TUNNELS_MAX
 class Unwrapper:
     """Unwraps the packets of one file, in their order."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: AnomalyCounts) -> None:
         self._fragments = Fragments(tally)
         self.fragments: list[tuple[int, int]] = []
         """Packets that brought parts of a segment that another packet completed, each with that one; for the caller to take out."""

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from operator import itemgetter
 from typing import NamedTuple
 
-from pulsarscope.capture.anomalies import Tally
+from pulsarscope.capture.anomalies import AnomalyCounts
 from pulsarscope.capture.link.layers import Fragment, Reject
 from pulsarscope.capture.link.tunnels import PROTOCOL_UDP, is_tunnel
 from pulsarscope.model.limits import FRAGMENT_NANOSECONDS, FRAGMENTS_MAX_BYTES
@@ -118,7 +118,7 @@ class _Payload:
 class Fragments:
     """The fragments of one file."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: AnomalyCounts) -> None:
         self._tally = tally
         self._payloads: OrderedDict[bytes, _Payload] = OrderedDict()
         """By key, in the order in which they were begun."""

@@ -126,5 +126,5 @@ def test_a_broken_first_member_is_not_a_capture() -> None:
 def test_pieces_stay_small_however_far_the_input_inflates() -> None:
     zeros = bytes(64 << 20)
     for data in (gzip.compress(zeros), zst(zeros)):
-        pieces = compression.decompressed(iter([data]), compression.Progress(len(data)), 0)
+        pieces = compression.decompressed(iter([data]), compression.ReadProgress(len(data)), 0)
         assert max(map(len, pieces)) <= 1 << 20
