@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.places import ROOT
 
 # Shared machines stall: a slow example is no failure. Failures print what reproduces them.
 settings.register_profile("default", deadline=None, print_blob=True)

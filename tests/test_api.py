@@ -10,8 +10,8 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")
 
 

@@ -6,7 +6,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,8 +13,8 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.capture.packet_times import packet_times
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 COUNTS: dict[str, dict[str, int]] = json.loads((CAPTURES / "commands.json").read_text())
 

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "pulsarscope"
+from tests.places import PACKAGE, ROOT
 
 GENERATED = {"pulsar_pb2.py", "schema.py"}
 """Modules that proto/generate.py writes."""

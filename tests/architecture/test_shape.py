@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import pulsarscope
-from tests.architecture.modules import PACKAGE, ROOT, SOURCES, name_of
+from tests.architecture.modules import SOURCES, name_of
+from tests.places import PACKAGE, ROOT
 
 LINES_MAX = 600
 

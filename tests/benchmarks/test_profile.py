@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks import profile, traffic
 from benchmarks.profile import PACKAGE, Place
-from tests.architecture.modules import ROOT, SOURCES
+from tests.architecture.modules import SOURCES
+from tests.places import ROOT
 
 
 class Stack:
@@ -33,16 +34,16 @@ def place(*functions: tuple[str, str]) -> Place:
 @pytest.mark.parametrize(
     ("module", "stage"),
     [
-        ("capture/pcap", "read"),
+        ("capture/formats/pcap", "read"),
         ("tcp/stream", "tcp"),
-        ("wire/splitter", "split"),
-        ("protocols/pulsar/frame", "decode"),
-        ("protocols/pulsar/entry", "payloads"),
-        ("protocols/pulsar/session", "session"),
-        ("session/timeline", "session"),
-        ("export/ndjson", "encode"),
-        ("render/timeline", "render"),
-        ("pipeline", "other"),
+        ("dissect/splitter", "split"),
+        ("protocols/pulsar/frame/decoder", "decode"),
+        ("protocols/pulsar/entry/reader", "payloads"),
+        ("protocols/pulsar/session/session", "session"),
+        ("engine/connection", "session"),
+        ("output/export/ndjson", "encode"),
+        ("output/render/timeline", "render"),
+        ("api", "other"),
     ],
 )
 def test_a_function_belongs_to_the_stage_of_its_module(module: str, stage: str) -> None:
@@ -50,7 +51,7 @@ def test_a_function_belongs_to_the_stage_of_its_module(module: str, stage: str) 
 
 
 def test_what_a_stage_calls_elsewhere_counts_for_it() -> None:
-    ours, leaf = (f"{PACKAGE}/tcp/stream.py", "work"), (f"{PACKAGE}/escape.py", "escape")
+    ours, leaf = (f"{PACKAGE}/tcp/stream.py", "work"), (f"{PACKAGE}/model/text.py", "escape")
     assert place(("/usr/lib/python3/json/encoder.py", "encode"), leaf, ours).stage == "tcp"
     assert place(("/usr/lib/python3/json/encoder.py", "encode")).stage == "other"
 

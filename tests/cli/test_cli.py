@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from pulsarscope import cli
+from tests.places import CAPTURES
 
 COMMAND = [sys.executable, "-m", "pulsarscope"]
-QUICKSTART = str(Path(__file__).resolve().parents[2] / "captures" / "quickstart.pcapng")
+QUICKSTART = str(CAPTURES / "quickstart.pcapng")
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

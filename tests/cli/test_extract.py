@@ -35,10 +35,11 @@ from tests.encoder.frames import command_frame, message_metadata, payload_frame
 from tests.encoder.recapture import Segment, doubled, packets_of, segments_of, shuffled
 from tests.encoder.streams import CONNECT, CONNECTED, PING, frames_of
 from tests.output.export.test_pcapng import blocks, comments
+from tests.places import CAPTURES
 from tests.tls.feeding import packets_of as tls_packets
 from tests.tls.peers import record
 
-CAPTURES = sorted((Path(__file__).resolve().parents[2] / "captures").glob("*.pcap*"))
+ALL_CAPTURES = sorted(CAPTURES.glob("*.pcap*"))
 
 Extract = Callable[..., tuple[int, list[Packet], list[str]]]
 
@@ -101,7 +102,7 @@ def content(path: Path, key_logs: Sequence[str] = ()) -> Counter[str]:
 # ---- what is chosen
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", ALL_CAPTURES, ids=lambda path: path.name)
 def test_without_a_filter_all_frames_come_along(path: Path, extracted: Extract, tmp_path: Path) -> None:
     key_logs = key_logs_of(path)
     code, packets, names = extracted(path, reading=Reading(tls_keylog=key_logs))
@@ -126,7 +127,7 @@ def test_a_frame_brings_all_packets_that_carried_it(extracted: Extract, tmp_path
 def test_a_frame_inside_tls_brings_the_packets_of_its_records_and_what_is_needed_to_read_them(
     version: str, extracted: Extract, tmp_path: Path
 ) -> None:
-    path = next(path for path in CAPTURES if path.name == f"go-tls{version}.pcap")
+    path = next(path for path in ALL_CAPTURES if path.name == f"go-tls{version}.pcap")
     key_logs = key_logs_of(path)
     code, found, names = extracted(path, filter="command == SEND && fields.sequence_id > 10", reading=Reading(tls_keylog=key_logs))
     assert code == 0

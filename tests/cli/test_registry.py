@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 
 from pulsarscope.cli import app
 from pulsarscope.model.errors import CaptureError, UsageError
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-SNAPSHOT = ROOT / "tests" / "dumps" / "zookeeper-3.9.5.snapshot"
+SNAPSHOT = ROOT / "tests" / "inputs" / "dumps" / "zookeeper-3.9.5.snapshot"
 
 ODD = (
     "/brokers/ids/0\tc:kafka-a:9092\n"

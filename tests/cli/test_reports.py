@@ -14,9 +14,9 @@ from pulsarscope.cli.reports import compare, diagnose, stats
 from pulsarscope.cli.run_command import Request
 from pulsarscope.model.errors import CaptureError, UsageError
 from tests.cli.test_cli import execute, run
-from tests.conftest import ROOT
 from tests.docs.cases import capture
 from tests.docs.test_bad_inputs_rendering import OWN_COLORS, hostile_packets
+from tests.places import ROOT
 
 Captured = pytest.CaptureFixture[str]
 

@@ -13,6 +13,7 @@ from pulsarscope.cli.run_command import Request, complain, one_story, output_nam
 from pulsarscope.engine import local as pipeline
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
 from tests.output.render import rows
+from tests.places import CAPTURES
 
 Blocks = list[list[Any]]
 
@@ -179,7 +180,7 @@ def test_several_kinds_of_parquet_are_a_folder(given: Given, tmp_path: Path) -> 
 def test_messages_of_batches_are_chosen_and_counted_one_by_one(tmp_path: Path, chosen: dict[str, Any], count: int) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     out = tmp_path / "messages.parquet"
-    capture = Path(__file__).resolve().parents[2] / "captures" / "acks-batchindex.pcap"
+    capture = CAPTURES / "acks-batchindex.pcap"
     assert work(Request(files=(str(capture),), records="message", format="parquet", out=str(out), **chosen)) == 0
     assert parquet.read_metadata(out).num_rows == count
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,8 +11,9 @@ from pulsarscope.dissect.contract import Dissector, Frame, Session, SessionConte
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import DISSECTORS
 from tests.encoder.dialogue import DISSECTOR, Dialogue, send
+from tests.places import DOCS
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-protocol.md"
+GUIDE = DOCS / "adding-a-protocol.md"
 
 INNER = ("moment", "stream", "notes", "payload", "raw")
 

@@ -16,6 +16,7 @@ import pytest
 from pulsarscope.dissect.contract import PayloadContext
 from pulsarscope.dissect.payload_decoders import PAYLOAD_DECODER_GROUP, _payload_decoders, payload_decoders
 from pulsarscope.dissect.plugins import PluginWarning
+from tests.places import DOCS, ROOT
 
 MODULE = """
 class Reverse:
@@ -83,7 +84,7 @@ def test_one_that_does_not_work_is_told_and_left_out(installed: Path, point: str
 
 
 def test_the_example_of_the_documentation_works() -> None:
-    page = (Path(__file__).resolve().parent.parent / "docs" / "schemas.md").read_text(encoding="utf-8")
+    page = (DOCS / "schemas.md").read_text(encoding="utf-8")
     code = page.partition("```python\n")[2].partition("```")[0]
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - our own page
@@ -99,7 +100,7 @@ def test_an_installed_one_decodes_what_its_topics_carry(installed: Path, capture
     line = [sys.executable, "-m", "pulsarscope", "decode", "--records", "message,finding", "--format", "ndjson", str(capture)]
     lines = {}
     for jobs in ("1", "2"):
-        environment = {"PYTHONPATH": f"{installed}:{Path(__file__).resolve().parent.parent}"}
+        environment = {"PYTHONPATH": f"{installed}:{ROOT}"}
         ran = subprocess.run(
             [*line, str(captures / "go-schemas.pcap"), "--jobs", jobs], env=environment, capture_output=True, check=True, timeout=120
         )

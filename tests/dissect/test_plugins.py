@@ -20,8 +20,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.protocols.installed import make_dissectors
 from tests.dissect.third_protocol import card, put, write_capture, write_wheel
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

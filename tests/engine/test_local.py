@@ -28,8 +28,8 @@ from tests.encoder import Conversation, Packet, Single, batch, command_frame, me
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.recapture import Segment, bridged, doubled, packets_of, resegmented, retimed, segments_of, shuffled
 from tests.encoder.streams import CONNECT, CONNECTED, PING
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 RETOLD = ["quickstart.pcapng", "errors.pcap", "compress-zlib.pcap", "proxy-v2.pcap"]
 LOSSLESS = [name for name in NAMES if name not in {"rw-capture-loss.pcap.zst", "rw-cuthead.pcap.zst", "snaplen200.pcap"}]

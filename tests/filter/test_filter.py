@@ -14,8 +14,8 @@ import pytest
 from pulsarscope import cli
 from pulsarscope.engine.local import Options, run
 from pulsarscope.model.records import Row
-from tests.conftest import ROOT
 from tests.filter.samples import KINDS, make
+from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "filter.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,7 +7,8 @@ import ast
 import pytest
 
 from pulsarscope.model import limits
-from tests.architecture.modules import PACKAGE, SOURCES, name_of
+from tests.architecture.modules import SOURCES, name_of
+from tests.places import PACKAGE
 
 BOUNDS = {name: value for name, value in vars(limits).items() if name.isupper()}
 TREE = ast.parse((PACKAGE / "model" / "limits.py").read_text())

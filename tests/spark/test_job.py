@@ -23,6 +23,7 @@ from pulsarscope.cli.reading import Reading
 from pulsarscope.cli.run_command import Request, work
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.arrow import arrow_schema
+from tests.places import DOCS
 from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, given, local, ring, written
 
 run = pytest.importorskip("pulsarscope.spark.job", reason="no pyspark: pip install -e '.[spark]'").run
@@ -128,7 +129,7 @@ def test_the_questions_of_the_docs_are_answered(spark: Any, captures: Path, tmp_
     run(spark, [str(captures / name) for name in names], str(tmp_path / "out"), EVERYTHING)
     for kind in ROWS:
         spark.read.parquet(str(tmp_path / "out" / kind)).createOrReplaceTempView(kind)
-    questions = re.findall(r"```sql\n(.*?)```", (Path(__file__).parents[2] / "docs" / "spark.md").read_text(), re.DOTALL)
+    questions = re.findall(r"```sql\n(.*?)```", (DOCS / "spark.md").read_text(), re.DOTALL)
     assert len(questions) == 10
     answered = [bool(spark.sql(question).collect()) for question in questions]
     assert answered.count(False) <= 1  # of one no capture here has anything

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="no pyspark: pip install -e '.[spark]'")
 
 from pulsarscope.spark import job as run
 from pulsarscope.spark import lakes
+from tests.places import DOCS
 from tests.spark.inside import EVERYTHING
 
 
@@ -29,5 +30,5 @@ def test_a_format_that_is_not_there_is_refused_before_any_capture_is_looked_at(s
 
 @pytest.mark.parametrize("table_format", sorted(lakes.NEEDS))
 def test_what_to_add_is_what_the_docs_say(table_format: str) -> None:
-    docs = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    docs = (DOCS / "spark.md").read_text()
     assert all(f"--conf {setting}" in docs for setting in lakes.NEEDS[table_format])

@@ -123,7 +123,7 @@ def test_only_captures_are_taken_those_that_are_damaged_too(tmp_path: Path) -> N
 def test_each_has_its_source(tmp_path: Path) -> None:
     for host in ("a", "b"):
         land(tmp_path / f"{host}-1.pcap", 0)
-    assert [landed.source for landed in watching(tmp_path, "(.)-1").look(0, everything=True)] == ["a", "b"]
+    assert [landed.source for landed in watching(tmp_path, r"/(.)-1\.pcap$").look(0, everything=True)] == ["a", "b"]
 
 
 def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.spark import session as module
 from pulsarscope.spark.java import choose
 from pulsarscope.spark.session import Log, in_a_line, installed, package, session
-from tests.architecture.modules import PACKAGE
+from tests.places import PACKAGE
 from tests.spark.inside import EVERYTHING, local, ring, written
 
 

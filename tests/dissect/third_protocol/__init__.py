@@ -44,7 +44,7 @@ def write_wheel(folder: Path, name: str = "pulsarscope_postcard", entry_points: 
         f"{name}.py": SOURCE.read_text(),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/entry_points.txt": f"[pulsarscope.protocols.installed]\n{declared}\n",
+        f"{info}/entry_points.txt": f"[pulsarscope.dissectors]\n{declared}\n",
     }
     files[f"{info}/RECORD"] = "".join(f"{file},,\n" for file in [*files, f"{info}/RECORD"])
     path = folder / f"{name}-1.0-py3-none-any.whl"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tests.encoder import write_pcap, write_pcapng
 from tests.encoder.recapture import Segment, bridged, packets_of, segments_of
-
-CAPTURES = Path(__file__).resolve().parents[3] / "captures"
+from tests.places import CAPTURES
 
 
 def moved(name: str, number: int, start_ns: int) -> list[Segment]:

@@ -31,7 +31,8 @@ from pulsarscope.model.errors import OutputError
 from pulsarscope.model.records import FindingRow, Row
 from tests.capture.builders import Pcapng
 from tests.encoder.recapture import packets_of
-from tests.engine.parallel.rings import CAPTURES, folder_of_all, moved, ring
+from tests.engine.parallel.rings import folder_of_all, moved, ring
+from tests.places import CAPTURES
 
 CLI = [sys.executable, "-m", "pulsarscope"]
 START = 1_700_000_000_000_000_000

@@ -14,7 +14,8 @@ from pulsarscope.engine.parallel.plan import Flows, groups, shares, survey
 from pulsarscope.tcp import Assembler
 from tests.encoder import Conversation, write_pcap
 from tests.encoder.streams import CONNECT, CONNECTED
-from tests.engine.parallel.rings import CAPTURES, moved, ring
+from tests.engine.parallel.rings import moved, ring
+from tests.places import CAPTURES
 
 A, B, C, D = (bytes([number]) * 12 for number in range(4))
 

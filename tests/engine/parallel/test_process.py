@@ -13,8 +13,8 @@ from pulsarscope.engine.parallel.plan import survey
 from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode, LookThrough
 from pulsarscope.model.errors import OutputError
-from tests.engine.parallel.rings import CAPTURES
 from tests.engine.parallel.test_worker import Hungry
+from tests.places import CAPTURES
 
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")
 DECODE = Decode(expand_inputs([QUICKSTART]), Options(ALL_RECORDS), [0], None)

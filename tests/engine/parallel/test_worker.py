@@ -14,7 +14,7 @@ from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.plan import survey
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, LikeMe, LookThrough
 from pulsarscope.model.records import Row
-from tests.engine.parallel.rings import CAPTURES
+from tests.places import CAPTURES
 
 PATHS = [str(CAPTURES / name) for name in ("errors.pcap", "quickstart.pcapng")]
 

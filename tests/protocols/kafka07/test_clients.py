@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import pulsarscope as ps
 from pulsarscope.cli import app
 from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parents[3] / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("kafka07-*.pcap"))
 ERRORS = {"WrongPartitionCode": "WrongPartition", "OffsetOutOfRangeError": "OffsetOutOfRange"}
 """What the clients call errors otherwise than the protocol does."""

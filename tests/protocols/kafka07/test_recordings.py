@@ -20,8 +20,8 @@ from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.times import IsoTimes
 from tests.capture.packet_times import packet_times
 from tests.encoder.capturefile import Packet, pcap
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parents[3] / "captures"
 KAFKA, MIXED = str(CAPTURES / "kafka07.pcap"), str(CAPTURES / "mixed-pulsar-kafka.pcap")
 
 

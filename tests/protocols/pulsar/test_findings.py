@@ -8,7 +8,7 @@ import pytest
 
 from pulsarscope.model.findings import CAPTURE_CODES, LAYERS, SEVERITIES, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.protocols.pulsar.findings import CODES
-from tests.architecture.modules import PACKAGE
+from tests.places import PACKAGE
 
 SOURCES = "\n".join(
     path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").rglob("*.py")) + sorted((PACKAGE / "dissect").glob("*.py"))

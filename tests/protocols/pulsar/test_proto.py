@@ -9,8 +9,7 @@ from pathlib import Path
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2, schema
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.places import ROOT
 
 
 def serialized_descriptor(module: Path) -> bytes:

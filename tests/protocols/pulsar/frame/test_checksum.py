@@ -34,9 +34,12 @@ def test_a_package_laid_out_otherwise_is_imported(monkeypatch: pytest.MonkeyPatc
 def test_what_is_no_package_is_imported_and_nothing_else_that_has_the_extensions_name(tmp_path: Path) -> None:
     (tmp_path / "crc32c.py").write_text("def crc32c(data):\n    return 7\n")
     (tmp_path / "_crc32c.py").write_text("def crc32c(data):\n    return 13\n")
-    code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from pulsarscope.protocols.pulsar import checksum; print(checksum.crc32c(b''))"
-    )
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from pulsarscope.protocols.pulsar.frame import checksum
+print(checksum.crc32c(b""))
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "7\n"
 

@@ -10,8 +10,8 @@ from pulsarscope.model.records import FindingRow
 from tests.encoder.capturefile import write_pcap
 from tests.encoder.conversation import START_NS, Conversation
 from tests.encoder.frames import command_frame
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 SECOND = 1_000_000_000
 TOPIC = "persistent://public/default/t"
 

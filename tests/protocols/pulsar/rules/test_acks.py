@@ -10,8 +10,7 @@ from pulsarscope.protocols.pulsar.rules import acks
 from tests.encoder import Conversation, command_frame
 from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
 from tests.encoder.streams import PING
-
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+from tests.places import CAPTURES
 
 
 def unanswered() -> list[Conversation]:

@@ -12,8 +12,7 @@ from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, connected, deli
 from tests.encoder.dialogue import receipt, send
 from tests.encoder.frames import message_metadata, payload_frame
 from tests.encoder.streams import PING
-
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+from tests.places import CAPTURES
 
 
 def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None, name: str = "p") -> Conversation:

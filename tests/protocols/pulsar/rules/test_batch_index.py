@@ -10,8 +10,7 @@ from pulsarscope.protocols.pulsar.rules import batch_index
 from pulsarscope.protocols.pulsar.rules.consumers import bitmap, indexes_of
 from tests.encoder import Conversation, command_frame
 from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
-
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+from tests.places import CAPTURES
 
 
 def batches(count: int = 2, size: int = 8) -> Conversation:

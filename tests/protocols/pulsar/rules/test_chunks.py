@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from tests.encoder import command_frame
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.examination import SECOND, Examination
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 TOPIC = "persistent://public/default/videos"
 COUNT = 4
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ import pulsarscope as ps
 from pulsarscope.model.findings import NOTE
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.examination import MILLISECOND, SECOND, START, Examination
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 NOW = START // MILLISECOND
 """When the capture begins, in milliseconds."""
 

@@ -12,7 +12,8 @@ from pulsarscope.protocols.pulsar.rules import sequences
 from tests.encoder.conversation import Conversation
 from tests.encoder.dialogue import receipt, send
 from tests.encoder.frames import command_frame
-from tests.protocols.pulsar.rules.recorded import CAPTURES, SECOND, created, dial, found_in, judged, of, only, producer, troubles
+from tests.places import CAPTURES
+from tests.protocols.pulsar.rules.recorded import SECOND, created, dial, found_in, judged, of, only, producer, troubles
 
 MINUS_ONE = (1 << 64) - 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from tests.encoder import command_frame
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.examination import SECOND, Examination
 from tests.encoder.frames import message_metadata, payload_frame
+from tests.places import CAPTURES
 
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 TOPIC = "persistent://public/default/orders"
 WRONG = 0xDEADBEEF
 

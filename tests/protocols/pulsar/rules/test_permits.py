@@ -9,8 +9,7 @@ import pytest
 from tests.encoder import Conversation, command_frame
 from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
 from tests.encoder.streams import PING
-
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+from tests.places import CAPTURES
 
 
 def test_the_stuck_consumer_used_up_its_permits_and_gave_no_more() -> None:

@@ -14,6 +14,7 @@ from pulsarscope.protocols.pulsar import rules
 from tests.encoder.capturefile import write_pcap
 from tests.encoder.consultation import Diagnosis, diagnose
 from tests.encoder.conversation import Conversation
+from tests.places import CAPTURES
 from tests.protocols.pulsar.rules import cases
 from tests.protocols.pulsar.rules import test_acks as acks
 from tests.protocols.pulsar.rules import test_backlog as backlog
@@ -28,7 +29,7 @@ from tests.protocols.pulsar.rules import test_sizes as sizes
 from tests.protocols.pulsar.rules import test_transactions as transactions
 from tests.protocols.pulsar.rules import test_unacked as unacked
 from tests.protocols.pulsar.rules import test_unload as unload
-from tests.protocols.pulsar.rules.recorded import CAPTURES, SECOND
+from tests.protocols.pulsar.rules.recorded import SECOND
 
 Told = str | Callable[[], Sequence[Conversation]]
 """A capture by its name, or connections that are told to make one."""

@@ -11,8 +11,7 @@ from pulsarscope.protocols.pulsar.rules.redelivery import period_of
 from tests.encoder import Conversation, command_frame
 from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, redeliver, subscribed
 from tests.encoder.dialogue import receipt, send
-
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+from tests.places import CAPTURES
 
 
 def repeated(times: int, pause: int = 30) -> Conversation:

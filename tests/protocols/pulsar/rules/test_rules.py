@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pulsarscope.model.findings import SEVERITIES, Code
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.rules import RULES
-from tests.architecture.modules import PACKAGE
 from tests.encoder.frames import message_metadata, sized
 from tests.encoder.samples import VARIANTS, fill
+from tests.places import PACKAGE
 from tests.protocols.pulsar.rules.recorded import SECOND, dial, judged
 
 SOURCES = "\n".join(path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar" / "rules").glob("*.py")))

@@ -10,8 +10,7 @@ from pulsarscope.protocols.pulsar.rules import unacked
 from tests.encoder import Conversation
 from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
 from tests.encoder.streams import PING
-
-CAPTURES = Path(__file__).resolve().parents[4] / "captures"
+from tests.places import CAPTURES
 
 
 def given(count: int, kind: str = "Shared") -> Conversation:
