@@ -16,7 +16,6 @@ MEMORY_MAX_MEBIBYTES = 320
 
 
 @needs_capturing
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [["--format", "ndjson", "-o", "/dev/null"], ["--format", "ndjson", "-o", "/dev/null", "--buffer", "2MiB"]]
 )
