@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.contract import Dissector, Frame
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frame_splitter import FrameSplitter
+from pulsarscope.dissect.frames import Frame
 
 __all__ = ["Dissector", "Frame", "FrameSplitter"]

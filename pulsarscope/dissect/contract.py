@@ -6,75 +6,18 @@ pair exchanges and write rows by asking the dissector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from pulsarscope.dissect.exchange import Pairing
+from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.rules import Rules
+from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.inputs.nodes import ReadRegistry
 from pulsarscope.model.findings import Code
-from pulsarscope.model.records import Checksum, ConnectionRow, FrameRow, MessageRow
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-
-OK = "ok"
-MALFORMED = "malformed"
-TRUNCATED = "truncated"
-SKIPPED = "skipped"
-
-Note = tuple[str, str]
-"""(finding code, where and what) about one frame."""
-
-SPLITTER_CODES = frozenset({"frame-malformed", "frame-too-large", "frame-truncated", "bytes-skipped"})
-"""Codes of the notes that the splitter itself gives a frame."""
-
-
-Decoded = tuple[
-    str | None,
-    dict[str, Any] | None,
-    dict[str, Any] | None,
-    Checksum | None,
-    dict[str, Any] | None,
-    int | None,
-    str,
-    list[Note] | None,
-]
-"""What the bytes of one frame say: (command, fields, broker entry metadata, checksum, metadata, payload offset, status, notes).
-
-The payload offset counts from the start of the frame; None when the frame carries no payload. A plain tuple, because one is made for
-each frame: a NamedTuple costs four times as much.
-"""
-
-
-class Frame(FrameRow, gc=False, omit_defaults=True, tag_field="record", tag="frame"):
-    """A frame: its row, and what the engines need beside it.
-
-    The splitter makes it with all that the bytes and the packets tell; the dissector's session adds what it knows (direction, topic,
-    names, request, latency, findings) and then sets the five fields below back to their defaults, so that no output sees them.
-    One object, because it is made for each frame: a second one for the row costs a fifth of all decoding.
-    """
-
-    if TYPE_CHECKING:  # a splitter always knows these
-        file: int = 0
-        packet: int = 0
-        sub: int = 0
-        time: int = 0
-
-    moment: int = 0
-    """Packet at which the frame became readable; orders the frames of both directions. Its name may be an earlier packet."""
-    stream: int = 0
-    """0 or 1: the direction, as `tcp` numbers the two streams of the connection."""
-    notes: list[Note] | None = None
-    """What is odd about it."""
-    payload: bytes | None = None
-    """Only when the splitter was told to keep it."""
-    raw: bytes | None = None
-    """The whole frame, only when the splitter was told to keep it, or its dissector `keeps_frames`."""
-
+from pulsarscope.model.records import FrameRow, MessageRow
 
 Layout = Callable[[bytes, int, int], Decoded | None]
 """Reads the whole frame data[start:end] as `Dissector.decode` would, when it is laid out as one before; else None. Such a frame has a
@@ -124,22 +67,6 @@ class Vocabulary(msgspec.Struct, frozen=True):
     """Columns of objects, as kind.column (frame.metadata, message.extra) -> what they hold."""
     values: Mapping[str, tuple[str, ...]]
     """Other columns, as kind.column, that hold names of an enumeration."""
-
-
-class Session(Protocol):
-    """All that a dissector knows about one connection, fed with frames in the order of their moments.
-
-    It can be pickled, to go on in another process; what the dissector holds is not pickled with it.
-    """
-
-    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Any]) -> None:
-        """Append the rows that these frames complete, for each frame its own FrameRow first; `directions` by `Frame.stream`."""
-
-    def finish(self, out: list[Any]) -> None:
-        """The connection has ended: append what still waited."""
-
-    def describe(self, row: ConnectionRow) -> None:
-        """Fill the protocol's columns of the connection row."""
 
 
 class Dissector(Protocol):
@@ -282,28 +209,3 @@ class PayloadDecoder(Protocol):
 
     def decode(self, payload: bytes, context: PayloadContext) -> Any:
         """The value: whatever msgspec can encode as JSON; None for none. What it raises becomes a finding."""
-
-
-class SessionContext(msgspec.Struct):
-    """What a session needs to make rows."""
-
-    source: str | None
-    connection: str
-    kinds: frozenset[str]
-    """Row kinds that are wanted; a session may leave out the work for others."""
-    pairing: Pairing
-    """Where its requests wait for their responses."""
-    payloads: bool
-    """Open payloads for their findings, even when no message rows are wanted."""
-    payload: str | None
-    """Form in which message rows give the payload: base64, hex, text; None for none."""
-    message_columns: tuple[str, ...] | None = None
-    """The columns that message rows must have, in this order, as `records.row_type`; None for whole rows."""
-    private_keys: tuple[RSAPrivateKey, ...] = ()
-    """Those that the user gave, to open what is encrypted end to end."""
-    from_start: bool = True
-    """The capture holds the handshake: nothing was said before the first frame."""
-    schemas: tuple[GivenSchema, ...] = ()
-    """Schemas for payloads, the first that fits a topic counts."""
-    payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
-    """Decoders of other packages, by name."""

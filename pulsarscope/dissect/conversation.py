@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from pulsarscope.dissect.contract import Dissector, Frame
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.dissect.splitter import Keep, StreamSplitter
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.contract import Dissector, Frame
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.dissect.registry import default_dissector
 from pulsarscope.dissect.splitter import Keep, StreamSplitter
 

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pulsarscope.dissect.contract import SPLITTER_CODES, Dissector
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.frames import SPLITTER_CODES
 from pulsarscope.model.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pulsarscope.dissect.contract import MALFORMED, SKIPPED, TRUNCATED, Candidate, Decoded, Dissector, Frame, Note
+from pulsarscope.dissect.contract import Candidate, Dissector
 from pulsarscope.dissect.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
 from pulsarscope.dissect.frame_limits import Limit, add_limit, least_limit, limit_at
+from pulsarscope.dissect.frames import MALFORMED, SKIPPED, TRUNCATED, Decoded, Frame, Note
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 
 if TYPE_CHECKING:

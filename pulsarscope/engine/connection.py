@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.dissect.contract import Dissector, Frame, GivenSchema, PayloadDecoder, Session, SessionContext
+from pulsarscope.dissect.contract import Dissector, GivenSchema, PayloadDecoder
 from pulsarscope.dissect.conversation import Conversation
+from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.dissect.splitter import Keep
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.engine.transport import Transport, is_plain

@@ -19,7 +19,8 @@ import msgspec
 from pulsarscope.analysis import Closed, EmitFact, RuleEngine
 from pulsarscope.capture import Blocks, Inputs, PacketRecord, expand_inputs, read_blocks
 from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
-from pulsarscope.dissect.contract import Dissector, Frame, GivenSchema
+from pulsarscope.dissect.contract import Dissector, GivenSchema
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.dissect.payload_decoders import payload_decoders
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ordering import FILE_SHIFT, Step, in_order, orders_of, spread

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from operator import itemgetter
 
-from pulsarscope.dissect.contract import Frame
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.model.records import RawFrame, Row
 
 Step = tuple[int, str, Sequence[Frame] | None]

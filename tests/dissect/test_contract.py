@@ -7,7 +7,9 @@ import re
 import msgspec
 import pytest
 
-from pulsarscope.dissect.contract import Dissector, Frame, Session, SessionContext
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import DISSECTORS
 from tests.encoder.dialogue import DISSECTOR, Dialogue, send

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect.contract import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
 from pulsarscope.dissect.conversation import Conversation
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
 from pulsarscope.dissect.splitter import Keep
 from pulsarscope.model.limits import FRAME_PADDING_BYTES, RECOGNITION_WINDOW_BYTES
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector

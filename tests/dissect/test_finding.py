@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.dissect.contract import Frame
 from pulsarscope.dissect.finding import frame_finding
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.model.findings import WARNING, Code
 
 KNOWN = Code("frame-odd", WARNING, "frame", "A frame is odd.", "Look at it.")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import pulsarscope as ps
 from pulsarscope.dissect import FrameSplitter
-from pulsarscope.dissect.contract import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.encoder import command_frame, message_metadata, payload_frame
 from tests.encoder.chance import damaged, randoms

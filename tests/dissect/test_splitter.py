@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import example, given, settings
 
-from pulsarscope.dissect.contract import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
 from pulsarscope.dissect.splitter import Keep, StreamSplitter
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector

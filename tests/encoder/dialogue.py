@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from pulsarscope.dissect import FrameSplitter
-from pulsarscope.dissect.contract import GivenSchema, PayloadDecoder, SessionContext
+from pulsarscope.dissect.contract import GivenSchema, PayloadDecoder
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector

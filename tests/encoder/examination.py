@@ -6,8 +6,8 @@ from typing import Any
 
 from pulsarscope.analysis import Closed, RuleEngine
 from pulsarscope.dissect import FrameSplitter
-from pulsarscope.dissect.contract import SessionContext
 from pulsarscope.dissect.rules import Rules
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow
 from pulsarscope.protocols.pulsar.rules import RULES

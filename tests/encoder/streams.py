@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from random import Random
 
-from pulsarscope.dissect.contract import Frame
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
 from tests.encoder.chance import damaged

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.contract import Frame
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.engine.ordering import FILE_SHIFT, in_order, orders_of, spread
 from pulsarscope.model.records import FindingRow
 

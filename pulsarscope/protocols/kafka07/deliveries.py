@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
-from pulsarscope.dissect.contract import Frame, Note, SessionContext
+from pulsarscope.dissect.frames import Frame, Note
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FindingRow, MessageRow, Row, RowList, row_type
 from pulsarscope.protocols.kafka07.findings import CODES

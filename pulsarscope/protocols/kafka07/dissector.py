@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.contract import Layout, SessionContext, StoryTest, Vocabulary
+from pulsarscope.dissect.contract import Layout, StoryTest, Vocabulary
 from pulsarscope.dissect.rules import Rules
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.inputs.nodes import ReadRegistry
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from pulsarscope.dissect.contract import Note
+from pulsarscope.dissect.frames import Note
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.kafka07.commands import CODEC_BITS, CODECS

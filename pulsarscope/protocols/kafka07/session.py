@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.contract import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Frame, Note, SessionContext
 from pulsarscope.dissect.exchange import Request, elapsed
 from pulsarscope.dissect.finding import frame_finding
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Frame, Note
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Row
@@ -73,7 +74,7 @@ class _Early(NamedTuple):
 
 
 class Kafka07Session:
-    """See `pulsarscope.dissect.contract.Session`."""
+    """See `pulsarscope.dissect.session.Session`."""
 
     def __init__(self, context: SessionContext) -> None:
         self._source = context.source

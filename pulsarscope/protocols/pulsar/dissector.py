@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.contract import Candidate, ReadSchema, SessionContext, StoryTest, Vocabulary
+from pulsarscope.dissect.contract import Candidate, ReadSchema, StoryTest, Vocabulary
 from pulsarscope.dissect.rules import Rules
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.findings import CODES

@@ -12,21 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.contract import (
-    MALFORMED,
-    OK,
-    TRUNCATED,
-    Candidate,
-    Decoded,
-    FieldType,
-    Frame,
-    Layout,
-    SessionContext,
-    StoryTest,
-    Vocabulary,
-)
+from pulsarscope.dissect.contract import Candidate, FieldType, Layout, StoryTest, Vocabulary
 from pulsarscope.dissect.exchange import Request, elapsed
+from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Frame
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Rules, where_of
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, row_type
@@ -180,7 +170,7 @@ class PostcardDissector:
 
 
 class PostcardSession:
-    """See `pulsarscope.dissect.contract.Session`."""
+    """See `pulsarscope.dissect.session.Session`."""
 
     def __init__(self, context: SessionContext) -> None:
         self._context = context

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.contract import Frame, SessionContext
+from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.records import FindingRow, MessageRow, RowList
 from pulsarscope.protocols.kafka07.deliveries import Deliveries

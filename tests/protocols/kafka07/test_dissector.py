@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from pulsarscope.dissect import FrameSplitter
-from pulsarscope.dissect.contract import SPLITTER_CODES, Dissector, SessionContext
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.frames import SPLITTER_CODES
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols import DISSECTORS

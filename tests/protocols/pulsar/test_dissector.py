@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.contract import Dissector, SessionContext
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.limits import FRAME_PADDING_BYTES
 from pulsarscope.model.records import FrameRow

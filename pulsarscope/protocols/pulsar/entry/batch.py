@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import chain, repeat
 from typing import Any
 
-from pulsarscope.dissect.contract import Note
+from pulsarscope.dissect.frames import Note
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.entry.columnar_batch import RUN_MAX, Shape

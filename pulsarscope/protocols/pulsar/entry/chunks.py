@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
-from pulsarscope.dissect.contract import Note
+from pulsarscope.dissect.frames import Note
 from pulsarscope.model.limits import CHUNKED_MESSAGES_MAX, CHUNKS_MAX_BYTES
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.text.clipping import SHOWN_CHARACTERS_MAX, shown

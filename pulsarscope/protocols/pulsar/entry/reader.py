@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract import OK, TRUNCATED, Frame, Note
+from pulsarscope.dissect.frames import OK, TRUNCATED, Frame, Note
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import EntryMessages, MessageRow, Row, RowList, row_type
 from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader, Columns, nanoseconds, payload_text, property_map

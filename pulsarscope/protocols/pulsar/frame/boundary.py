@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pulsarscope.dissect.contract import OK, Candidate, Note
+from pulsarscope.dissect.contract import Candidate
+from pulsarscope.dissect.frames import OK, Note
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.pulsar.frame.commands import OPENING_COMMANDS, Command
 from pulsarscope.protocols.pulsar.frame.decoder import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, SIZES, FrameDecoder

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.contract import Note
+from pulsarscope.dissect.frames import Note
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.frame.fast_path import USUAL
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan, Plans, walk

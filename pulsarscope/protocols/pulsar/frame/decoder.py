@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pulsarscope.dissect.contract import MALFORMED, OK, TRUNCATED, Decoded, Layout, Note
+from pulsarscope.dissect.contract import Layout
+from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.pulsar.frame.checksum import crc32c
 from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, REPEATED_COMMANDS, Reader, command_table

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.contract import Note
+from pulsarscope.dissect.frames import Note
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan, WireError, walk
 
 _MEMO_MAX = 4096

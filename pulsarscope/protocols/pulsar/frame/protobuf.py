@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.contract import Note
+from pulsarscope.dissect.frames import Note
 from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
 

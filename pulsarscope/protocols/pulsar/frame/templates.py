@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from pulsarscope.dissect.contract import OK, Decoded, Layout
+from pulsarscope.dissect.contract import Layout
+from pulsarscope.dissect.frames import OK, Decoded
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.pulsar.frame.checksum import crc32c
 from pulsarscope.protocols.pulsar.frame.fast_path import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.contract import Frame
 from pulsarscope.dissect.exchange import Request, Response, elapsed
 from pulsarscope.dissect.finding import frame_finding
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.records import ExchangeRow, FindingRow, MessageRow, Row
 from pulsarscope.protocols.pulsar.findings import CODES

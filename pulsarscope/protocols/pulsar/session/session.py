@@ -9,8 +9,9 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.contract import Frame, Note, SessionContext
 from pulsarscope.dissect.exchange import Request, Response
+from pulsarscope.dissect.frames import Frame, Note
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, Row
@@ -45,7 +46,7 @@ IDS_MAX = 65_536
 
 
 class PulsarSession:
-    """See `pulsarscope.dissect.contract.Session`."""
+    """See `pulsarscope.dissect.session.Session`."""
 
     def __init__(self, context: SessionContext, single_plan: Plan) -> None:
         self._where = context.source, context.connection

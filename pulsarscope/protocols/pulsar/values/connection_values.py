@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract import GivenSchema, Note, PayloadContext, PayloadDecoder
+from pulsarscope.dissect.contract import GivenSchema, PayloadContext, PayloadDecoder
+from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.topics import short_topic, topic_matches
 from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_LEAST_BYTES, VALUES_MAX_BYTES
 from pulsarscope.model.records import MessageRow

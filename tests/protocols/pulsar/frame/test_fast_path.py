@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.contract import Note
+from pulsarscope.dissect.frames import Note
 from pulsarscope.protocols.pulsar.frame import fast_path as usual
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.commands import Reader

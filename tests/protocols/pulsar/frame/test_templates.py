@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect.contract import Decoded, Layout
+from pulsarscope.dissect.contract import Layout
+from pulsarscope.dissect.frames import Decoded
 from pulsarscope.protocols.pulsar.frame import fast_path as usual
 from pulsarscope.protocols.pulsar.frame import templates as layouts
 from pulsarscope.protocols.pulsar.frame.commands import REPEATED_COMMANDS

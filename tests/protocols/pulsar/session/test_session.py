@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect.contract import Frame
+from pulsarscope.dissect.frames import Frame
 from pulsarscope.engine import pairing as pairing_module
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb

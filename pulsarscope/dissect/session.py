@@ -1,0 +1,58 @@
+"""The session of a dissector: all that it knows about one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from pulsarscope.dissect.exchange import Pairing
+from pulsarscope.dissect.frames import Frame
+from pulsarscope.model.records import ConnectionRow
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+    from pulsarscope.dissect.contract import GivenSchema, PayloadDecoder
+
+
+class Session(Protocol):
+    """All that a dissector knows about one connection, fed with frames in the order of their moments.
+
+    It can be pickled, to go on in another process; what the dissector holds is not pickled with it.
+    """
+
+    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Any]) -> None:
+        """Append the rows that these frames complete, for each frame its own FrameRow first; `directions` by `Frame.stream`."""
+
+    def finish(self, out: list[Any]) -> None:
+        """The connection has ended: append what still waited."""
+
+    def describe(self, row: ConnectionRow) -> None:
+        """Fill the protocol's columns of the connection row."""
+
+
+class SessionContext(msgspec.Struct):
+    """What a session needs to make rows."""
+
+    source: str | None
+    connection: str
+    kinds: frozenset[str]
+    """Row kinds that are wanted; a session may leave out the work for others."""
+    pairing: Pairing
+    """Where its requests wait for their responses."""
+    payloads: bool
+    """Open payloads for their findings, even when no message rows are wanted."""
+    payload: str | None
+    """Form in which message rows give the payload: base64, hex, text; None for none."""
+    message_columns: tuple[str, ...] | None = None
+    """The columns that message rows must have, in this order, as `records.row_type`; None for whole rows."""
+    private_keys: tuple[RSAPrivateKey, ...] = ()
+    """Those that the user gave, to open what is encrypted end to end."""
+    from_start: bool = True
+    """The capture holds the handshake: nothing was said before the first frame."""
+    schemas: tuple[GivenSchema, ...] = ()
+    """Schemas for payloads, the first that fits a topic counts."""
+    payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
+    """Decoders of other packages, by name."""
