@@ -10,28 +10,8 @@ import pytest
 
 from pulsarscope.protocols.installed import make_dissectors
 from tests.architecture.modules import SOURCES, imports, name_of, room_of
-from tests.places import PACKAGE
-
-ALLOWED = {
-    "model": set(),
-    "capture": {"model"},
-    "inputs": {"model", "capture", "dissect", "protocols"},
-    "tcp": {"model", "capture"},
-    "tls": {"model", "inputs", "tcp"},
-    "dissect": {"model", "inputs", "tcp"},
-    "protocols": {"model", "inputs", "dissect"},
-    "engine": {"model", "capture", "inputs", "tcp", "tls", "dissect", "protocols", "analysis"},
-    "analysis": {"model", "dissect", "engine"},
-    "filter": {"model", "dissect"},
-    "output": {"model", "dissect", "analysis"},
-    "api": {"model", "inputs", "engine", "output"},
-    "pulsarscope": {"api", "dissect", "model"},
-    "live": {"model", "capture", "output"},
-    "spark": {"model", "capture", "inputs", "filter", "output", "engine", "api"},
-    "cli": {"pulsarscope", "model", "inputs", "dissect", "protocols", "engine", "analysis", "filter", "output", "live", "spark"},
-    "__main__": {"cli"},
-}
-"""Room → the other rooms that it may import."""
+from tests.architecture.rooms import ROOMS, table
+from tests.places import DOCS, PACKAGE
 
 CORE = {"model", "capture", "tcp", "tls", "dissect", "protocols", "analysis", "filter"}
 SHELL_MODULES = {
@@ -84,9 +64,13 @@ def identify(path: Path) -> str:
 @pytest.mark.parametrize("path", SOURCES, ids=identify)
 def test_a_room_imports_only_the_rooms_it_may(path: Path) -> None:
     room = room_of(name_of(path))
-    assert room in ALLOWED, "a new room needs a row in the table above"
+    assert room in ROOMS, "a new room needs a row in tests/architecture/rooms.py"
     rooms = {room_of(name) for name in imports(path) if name.partition(".")[0] == "pulsarscope"}
-    assert rooms - {room} <= ALLOWED[room]
+    assert rooms - {room} <= ROOMS[room].imports
+
+
+def test_the_documentation_has_the_rooms() -> None:
+    assert table() in (DOCS / "architecture.md").read_text()
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)

@@ -1,0 +1,76 @@
+"""The rooms of the package: what each knows, what it never knows, and which rooms it may import."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Room(NamedTuple):
+    """A folder or module at the top of the package."""
+
+    imports: frozenset[str]
+    knows: str = ""
+    never: str = ""
+    """Empty for a room without a row in the documentation."""
+
+
+def _room(imports: str, knows: str = "", never: str = "") -> Room:
+    return Room(frozenset(imports.split()), knows, never)
+
+
+ROOMS = {
+    "model": _room(
+        "",
+        "the leaves: records and their columns, findings, flow keys, every limit with its reason, the public exceptions, the escaper",
+        "the words of a protocol",
+    ),
+    "capture": _room(
+        "model",
+        "`formats` (pcap, pcapng, compression) and `link` (link layers, IP, tunnels, fragments): bytes → blocks of packets",
+        "streams",
+    ),
+    "inputs": _room(
+        "model capture dissect protocols", "files that the user brings: key logs, private keys, schemas, ZooKeeper dumps", "captures"
+    ),
+    "tcp": _room("model capture", "sequence numbers, order, overlap, gaps: packets → two ordered streams per connection", "protocols"),
+    "tls": _room("model inputs tcp", "TLS records and secrets: stream bytes → stream bytes", "protocols"),
+    "dissect": _room(
+        "model inputs tcp",
+        "the contract of a dissector, cutting streams into frames, recognition and resync by content, the types of rules",
+        "any one protocol",
+    ),
+    "protocols": _room(
+        "model inputs dissect",
+        "one folder per protocol: frame layout, commands, payloads, session state, rules, wording",
+        "files, TCP, output, other protocols",
+    ),
+    "engine": _room(
+        "model capture inputs tcp tls dissect protocols analysis",
+        "connection timelines, pairing, the order of rows, the rule engine and its facts; drivers: local, parallel, flows",
+        "any one protocol",
+    ),
+    "analysis": _room(
+        "model dissect engine", "folds over rows: statistics, latency, diagnosis, comparison, packet selection", "any one protocol"
+    ),
+    "filter": _room("model dissect", "display filters: text → syntax → typed expression → predicate", "decoding"),
+    "output": _room("model dissect analysis", "`render` (text) and `export` (NDJSON, CSV, Parquet, pcapng): rows → bytes", "decoding"),
+    "live": _room("model capture output", "packets of an interface or a pipe, and keeping them in files", "decoding"),
+    "spark": _room(
+        "model capture inputs filter output engine api", "the pipeline on a cluster: the same rows, distributed by flow", "decoding"
+    ),
+    "cli": _room(
+        "pulsarscope model inputs dissect protocols engine analysis filter output live spark",
+        "the command line: options, one module a command, exit codes",
+        "decoding",
+    ),
+    "api": _room("model inputs engine output"),
+    "pulsarscope": _room("api dissect model"),
+    "__main__": _room("cli"),
+}
+"""By name, in the order in which bytes travel; a room imports only rooms to its left."""
+
+
+def table() -> str:
+    """The rooms as a table in Markdown."""
+    rows = [f"| `{name}/` | {room.knows} | {room.never} |" for name, room in ROOMS.items() if room.knows]
+    return "\n".join(["| room | what it knows | what it never knows |", "|---|---|---|", *rows])
