@@ -93,7 +93,7 @@ class FlowRun(Run):
             for index in [block.file] if file is None else _following(self.inputs, file, block.file + 1):
                 self._enter(index)
                 if file is not None:
-                    yield from self.joined((self._ending(self._assembler.end_file(index)),))
+                    yield from self.joined((self._ending(self._assembler.begin_file(index)),))
             self._file = block.file
             yield from self._rows(self._assembler.feed(block), block.findings)
 
@@ -109,7 +109,7 @@ class FlowRun(Run):
         connection = self._assembler.open
         left = None
         if connection is not None:
-            self._assembler.forget()
+            self._assembler.drop_delivered()
             source = self._timelines[connection.name].source
             state = self._shared(source).dumps((self._assembler, self._file, self._tables))
             left = OpenFlow(source, connection.end, self._file or 0, connection.ended, state)

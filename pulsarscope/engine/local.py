@@ -282,7 +282,7 @@ class Run:
         recognised = len(files) < len(paths)  # someone else reads the others
         for index, path in enumerate(paths):
             if self.inputs.continues(index):
-                yield self._ending(assembler.end_file(index))
+                yield self._ending(assembler.begin_file(index))
             elif index:
                 yield self._ending(assembler.finish())
                 assembler = Assembler()
@@ -307,7 +307,7 @@ class Run:
 
     def _settled(self, assembler: Assembler, time: int) -> Iterator[list[Row | RawFrame]]:
         """What this time of the capture, rather than a packet, brings about."""
-        if events := assembler.let_go(time):
+        if events := assembler.expire(time):
             yield from self._rows(events, ())
         if self._rule_engine is not None:
             yield self._tallied([*self._rule_engine.settle(time)])
@@ -507,7 +507,7 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
     assembler, placement = Assembler(), Placement()
     for index, path in enumerate(inputs.paths):
         if inputs.continues(index):
-            placement.forget(assembler.end_file(index))
+            placement.forget(assembler.begin_file(index))
         elif index:
             assembler, placement = Assembler(), Placement()
         for block in read_blocks(path, index, records=True, by_interface=inputs.by_interface):

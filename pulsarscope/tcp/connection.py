@@ -1,4 +1,4 @@
-"""One TCP connection: two streams, who began it, how it ended; and the rules that tell one connection from the next on its 4-tuple."""
+"""State of one TCP connection, and the rules that separate it from the next one on the same 4-tuple."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
 from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
-from pulsarscope.tcp.stream_findings import Log
+from pulsarscope.tcp.stream_findings import Log, Where
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
@@ -19,64 +19,64 @@ if TYPE_CHECKING:
 
 
 _FAST_OPEN_MAX_BYTES = 65_535
-"""Data on a SYN: one segment."""
+"""Largest amount of data on a SYN (RFC 7413): one segment."""
 
 
 class Connection(msgspec.Struct, gc=False, eq=False):
-    """One TCP connection. `key`, `file`, `packet` and `start` are those of its first packet."""
+    """One TCP connection; `key`, `file`, `packet` and `start` are those of its first packet."""
 
     key: bytes
     name: str
-    """file:packet of its first packet."""
+    """Name of the connection: file:packet of its first packet."""
     file: int
     packet: int
     start: int
     streams: tuple[Stream, Stream]
-    """Both directions; `streams[0]` is that of the first packet."""
+    """Both directions; `streams[0]` is the direction of the first packet."""
     end: int
-    """Latest time of its packets, ns; not before `start`."""
+    """Latest time of its packets, ns; at least `start`."""
     opened: Literal["syn", "midstream"]
     last_file: int
     last_packet: int
     last_time: int
-    """Where its last packet stands, and its time."""
+    """Time of the packet `last_packet` of `last_file`, ns."""
     ending: int = 0
-    """What `end` was when it ended: late packets do not change it."""
+    """Value of `end` when the connection ended; late packets do not change it."""
     packets: int = 0
-    """Packets of both directions, those without data and those after its end included."""
+    """Packets of both directions, those without data and those after the end included."""
     closed: Literal["open", "fin", "rst"] = "open"
     closed_by: int | None = None
-    """Who sent the first FIN or RST: index into `streams`."""
+    """Index of the stream with the first FIN or RST."""
     client: int | None = None
-    """Index of the client's stream; None when no SYN told, see `set_client`."""
+    """Index of the client's stream; None when no SYN was seen and `set_client` was not called."""
     ended: bool = False
-    """No more bytes come; late packets are still counted until it is finished."""
+    """True when no more bytes follow; late packets are counted until the connection is finished."""
     finished: bool = False
-    """Nothing changes any more."""
-    delicate: bool = False
-    """Ended or ending: each packet of both directions has to be looked at in order."""
+    """True when nothing changes any more."""
+    closing: bool = False
+    """True after the first FIN or RST: packets of both directions must then be processed in capture order."""
     announced: bool = False
-    """Said that it began before the capture, or did not."""
-    held: int = 0
-    """Memory of what waits, bytes, as the assembler accounts for it."""
+    """True when `midstream-start` was reported or does not apply."""
+    buffered: int = 0
+    """Bytes in its reorder buffers that the assembler has accounted for."""
     events: ConnectionEvents | None = None
-    """Of this block."""
+    """Events of the current block."""
 
     @property
-    def last(self) -> tuple[int, int, int]:
-        """File, packet and time of the last packet."""
+    def last(self) -> Where:
+        """Return file, packet and time of the last packet."""
         return self.last_file, self.last_packet, self.last_time
 
     def set_client(self, index: int) -> None:
-        """A later layer found out which side is the client."""
+        """Set the client when the protocol reveals it."""
         self.client = index
 
     def endpoint(self, index: int) -> str:
-        """The sender of a stream as "ip:port" or "[v6]:port"."""
+        """Return the sender of a stream as "ip:port" or "[v6]:port"."""
         return self.streams[index].source
 
     def is_superseded_by(self, index: int, segment: Segment) -> bool:
-        """Whether this packet on the same 4-tuple begins another connection: after an hour of silence, or by its SYN."""
+        """Return True when a packet on the same 4-tuple begins a new connection: by its SYN, or after an hour of silence."""
         _, time, seq, ack, flags, _, _, _ = segment
         if time - self.end > IDLE_CONNECTION_NANOSECONDS:
             return True
@@ -87,15 +87,15 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         own_first = own.first_sequence()
         same = own_first == (seq + 1) & SEQUENCE_MASK
         if same or not flags & ACK:
-            # A SYN of a side not heard of before is the second half of a simultaneous open, if the other half was seen.
+            # The first SYN of this side completes a simultaneous open if the other SYN was seen.
             return not same and not (own_first == UNKNOWN and other.handshake and not self.ended)
-        # A SYN|ACK with an unknown number is of this connection if it acknowledges the SYN.
+        # A SYN|ACK with an unknown sequence number belongs to this connection if it acknowledges the SYN.
         if self._acknowledges(other, ack) or (own_first == UNKNOWN and other.handshake and not self.ended):
             return False
         return self.ended or other.sequence != UNKNOWN or own_first != UNKNOWN
 
     def accepts_reset(self, index: int, segment: Segment) -> bool:
-        """Whether a RST is of this connection: near its sender's stream, or an answer to the other side's SYN (RFC 9293 section 3.5.3)."""
+        """Return True for a RST near its sender's stream, or one that answers the peer's SYN (RFC 9293 section 3.5.3)."""
         _, _, seq, ack, flags, _, _, _ = segment
         own = self.streams[index]
         other = self.streams[1 - index]
@@ -105,25 +105,25 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
     @staticmethod
     def _acknowledges(stream: Stream, ack: int) -> bool:
-        """Whether a SYN|ACK answers this stream's SYN, which may have carried data (RFC 7413)."""
+        """Return True when a SYN|ACK answers this stream's SYN, which may have carried data (RFC 7413)."""
         first = stream.first_sequence()
         return first != UNKNOWN and 0 <= sequence_difference(first, ack) <= min(stream.length, _FAST_OPEN_MAX_BYTES)
 
     def take_handshake(self, index: int, segment: Segment) -> bool:
-        """Take the sequence numbers and roles of a SYN or SYN|ACK; false when it is not of this connection."""
+        """Take sequence numbers and roles from a SYN or SYN|ACK; return False when it belongs to another connection."""
         _, _, seq, ack, flags, _, _, _ = segment
         own = self.streams[index]
         other = self.streams[1 - index]
         if flags & ACK and other.handshake and own.sequence == UNKNOWN and not self._acknowledges(other, ack):
-            return False  # answers an older SYN, whose connection is not in the capture
+            return False  # answers the SYN of a connection that is not in the capture
         if own.sequence == UNKNOWN:
             own.sequence = (seq + 1) & SEQUENCE_MASK
         if own.first_sequence() != (seq + 1) & SEQUENCE_MASK:
-            own.second_answer = (seq + 1) & SEQUENCE_MASK
+            own.alternative_start = (seq + 1) & SEQUENCE_MASK
             return False
         own.handshake = True
         if flags & ACK and other.sequence == UNKNOWN:
-            # The SYN was lost: what it acknowledges is the client's first byte.
+            # The capture lacks the SYN: the acknowledged number is that of the client's first byte.
             other.sequence = ack
         if self.client is None:
             self.client = 1 - index if flags & ACK else index
@@ -131,7 +131,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
 
 def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
-    """A connection that begins with this packet, which is still to be received."""
+    """Return a connection that begins with this packet, without processing the packet."""
     packet, time, _, _, flags, _, _, _ = segment
     handshake = bool(flags & SYN and not flags & RST)
     return Connection(
@@ -151,18 +151,19 @@ def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
 
 
 class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
-    """What one block brought for one connection; all moments in it are packets of `file`."""
+    """Events of one connection in one block; all moments are packets of `file`."""
 
     connection: Connection
     file: int
     items: tuple[list[Item], list[Item]]
-    """Runs and gaps of `connection.streams[0]` and `[1]`, each in stream order."""
+    """Data and gaps of `connection.streams[0]` and `[1]`, each in stream order."""
     findings: tuple[Finding, ...] = ()
-    """In the order in which they came about; filled in at the end of the block."""
+    """Findings in order of detection, set at the end of the block."""
     opened: bool = False
-    """The connection begins here."""
+    """True when the connection begins in this block."""
     ended: bool = False
-    """No items will come after these."""
+    """True when no items will follow."""
     finished: bool = False
-    """Counters and times are final: the connection's row can be written."""
+    """True when counters and times are final: the connection's row can be written."""
     log: Log = []
+    """Findings so far, not sorted."""

@@ -1,8 +1,8 @@
-"""The last bytes that a stream delivered, to compare retransmissions with.
+"""Recently delivered bytes of a stream, with which retransmissions are compared.
 
-Kept are references to the runs that were handed on, nothing is copied. Compared is what lies within OVERLAP_WINDOW_BYTES before the next
-byte and was brought by one of the last OVERLAP_WINDOW_PACKETS packets of the same file, so that the answer does not depend on
-how the capture was cut into blocks. The index is only made for a stream that has a retransmission, and lives for one block.
+References to the delivered data are kept; nothing is copied. A comparison covers the last OVERLAP_WINDOW_BYTES of the stream, as far as
+they came in the last OVERLAP_WINDOW_PACKETS packets of the same file: so its result does not depend on how the capture was cut into
+blocks. The index is built only for a stream with a retransmission, and lives for one block.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pulsarscope.tcp.reorder_buffer import Overlap
 
 
 class DeliveredBytes:
-    """Index by offset of the pieces of some runs, which may still grow at their end."""
+    """Index by offset of delivered pieces; data may still be appended to `items`."""
 
     __slots__ = ("_item", "_items", "_next", "_piece", "_pieces", "_starts")
 
@@ -39,7 +39,7 @@ class DeliveredBytes:
         return offset
 
     def _follow(self) -> None:
-        """Index what was delivered since the last time."""
+        """Index the items delivered since the previous call."""
         items = self._items
         while self._item < len(items):
             run = items[self._item]
@@ -52,11 +52,19 @@ class DeliveredBytes:
             self._piece = 0
 
     def compare(self, offset: int, payload: bytes, length: int, file: int, packet: int) -> tuple[list[Overlap], int | None]:
-        """Stretches where the payload differs from what was delivered, and the time of what it copies (None: it is no copy).
+        """Compare a retransmitted payload with the delivered bytes.
 
-        Packets captured twice may have been cut into other segments on the way: what they are a copy of counts from its first byte.
+        A packet captured twice may have been segmented differently on the way, so the time of the earliest matching piece counts.
 
-        `length` is the stream's; `file` and `packet` are those of the segment that brings the payload.
+        Args:
+            offset: position of the payload in the stream.
+            payload: bytes of the segment.
+            length: length of the stream so far, in bytes.
+            file: file of the segment.
+            packet: packet of the segment.
+
+        Returns:
+            The differing stretches, and the time in ns of the original when the whole payload is a copy, else None.
         """
         self._follow()
         end = offset + len(payload)

@@ -1,4 +1,4 @@
-"""What a stream hands on: runs of bytes that the capture has, gaps that it lacks."""
+"""Contents of a reassembled stream: data that the capture has, gaps that it lacks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Literal
 import msgspec
 
 Piece = tuple[bytes, int, int, int]
-"""Payload, packet and time (ns) that name the frames in it, moment: the packet at which the bytes became available."""
+"""(payload, packet, time, moment): packet and time in ns name the frames completed here; the bytes became available at packet `moment`."""
 
 Reason = Literal["hole", "snaplen"]
+"""Cause of a gap: segments lost by the capture, or packets cut by its snap length."""
 HOLE: Reason = "hole"
 SNAPLEN: Reason = "snaplen"
 
 
 class Data(msgspec.Struct, gc=False):
-    """Contiguous bytes of one stream. `offset` is that of the first byte; `file` belongs to the packet numbers of the pieces."""
+    """Contiguous bytes of one stream, starting at `offset`; the packet numbers of its pieces are those of `file`."""
 
     file: int
     offset: int
@@ -23,7 +24,7 @@ class Data(msgspec.Struct, gc=False):
 
 
 class Gap(msgspec.Struct, gc=False):
-    """`size` bytes from `offset` on that the capture lacks: a hole, or cut off by the snap length; declared at packet `moment`."""
+    """`size` bytes at `offset` that the capture lacks, declared missing at packet `moment`."""
 
     offset: int
     size: int

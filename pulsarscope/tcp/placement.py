@@ -1,7 +1,7 @@
-"""Which packet carried which bytes of which connection: what the assembler settles, told packet by packet for who copies packets.
+"""Position of each packet in its connection, for commands that select or copy packets.
 
-A packet belongs to the latest connection that opened on its 4-tuple, and its bytes lie where its sequence number says: so copies, late
-segments and those that nobody needed have their place, too.
+A packet belongs to the latest connection opened on its 4-tuple, and its sequence number says where its bytes lie. Duplicates, late
+segments and segments that the assembler ignored have a place, too.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where a packet belongs."""
+    """Position of one packet's payload in a stream."""
 
     connection: str
-    """Name of the connection."""
+    """Name of the connection, file:packet."""
     source: str
     """Endpoint of the sender."""
     flags: int
     """TCP flags."""
     start: int
-    """Offset in the sender's stream of the first byte captured; equal to `end` when there is none."""
+    """Offset of the first captured byte in the sender's stream."""
     end: int
+    """Offset behind the last captured byte; equal to `start` for a packet without payload."""
 
 
 class Placement:
-    """Feed it all blocks in order, each with what `Assembler.feed` gave for it."""
+    """Places of the packets of a capture, computed block by block in order."""
 
     def __init__(self) -> None:
         self._connections: dict[bytes, Connection] = {}
-        """Connections not finished, under the keys of both directions."""
+        """Unfinished connections by the flow key of either direction."""
 
     def feed(self, block: Block, events: Sequence[ConnectionEvents]) -> Mapping[int, Place]:
-        """The place of each TCP packet of the block, by its number."""
+        """Return the places of the TCP packets of a block, by packet number; `events` is what `Assembler.feed` returned for the block."""
         opened: dict[bytes, list[Connection]] = {}
         for event in events:
             if event.opened:
@@ -66,7 +67,7 @@ class Placement:
         return places
 
     def forget(self, events: Sequence[ConnectionEvents]) -> None:
-        """Connections that are finished among these have no more packets."""
+        """Drop the connections that finish among these events."""
         for event in events:
             if event.finished:
                 for stream in event.connection.streams:
@@ -75,7 +76,7 @@ class Placement:
 
 
 def _bytes_of(segment: Segment, stream: Stream) -> tuple[int, int]:
-    """Start and end in the stream, as that stands after the block: less than 2^31 bytes away."""
+    """Return start and end offset of a segment in its stream, of which the position after the block is known."""
     _, _, sequence, _, flags, _, payload, _ = segment
     if payload and stream.sequence != UNKNOWN:
         distance = sequence_difference(stream.sequence, sequence + bool(flags & SYN))

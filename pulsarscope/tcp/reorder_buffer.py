@@ -1,4 +1,4 @@
-"""Segments that wait beyond a hole: sorted by stream offset, without overlap, the first bytes kept."""
+"""Buffer of out-of-order segments, sorted by stream offset, without overlap; the first bytes seen are kept."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import NamedTuple
 import msgspec
 
 BUFFERED_PIECE_BYTES = 256
-"""What a waiting piece costs beyond its payload, for the bound on the whole process."""
-
+"""Memory of a buffered piece beyond its payload, for the bound on the whole process."""
 
 _FAR = 1 << 62
-"""Beyond any stream offset."""
+"""Offset beyond any stream."""
 
 
 class BufferedPiece(NamedTuple):
-    """Bytes that wait, and the packet that brought them."""
+    """Buffered bytes and the packet that carried them."""
 
     start: int
     payload: bytes
@@ -26,7 +25,7 @@ class BufferedPiece(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """A stretch of a segment whose offsets were brought by an earlier packet: offset, both versions, and who brought the first."""
+    """Conflicting bytes at one stream offset; `file` and `packet` carried the first version."""
 
     offset: int
     first: bytes
@@ -36,17 +35,19 @@ class Overlap(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """What adding a segment did: bytes not seen before, stretches with other bytes, time of the copy that was there (None: no copy)."""
+    """Result of adding a segment."""
 
     fresh: int
+    """Bytes not seen before."""
     conflicts: list[Overlap]
     copy_of: int | None
+    """Time in ns of the identical segment in the buffer, None when there is none."""
 
 
 class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
-    """The pieces of one stream beyond its next byte, and the ranges known to be cut off by the snap length (`cuts`).
+    """Pieces of one stream beyond its next byte, and ranges cut off by the snap length (`cuts`).
 
-    `pieces[head:]` are alive: taking from the front moves `head`, so a long store is not shifted for every piece.
+    `pieces[head:]` are the live ones: removal from the front moves `head`, so that a long list is not shifted for every piece.
     """
 
     pieces: list[BufferedPiece] = []
@@ -56,38 +57,38 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
 
     @property
     def first(self) -> BufferedPiece | None:
-        """The waiting piece nearest to what was handed on."""
+        """Return the piece with the lowest offset, None when there is none."""
         return self.pieces[self.head] if self.head < len(self.pieces) else None
 
     def __len__(self) -> int:
-        """Number of things that wait."""
+        """Return the number of pieces and cuts."""
         return len(self.pieces) - self.head + len(self.cuts)
 
     @property
     def cost(self) -> int:
-        """Bytes of memory, about."""
+        """Return the approximate memory in bytes."""
         return self.size + BUFFERED_PIECE_BYTES * len(self)
 
     @property
     def start(self) -> int:
-        """Offset of the first thing that waits.
+        """Return the offset of the first piece or cut.
 
         Raises:
-            ValueError: nothing waits.
+            ValueError: the buffer is empty.
         """
         starts = [self.pieces[self.head].start] if self.head < len(self.pieces) else []
         return min(starts + [start for start, _ in self.cuts[:1]])
 
     @property
     def end(self) -> int:
-        """Offset behind the last piece, 0 when there is none."""
+        """Return the offset behind the last piece, 0 when there is none."""
         if self.head == len(self.pieces):
             return 0
         last = self.pieces[-1]
         return last.start + len(last.payload)
 
     def add(self, segment: BufferedPiece) -> Addition:
-        """Take the bytes of a segment that are not there yet; compare the others."""
+        """Add the new bytes of a segment and compare the others with those in the buffer."""
         start, payload, file, packet, time = segment
         end = start + len(payload)
         pieces = self.pieces
@@ -106,19 +107,19 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         merged: list[BufferedPiece] = []
         position = start
         fresh = 0
-        for there in pieces[low:high]:
-            if there.start > position:
-                merged.append(BufferedPiece(position, payload[position - start : there.start - start], file, packet, time))
-                fresh += there.start - position
-                position = there.start
-            stop = min(there.start + len(there.payload), end)
-            first = there.payload[position - there.start : stop - there.start]
+        for buffered in pieces[low:high]:
+            if buffered.start > position:
+                merged.append(BufferedPiece(position, payload[position - start : buffered.start - start], file, packet, time))
+                fresh += buffered.start - position
+                position = buffered.start
+            stop = min(buffered.start + len(buffered.payload), end)
+            first = buffered.payload[position - buffered.start : stop - buffered.start]
             second = payload[position - start : stop - start]
             if first != second:
-                conflicts.append(Overlap(position, first, second, there.file, there.packet))
-            elif first == payload and len(first) == len(there.payload):
-                copy_of = there.time
-            merged.append(there)
+                conflicts.append(Overlap(position, first, second, buffered.file, buffered.packet))
+            elif first == payload and len(first) == len(buffered.payload):
+                copy_of = buffered.time
+            merged.append(buffered)
             position = stop
         if position < end:
             merged.append(BufferedPiece(position, payload[position - start :], file, packet, time))
@@ -130,16 +131,16 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
 
     @staticmethod
     def _holds(payload: bytes, start: int, pieces: list[BufferedPiece]) -> bool:
-        """Whether the pieces leave no hole and have these bytes: one comparison instead of one for each piece."""
+        """Return True when adjacent pieces already contain these bytes: one comparison instead of one for each piece."""
         first = pieces[0].start
         if first > start or pieces[-1].start + len(pieces[-1].payload) < start + len(payload):
             return False
-        there = b"".join([piece.payload for piece in pieces])
-        whole = len(there) == pieces[-1].start + len(pieces[-1].payload) - first
-        return whole and there.startswith(payload, start - first)
+        buffered = b"".join([piece.payload for piece in pieces])
+        adjacent = len(buffered) == pieces[-1].start + len(pieces[-1].payload) - first
+        return adjacent and buffered.startswith(payload, start - first)
 
     def add_cut(self, start: int, end: int) -> bool:
-        """Take a range that the snap length cut off; false when it was known."""
+        """Add a range cut off by the snap length; return False when it is a duplicate."""
         cut = (start, end)
         index = bisect_left(self.cuts, cut)
         if index < len(self.cuts) and self.cuts[index] == cut:
@@ -148,7 +149,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         return True
 
     def take(self, offset: int) -> BufferedPiece | None:
-        """The piece that begins at this offset, taken out."""
+        """Remove and return the piece that begins at this offset, None when there is none."""
         head = self.head
         pieces = self.pieces
         if head == len(pieces) or pieces[head].start != offset:
@@ -156,7 +157,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         piece = pieces[head]
         self.size -= len(piece.payload)
         head += 1
-        # Half the list dead: shift once, so that taking stays constant time on average.
+        # Shift only when half the list is dead: removal takes constant time on average.
         if head * 2 > len(pieces):
             del pieces[:head]
             head = 0
@@ -164,7 +165,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         return piece
 
     def take_cut(self, offset: int) -> int:
-        """Bytes from this offset on that the snap length cut off and no piece brings; cuts that are passed are forgotten."""
+        """Remove the cuts up to this offset; return the number of bytes from there on that were cut off and that no piece has."""
         cuts = self.cuts
         if not cuts or cuts[0][0] > offset:
             return 0
@@ -175,11 +176,11 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         if self.head < len(self.pieces):
             end = min(end, self.pieces[self.head].start)
         if furthest > end:
-            insort(cuts, (end, furthest))  # it goes on behind the next piece
+            insort(cuts, (end, furthest))  # the cut continues behind the next piece
         return max(0, end - offset)
 
     def truncate(self, end: int) -> None:
-        """Forget what lies at or beyond this offset."""
+        """Drop the bytes at and beyond this offset."""
         kept = [piece._replace(payload=piece.payload[: end - piece.start]) for piece in self.pieces[self.head :] if piece.start < end]
         self.pieces = kept
         self.head = 0

@@ -1,4 +1,4 @@
-"""The findings of the tcp room: their words, and how many of one code a stream gives."""
+"""Construction of TCP findings, and the bound on how many of one code a stream reports."""
 
 from __future__ import annotations
 
@@ -12,52 +12,65 @@ from pulsarscope.model.limits import STREAM_FINDINGS_MAX
 _CODES = {**CAPTURE_CODES, **TCP_CODES}
 
 Log = list[tuple[int, Finding]]
-"""Findings of one connection in one block, each with the packet at which it came about."""
+"""Findings of one connection in one block, each with the packet at which it was detected."""
+
+Where = tuple[int, int, int]
+"""(file, packet, time in ns)."""
 
 
-def finding(code: str, text: str, evidence: dict[str, Any], where: tuple[int, int, int]) -> Finding:
-    """A finding at (file, packet, time); its connection is filled in when it is handed on."""
+def finding(code: str, text: str, evidence: dict[str, Any], where: Where) -> Finding:
+    """Return a finding of this code; the assembler sets its connection at the end of the block."""
     row = _CODES[code]
     file, packet, time = where
     return Finding(row.code, row.severity, row.layer, text, evidence, row.hint, file=file, packet=packet, time=time)
 
 
 class CodeCount(msgspec.Struct, gc=False):
-    """How often a stream had one oddity; `rest` and `rest_bytes` are those that were not said one by one."""
+    """Number of findings of one code in a stream; `remaining` and `remaining_bytes` count those not reported one by one."""
 
     count: int = 0
-    rest: int = 0
-    rest_bytes: int = 0
+    remaining: int = 0
+    remaining_bytes: int = 0
 
 
 class FindingCounts(msgspec.Struct, gc=False):
-    """Counts per code of one stream."""
+    """Counts of one stream's findings, by code."""
 
-    tallies: dict[str, CodeCount] = {}
+    counts: dict[str, CodeCount] = {}
 
-    def say(
+    def report(
         self,
         log: Log,
         code: str,
         size: int,
         text: str,
         evidence: dict[str, Any],
-        where: tuple[int, int, int],
-        place: tuple[int, int, int] | None = None,
+        where: Where,
+        place: Where | None = None,
     ) -> None:
-        """Log the finding, or only count it when there were many. It came about at `where`, and stands at `place`, if that is another."""
-        tally = self.tallies.setdefault(code, CodeCount())
-        tally.count += 1
-        if tally.count > STREAM_FINDINGS_MAX:
-            tally.rest += 1
-            tally.rest_bytes += size
+        """Log a finding, or only count it above STREAM_FINDINGS_MAX.
+
+        Args:
+            log: receives the finding.
+            code: finding code.
+            size: affected bytes.
+            text: finding text.
+            evidence: finding evidence.
+            where: packet at which it was detected.
+            place: packet at which it stands, if not at `where`.
+        """
+        count = self.counts.setdefault(code, CodeCount())
+        count.count += 1
+        if count.count > STREAM_FINDINGS_MAX:
+            count.remaining += 1
+            count.remaining_bytes += size
         else:
             log.append((where[1], finding(code, text, evidence, place or where)))
 
-    def report_remaining(self, log: Log, direction: int, source: str, where: tuple[int, int, int]) -> None:
-        """Log one finding for each code that came too often to be said one by one."""
-        for code, tally in self.tallies.items():
-            if tally.rest:
-                text = f"{tally.rest} more times in the stream from {source}, {tally.rest_bytes} bytes in all."
-                evidence = {"direction": direction, "count": tally.rest, "bytes": tally.rest_bytes}
+    def report_remaining(self, log: Log, direction: int, source: str, where: Where) -> None:
+        """Log a summary finding for each code with more than STREAM_FINDINGS_MAX findings."""
+        for code, count in self.counts.items():
+            if count.remaining:
+                text = f"{count.remaining} more in the stream from {source}, {count.remaining_bytes} bytes in total."
+                evidence = {"direction": direction, "count": count.remaining, "bytes": count.remaining_bytes}
                 log.append((where[1], finding(code, text, evidence, where)))

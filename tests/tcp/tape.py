@@ -153,7 +153,7 @@ class Outcome:
             (connection.name, connection.key, connection.start, connection.end, connection.packets, connection.last),
             (connection.opened, connection.closed, connection.closed_by, connection.client),
             [
-                (stream.length, stream.missing, stream.segments, stream.retransmitted, stream.out_of_order, stream.ignored, stream.copies)
+                (stream.length, stream.missing, stream.segments, stream.retransmitted, stream.out_of_order, stream.ignored, stream.duplicates)
                 for stream in connection.streams
             ],
             self.life,
@@ -171,7 +171,7 @@ def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
         given: list[ConnectionEvents] = []
         while block is not None and file < block.file:
             file += 1
-            given += assembler.end_file(file)
+            given += assembler.begin_file(file)
         given += assembler.finish() if block is None else assembler.feed(block)
         for events in given:
             assert events.connection.events is None
@@ -190,7 +190,7 @@ def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
             assert at == stream.length
             assert moments == sorted(moments)
             assert stream.missing == sum(item[2] for item in items if item[0] == "gap")
-            assert stream.waiting is None
+            assert stream.buffer is None
             assert not stream.items
-            assert not stream.kept
+            assert not stream.delivered
     return sorted(found.values(), key=lambda outcome: (outcome.connection.file, outcome.connection.packet))

@@ -158,7 +158,7 @@ def test_of_the_connections_closed_in_a_file_half_as_many_wait_with_every_file_t
 
     (block,) = tape.blocks()
     assert finished(assembler.feed(block)) == ["0:1"]
-    assert [finished(assembler.end_file(file)) for file in range(1, 5)] == [["0:3", "0:5"], ["0:7"], ["0:9"], []]
+    assert [finished(assembler.begin_file(file)) for file in range(1, 5)] == [["0:3", "0:5"], ["0:7"], ["0:9"], []]
     assert finished(assembler.finish()) == []
     assert [len(closed) for closed in assembler._closed] == [0]
 
@@ -175,7 +175,7 @@ def test_the_connections_idle_longest_are_ended_when_too_many_are_open(monkeypat
     events = [events for block in tape.blocks() for events in assembler.feed(block)]
     assert [each.connection.name for each in events if each.finished] == ["0:2", "0:4"]
     assert sorted(finding.code for each in events for finding in each.findings) == ["memory-cap", "stream-gap"]
-    assert (assembler._held, assembler._waiting) == (0, {})
+    assert (assembler._buffered_bytes, assembler._buffering) == (0, {})
 
 
 def test_the_connection_that_waits_longest_gives_up_its_holes_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_what_was_cut_into_other_segments_between_two_captures_is_captured_twice
     outcome = tape.one()
     copies = 10 if large_first else 1
     stream = outcome.connection.streams[CLIENT]
-    assert (stream.copies, stream.retransmitted, stream.length) == (copies, 0 if large_first else 1, 40)
+    assert (stream.duplicates, stream.retransmitted, stream.length) == (copies, 0 if large_first else 1, 40)
     assert ("packet-duplicate" in outcome.codes()) is large_first
 
 
@@ -280,10 +280,10 @@ def test_a_capture_without_an_end_lets_go_of_connections_that_are_closed_or_idle
     assembler = Assembler()
     for block in tape.blocks():
         assembler.feed(block)
-    assert assembler.let_go(tape.time + CLOSED_CONNECTION_NANOSECONDS) == []
-    (closed,) = assembler.let_go(tape.time + 3 * CLOSED_CONNECTION_NANOSECONDS)
+    assert assembler.expire(tape.time + CLOSED_CONNECTION_NANOSECONDS) == []
+    (closed,) = assembler.expire(tape.time + 3 * CLOSED_CONNECTION_NANOSECONDS)
     assert (closed.connection.name, closed.finished) == ("0:5", True)
-    (idle,) = assembler.let_go(tape.time + 2 * IDLE_CONNECTION_NANOSECONDS)
+    (idle,) = assembler.expire(tape.time + 2 * IDLE_CONNECTION_NANOSECONDS)
     assert (idle.connection.name, idle.ended, idle.finished) == ("0:1", True, True)
     assert assembler.finish() == []
 
@@ -298,9 +298,9 @@ def test_what_is_open_keeps_no_packets_that_were_handed_on_when_a_file_is_done()
     latest = assembler.open
     assert latest is not None
     assert (latest.name, latest.end) == ("0:5", tape.time)
-    assert latest.streams[CLIENT].kept
-    assembler.forget()
-    assert latest.streams[CLIENT].kept == ()
+    assert latest.streams[CLIENT].delivered
+    assembler.drop_delivered()
+    assert latest.streams[CLIENT].delivered == ()
     assembler.finish()
     assert assembler.open is None
 
