@@ -39,7 +39,7 @@ class Reading(NamedTuple):
         typer.Option(
             "--source-by",
             metavar="none|dir|interface|REGEX",
-            help="EmitFact vantage points apart: hosts by the folder or what a REGEX finds in the path of a capture, or interfaces.",
+            help="Tell vantage points apart: hosts by the folder or what a REGEX finds in the path of a capture, or interfaces.",
         ),
     ] = "none"
 

@@ -163,7 +163,7 @@ class KeyShared(ConsumerRule[Keyed]):
             self._release(consumer, key, now)
 
     def _release(self, consumer: Keyed, key: Key, now: int) -> None:
-        """EmitFact how long it was held, and by whom."""
+        """Emit how long it was held, and by whom."""
         held = consumer.held.pop(key)
         values = {
             **consumer.evidence,

@@ -160,7 +160,7 @@ class Permits(ConsumerRule[Ledger]):
     # ---- what other connections know of the topic
 
     def _wait(self, consumer: Ledger, now: int, *, ending: bool) -> None:
-        """EmitFact of a consumer that has permits and got nothing for long: when the wait ends, and before that when it has doubled."""
+        """Emit facts of a consumer that has permits and got nothing for long: when the wait ends, and before that when it has doubled."""
         since = consumer.heard
         if since is None or now - since.time < SILENT_NS or consumer.permits <= 0 or not consumer.active or consumer.compacted:
             return

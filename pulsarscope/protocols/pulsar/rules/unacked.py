@@ -164,7 +164,7 @@ class Unacked(ConsumerRule[Holding]):
                 consumer.out_of_sight += 1
 
     def _emit(self, consumer: Holding, where: Where, messages: int) -> None:
-        """EmitFact across connections how much it holds, when that has changed much."""
+        """Emit across connections how much it holds, when that has changed much."""
         changed = abs(messages - consumer.told) >= TELL_STEP or messages == 0 < consumer.told
         if changed and consumer.kind in SHARING and consumer.topic is not None:
             consumer.told = messages
