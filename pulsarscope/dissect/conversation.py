@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frames import Frame, Origin
 from pulsarscope.dissect.splitter import Keep, StreamSplitter
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
@@ -103,7 +103,8 @@ class Conversation:
     def _pair(self, dissector: Dissector, *, from_start: bool) -> list[StreamSplitter]:
         """A splitter for each stream."""
         keep = self._keep._replace(raw=True) if dissector.keeps_frames else self._keep
-        return [StreamSplitter(dissector, keep, origin=self._origin, stream=stream, at_start=from_start) for stream in (0, 1)]
+        origin = Origin(*self._origin, dissector.name)
+        return [StreamSplitter(dissector, keep, origin=origin, stream=stream, at_start=from_start) for stream in (0, 1)]
 
     def _recognise(self, splitters: list[StreamSplitter], frames: Sequence[Frame] = ()) -> None:
         """These splitters' protocol is the one, as `frames` show."""

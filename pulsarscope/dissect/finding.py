@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from pulsarscope.dissect.frames import Origin
 from pulsarscope.model.findings import Code
 from pulsarscope.model.records import FindingRow
 
@@ -21,9 +22,10 @@ class Named(Protocol):
         """None for bytes that are no frame."""
 
 
-def frame_finding(known: Code, frame: Named, text: str, evidence: dict[str, Any], *, source: str | None, connection: str) -> FindingRow:
+def frame_finding(known: Code, frame: Named, text: str, evidence: dict[str, Any], origin: Origin) -> FindingRow:
     """The finding that is `known`, of a frame: its command and name, then `text` without its end; evidence after the frame's name."""
     name = f"{frame.file}:{frame.packet}.{frame.sub}"
+    source, connection, dissector = origin
     return FindingRow(
         source,
         frame.file,
@@ -31,6 +33,7 @@ def frame_finding(known: Code, frame: Named, text: str, evidence: dict[str, Any]
         frame.sub,
         frame.time,
         connection,
+        dissector,
         known.code,
         known.severity,
         known.layer,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frames import Frame, Origin
 from pulsarscope.dissect.registry import default_dissector
 from pulsarscope.dissect.splitter import Keep, StreamSplitter
 
@@ -16,7 +16,8 @@ class FrameSplitter:
     """
 
     def __init__(self, dissector: Dissector | None = None, *, synced: bool = True, payload: bool = True) -> None:
-        self._splitter = StreamSplitter(dissector or default_dissector(), Keep(payload), synced=synced)
+        dissector = dissector or default_dissector()
+        self._splitter = StreamSplitter(dissector, Keep(payload), origin=Origin(None, None, dissector.name), synced=synced)
         self._offset = 0
 
     def feed(self, data: bytes) -> list[Frame]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pulsarscope.model.records import Checksum, FrameRow
 
@@ -10,6 +10,18 @@ OK = "ok"
 MALFORMED = "malformed"
 TRUNCATED = "truncated"
 SKIPPED = "skipped"
+
+
+class Origin(NamedTuple):
+    """The where columns that all rows of a connection share."""
+
+    source: str | None = None
+    connection: str | None = None
+    dissector: str | None = None
+
+
+NOWHERE = Origin()
+"""Of frames that are in no capture."""
 
 Note = tuple[str, str]
 """(finding code, where and what) about one frame."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from pulsarscope.dissect.exchange import Pairing
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frames import Frame, Origin
 from pulsarscope.model.records import ConnectionRow
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ class Session(Protocol):
 class SessionContext(msgspec.Struct):
     """What a session needs to make rows."""
 
-    source: str | None
-    connection: str
+    origin: Origin
     kinds: frozenset[str]
     """Row kinds that are wanted; a session may leave out the work for others."""
     pairing: Pairing

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pulsarscope.dissect.contract import Candidate, Dissector
 from pulsarscope.dissect.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
 from pulsarscope.dissect.frame_limits import Limit, add_limit, least_limit, limit_at
-from pulsarscope.dissect.frames import MALFORMED, SKIPPED, TRUNCATED, Decoded, Frame, Note
+from pulsarscope.dissect.frames import MALFORMED, NOWHERE, SKIPPED, TRUNCATED, Decoded, Frame, Note, Origin
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ class StreamSplitter:
         dissector: Dissector,
         keep: Keep,
         *,
-        origin: tuple[str | None, str | None] = (None, None),
+        origin: Origin = NOWHERE,
         stream: int = 0,
         synced: bool = False,
         at_start: bool = True,
     ) -> None:
         self.dissector = dissector
         self._stream = stream
-        self._origin = origin  # source and connection of the rows
+        self._origin = origin
         self.frames = 0
         """Whole frames given, malformed ones included."""
         self.skipped = 0
@@ -250,7 +250,7 @@ class StreamSplitter:
         last_packet, sub = self._packet, self._sub
         gapped, direction = self._gapped, self.direction
         stream = self._stream if direction is None else 0
-        source, connection = self._origin
+        source, connection, protocol = self._origin
         packet = time = moment = first = 0
         index = piece_end = -1
         floor = self._floor
@@ -307,8 +307,8 @@ class StreamSplitter:
                     payload = data[position + payload_offset : end]
             # fmt: off
             append(Frame(
-                source, file, packet, sub, time, connection, direction, base + position, size, command, fields, entry, checksum, metadata,
-                payload_size, None, None, None, None, None, None, status, None, None, moment, stream, notes, payload,
+                source, file, packet, sub, time, connection, protocol, direction, base + position, size, command, fields, entry, checksum,
+                metadata, payload_size, None, None, None, None, None, None, status, None, None, moment, stream, notes, payload,
                 data[position:end] if keep_raw else None,
             ))
             # fmt: on
@@ -566,11 +566,13 @@ class StreamSplitter:
         payload_size = None if payload_offset is None else size - payload_offset
         keep_payload = self._keep.payload and payload_offset is not None
         start = offset - self._base
-        source, connection = self._origin
+        source, connection, protocol = self._origin
+        # fmt: off
         frame = Frame(
-            source, self._file, packet, sub, time, connection, self.direction, offset, size, command, fields, entry, checksum, metadata
+            source, self._file, packet, sub, time, connection, protocol, self.direction, offset, size, command, fields, entry, checksum,
+            metadata, payload_size,
         )
-        frame.payload_size = payload_size
+        # fmt: on
         frame.status = status
         frame.moment = moment
         frame.stream = self._stream if self.direction is None else 0

@@ -10,7 +10,7 @@ import msgspec
 
 from pulsarscope.dissect.contract import Dissector, GivenSchema, PayloadDecoder
 from pulsarscope.dissect.conversation import Conversation
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frames import Frame, Origin
 from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.dissect.splitter import Keep
 from pulsarscope.engine.pairing import Pairing
@@ -165,8 +165,7 @@ class Timeline:
             connection.set_client(self._client())
         self._directions = (CLIENT, SERVER) if connection.client == 0 else (SERVER, CLIENT)
         context = SessionContext(
-            settings.source,
-            connection.name,
+            Origin(settings.source, connection.name, dissector.name),
             settings.kinds,
             Pairing(),
             settings.payloads,
@@ -254,7 +253,7 @@ class Timeline:
         wanted = "connection" in self._settings.kinds
         row = self._connection_row() if wanted or not recognised or self._tls is not None else None
         doubt = None if row is None else self._of_tls(row) or (None if recognised else self._foreign(row))
-        return EndedTimeline(self.connection, row if wanted else None, doubt, self._settings.source, recognised=recognised)
+        return EndedTimeline(self.connection, row if wanted else None, doubt, self._settings.source, self.dissector if recognised else None)
 
     def _of_tls(self, row: ConnectionRow) -> Finding | None:
         """What of TLS could not be read, when that is of interest: somebody gave secrets, or the port is one of a known protocol."""
@@ -313,7 +312,8 @@ class Timeline:
     def _connection_row(self) -> ConnectionRow:
         connection = self.connection
         client = self._client()
-        row = ConnectionRow(self._settings.source, connection.file, connection.packet, None, connection.start, connection.name)
+        where = self._settings.source, connection.file, connection.packet, None, connection.start, connection.name, self.dissector
+        row = ConnectionRow(*where)
         row.client, row.server = self.endpoints()
         row.start = connection.start
         row.client_bytes, row.client_frames, row.client_missing, row.client_skipped, row.client_tail = self._account(client)
@@ -322,7 +322,6 @@ class Timeline:
         row.opened, row.closed = connection.opened, connection.closed
         if connection.closed_by is not None:
             row.closed_by = CLIENT if connection.closed_by == client else SERVER
-        row.dissector = self.dissector
         if self._tls is not None:
             row.tls = self._tls.describe()
             if row.dissector is None and self._tls.opened and self._carried is not None:
@@ -350,21 +349,22 @@ class Timeline:
 class EndedTimeline:
     """A connection whose streams have ended, small: there may be very many. Late packets still change its counts."""
 
-    __slots__ = ("_connection", "_doubt", "_recognised", "_row", "source")
+    __slots__ = ("_connection", "_doubt", "_row", "dissector", "source")
 
     def __init__(
-        self, connection: Connection, row: ConnectionRow | None, doubt: Finding | None, source: str | None, *, recognised: bool
+        self, connection: Connection, row: ConnectionRow | None, doubt: Finding | None, source: str | None, dissector: str | None
     ) -> None:
         """`row`: None when no connection rows are wanted. `doubt`: why it, or not all of it, was read."""
         self._connection = connection
-        self._recognised = recognised
         self._row = row
         self._doubt = doubt
         self.source = source
+        self.dissector = dissector
+        """Name of the protocol, if it was recognised."""
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
         """As `Timeline.findings`."""
-        return [finding for finding in found if finding.layer != "tcp" or self._recognised]
+        return [finding for finding in found if finding.layer != "tcp" or self.dissector is not None]
 
     def so_far(self) -> ConnectionRow | None:
         """The row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
@@ -373,7 +373,7 @@ class EndedTimeline:
     def finish(self, out: list[Row | RawFrame]) -> None:
         """The row of the connection."""
         if self._doubt is not None:
-            out.append(finding_row(self._doubt, self.source))
+            out.append(finding_row(self._doubt, self.source, self.dissector))
         if self._row is not None:
             _count_packets(self._connection, self._row)
             out.append(self._row)

@@ -384,7 +384,7 @@ class Run:
                 if timeline.dissector is not None:
                     self._recognised[name] = timeline
             if findings := timeline.findings(event.findings):
-                found.append((name, [finding_row(finding, timeline.source) for finding in findings]))
+                found.append((name, [finding_row(finding, timeline.source, timeline.dissector) for finding in findings]))
         return steps, found
 
     def _carry_out(

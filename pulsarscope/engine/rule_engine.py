@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, ReportedFinding, Rules, Where, where_of
 from pulsarscope.engine.facts import Facts
-from pulsarscope.model.findings import CAPTURE_CODES, Code
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import FACTS_MAX_BYTES
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
 
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: what was not seen may have been said."""
@@ -36,7 +36,8 @@ Calls = Sequence[tuple[int, Handler]]
 class _RuleSet:
     """The rules of a dissector, and who of them wants which rows: the same for all connections."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, dissector: str, rules: Rules) -> None:
+        self.dissector = dissector
         self.codes = rules.codes
         self.rules = rules.connection
         self.frames = _Calls([rule.frames for rule in rules.connection])
@@ -89,7 +90,7 @@ class ConnectionRules:
 
     def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """See `RuleContext`."""
-        self._rule_engine.report(self.rule_set.codes[code], where, text, evidence)
+        self._rule_engine.report(self.rule_set.dissector, code, where, text, evidence)
 
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """See `RuleContext`."""
@@ -131,7 +132,7 @@ class RuleEngine:
         """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
-        self.rule_sets = {name: _RuleSet(found) for name, found in rules.items()}
+        self.rule_sets = {name: _RuleSet(name, found) for name, found in rules.items()}
         """By dissector name."""
         self._messages = any(found.messages for found in rules.values())
         self._endpoints = endpoints
@@ -139,7 +140,7 @@ class RuleEngine:
         self.connections: dict[str, ConnectionRules] = {}
         """Connections that have not ended."""
         self._said: list[FindingRow] = []
-        keys = {rule.name: (rule, partial(self._report_of, found.codes)) for found in rules.values() for rule in found.keys}
+        keys = {rule.name: (rule, partial(self.report, dissector)) for dissector, found in rules.items() for rule in found.keys}
         self._idle_ns = {name: rule.idle_ns for name, (rule, _) in keys.items()}
         self._facts = Facts(keys)
         self.emit_fact = self._facts.add if emit_fact is None else emit_fact
@@ -150,14 +151,10 @@ class RuleEngine:
         kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind, FindingRow.kind}
         return frozenset(kinds | {MessageRow.kind} if self._messages else kinds)
 
-    def report(self, code: Code, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        """Make a finding."""
-        source, file, packet, sub, time, connection = where
-        row = FindingRow(source, file, packet, sub, time, connection, code.code, code.severity, code.layer, text, evidence, code.hint)
-        self._said.append(row)
-
-    def _report_of(self, codes: Mapping[str, Code], code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        self.report(codes[code], where, text, evidence)
+    def report(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        """Make a finding of a dissector's rules."""
+        known = self.rule_sets[dissector].codes[code]
+        self._said.append(FindingRow(*where, dissector, known.code, known.severity, known.layer, text, evidence, known.hint))
 
     def feed(self, rows: Sequence[Any]) -> list[FindingRow]:
         """The findings that these rows bring about."""
@@ -215,7 +212,7 @@ class RuleEngine:
         text += f": what waits for a verdict takes at most {FACTS_MAX_BYTES >> 20} MiB."
         evidence = {"judged_early": dict(sorted(parted.items())), "unknown": unknown, "bytes": FACTS_MAX_BYTES}
         code = CAPTURE_CODES["memory-cap"]
-        self._said.append(FindingRow(None, None, None, None, None, None, code.code, code.severity, code.layer, text, evidence, code.hint))
+        self._said.append(finding_row(Finding(code.code, code.severity, code.layer, text, evidence, code.hint), None))
 
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """The connection of this name, if it has a dissector."""

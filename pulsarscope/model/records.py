@@ -53,6 +53,7 @@ class Row(msgspec.Struct, gc=False, omit_defaults=True, tag_field="record"):
     sub: Annotated[int | None, Doc("Counts the frames completed by one packet, from 1, in stream order.")] = None
     time: Annotated[int | None, Doc("Capture time of the packet.", "time")] = None
     connection: Annotated[str | None, Doc("Name of the connection: file:packet of its first packet.")] = None
+    dissector: Annotated[str | None, Doc("Protocol of the connection; null when it is not known.")] = None
 
 
 class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="connection"):
@@ -87,7 +88,6 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     opened: Annotated[str | None, Doc("syn or midstream.", values=("syn", "midstream"))] = None
     closed: Annotated[str | None, Doc("fin, rst or open.", values=("fin", "rst", "open"))] = None
     closed_by: Annotated[str | None, Doc("client or server: who sent the first FIN or RST.", values=("client", "server"))] = None
-    dissector: Annotated[str | None, Doc("Protocol recognised; null when none was.")] = None
     tls: Annotated[str | None, Doc("Of TLS: version, then name=value of what is known: sni, alpn, cipher, certificates, alerts.")] = None
     client_version: Annotated[str | None, Doc("CONNECT.client_version.")] = None
     server_version: Annotated[str | None, Doc("CONNECTED.server_version.")] = None
@@ -273,8 +273,8 @@ def _some(kind: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     return row_type(kind, names)(*values)
 
 
-def finding_row(finding: Finding, source: str | None) -> FindingRow:
-    """A finding as a row."""
+def finding_row(finding: Finding, source: str | None, dissector: str | None = None) -> FindingRow:
+    """Return the row of a finding; `dissector`: of its connection, if that is known."""
     return FindingRow(
         source,
         finding.file,
@@ -282,6 +282,7 @@ def finding_row(finding: Finding, source: str | None) -> FindingRow:
         finding.sub,
         finding.time,
         finding.connection,
+        dissector,
         finding.code,
         finding.severity,
         finding.layer,

@@ -45,8 +45,7 @@ def test_every_dissector_has_what_the_contract_asks(dissector: type) -> None:
 
 def test_a_session_is_told_what_is_wanted() -> None:
     assert set(SessionContext.__struct_fields__) == {
-        "source",
-        "connection",
+        "origin",
         "kinds",
         "pairing",
         "payloads",

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import example, given, settings
 
-from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Frame, Origin
 from pulsarscope.dissect.splitter import Keep, StreamSplitter
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -84,7 +84,7 @@ class TestInSync:
             assert (found.payload, found.raw, found.payload_size) == (payload, raw, 7)
 
     def test_a_frame_says_whose_it_is(self) -> None:
-        used = StreamSplitter(DISSECTOR, Keep(), origin=("a source", "0:17"), stream=1, synced=True)
+        used = StreamSplitter(DISSECTOR, Keep(), origin=Origin("a source", "0:17", "pulsar"), stream=1, synced=True)
         (found,) = split(used, Stream().piece(PING))
         assert (found.source, found.connection, found.stream) == ("a source", "0:17", 1)
 

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from pulsarscope.dissect import FrameSplitter
 from pulsarscope.dissect.contract import GivenSchema, PayloadDecoder
+from pulsarscope.dissect.frames import Origin
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
@@ -35,8 +36,7 @@ class Dialogue:
         decoders: tuple[tuple[str, PayloadDecoder], ...] = (),
     ) -> None:
         context = SessionContext(
-            None,
-            "0:1",
+            Origin(None, "0:1", DISSECTOR.name),
             frozenset(kinds or ROWS),
             Pairing(),
             payloads,

@@ -6,6 +6,7 @@ from typing import Any
 
 from pulsarscope.analysis import Closed, RuleEngine
 from pulsarscope.dissect import FrameSplitter
+from pulsarscope.dissect.frames import Origin
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
@@ -49,7 +50,7 @@ class Examination:
     def hear(self, code: str, text: str = "", evidence: dict[str, Any] | None = None, on: str = "0:1") -> Examination:
         """A layer below finds something about a connection."""
         self._session(on)
-        row = FindingRow(None, 0, self.packet, None, self.time, on, code, "note", "tcp", text, evidence or {})
+        row = FindingRow(None, 0, self.packet, None, self.time, on, None, code, "note", "tcp", text, evidence or {})
         self.found += self._doctor.feed([row])
         return self
 
@@ -75,7 +76,7 @@ class Examination:
     def _session(self, on: str) -> Any:
         if on not in self._sessions:
             self._endpoints[on] = (f"10.0.0.{len(self._endpoints) + 1}:40000", "10.0.0.99:6650")
-            context = SessionContext(None, on, frozenset(ROWS), Pairing(), payload=None, payloads=False)
+            context = SessionContext(Origin(None, on, DISSECTOR.name), frozenset(ROWS), Pairing(), payload=None, payloads=False)
             self._sessions[on] = DISSECTOR.session(context)
         return self._sessions[on]
 

@@ -29,7 +29,7 @@ from pulsarscope.model.records import (
     row_type,
 )
 
-WHERE = ["source", "file", "packet", "sub", "time", "connection"]
+WHERE = ["source", "file", "packet", "sub", "time", "connection", "dissector"]
 SIDES = [f"{side}_{what}" for side in ("client", "server") for what in ("bytes", "frames", "missing", "skipped", "tail")]
 CONTRACT: dict[str, list[str]] = {
     "frame": [
@@ -113,7 +113,6 @@ CONTRACT: dict[str, list[str]] = {
             "opened",
             "closed",
             "closed_by",
-            "dissector",
             "tls",
             "client_version",
             "server_version",
@@ -189,8 +188,8 @@ def test_a_checksum_is_an_object() -> None:
 
 def test_a_finding_becomes_a_row() -> None:
     finding = Finding("stream-gap", "error", "tcp", "5 bytes.", {"bytes": 5}, "Look.", 1, 2, 3, 4, "0:1")
-    row = finding_row(finding, "a source")
-    assert row == FindingRow("a source", 1, 2, 3, 4, "0:1", "stream-gap", "error", "tcp", "5 bytes.", {"bytes": 5}, "Look.")
+    row = finding_row(finding, "a source", "x")
+    assert row == FindingRow("a source", 1, 2, 3, 4, "0:1", "x", "stream-gap", "error", "tcp", "5 bytes.", {"bytes": 5}, "Look.")
     assert finding_row(Finding("a", "note", "tcp", "b"), None) == FindingRow(code="a", severity="note", layer="tcp", text="b")
 
 

@@ -79,14 +79,15 @@ class Deliveries:
         self._rows, self._notes, self._remaining = [], [], None
 
     def _again(self, frame: Frame, direction: str, sets: Sequence[MessageSet], data: bytes) -> Iterator[Row]:
-        where = Frame(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection)  # the frame is handed over
+        # A copy: the frame is handed over.
+        where = Frame(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector)
         sums = Sums(len(data))
         for one in sets:
             for message in read_set(data, one.start, one.end, sums):
                 yield self._row(where, direction, one, message)
 
     def _row(self, frame: Frame, direction: str, place: MessageSet, message: Message) -> Row:
-        row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection)
+        row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector)
         row.direction = direction
         row.topic, row.partition = place.topic, place.partition
         row.batch_index, row.batch_size = message.batch_index, message.batch_size

@@ -77,8 +77,7 @@ class Kafka07Session:
     """See `pulsarscope.dissect.session.Session`."""
 
     def __init__(self, context: SessionContext) -> None:
-        self._source = context.source
-        self._connection = context.connection
+        self._origin = context.origin
         self._want_frames = "frame" in context.kinds
         self._want_exchanges = "exchange" in context.kinds
         self._pairing = context.pairing
@@ -306,7 +305,8 @@ class Kafka07Session:
         where = request or response
         if where is None or not self._want_exchanges:
             return
-        row = ExchangeRow(self._source, where.file, where.packet, where.sub, where.time, self._connection)
+        source, connection, dissector = self._origin
+        row = ExchangeRow(source, where.file, where.packet, where.sub, where.time, connection, dissector)
         row.status = "unanswered"
         if response is not None:
             errors = errors_of(response.fields or {})
@@ -331,7 +331,7 @@ class Kafka07Session:
         return latency
 
     def _finding(self, frame: Frame | Request, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
-        return frame_finding(_CODES[code], frame, text, evidence, source=self._source, connection=self._connection)
+        return frame_finding(_CODES[code], frame, text, evidence, self._origin)
 
 
 def _forget(frame: Frame) -> None:

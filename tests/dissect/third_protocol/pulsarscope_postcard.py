@@ -200,7 +200,7 @@ class PostcardSession:
 
     @staticmethod
     def _finding(frame: Frame, code: Code, text: str) -> FindingRow:
-        row = FindingRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, code.code)
+        row = FindingRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector, code.code)
         row.severity, row.layer, row.text, row.hint = code.severity, code.layer, text, code.hint
         return row
 
@@ -215,7 +215,8 @@ class PostcardSession:
             out.append(self._exchange(request, frame, fields["trouble"]))
 
     def _exchange(self, request: Request, answer: Frame | None, trouble: int) -> ExchangeRow:
-        row = ExchangeRow(self._context.source, request.file, request.packet, request.sub, request.time, self._context.connection)
+        source, connection, dissector = self._context.origin
+        row = ExchangeRow(source, request.file, request.packet, request.sub, request.time, connection, dissector)
         row.request, row.key, row.topic, row.status = "PUT", request.key, request.topic, "unanswered"
         if answer is not None:
             row.response, row.response_file, row.response_packet, row.response_sub = "TAKEN", answer.file, answer.packet, answer.sub
@@ -228,7 +229,9 @@ class PostcardSession:
             "hex": bytes.hex,
             "text": lambda data: data.decode("utf-8", "backslashreplace"),
         }
-        row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, "produce", frame.topic)
+        row = MessageRow(
+            frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector, "produce", frame.topic
+        )
         row.payload_size, row.payload_sha256, row.status, row.extra = len(data), sha256(data).hexdigest(), "ok", frame.extra
         row.payload = forms[self._context.payload](data) if self._context.payload in forms else None
         columns = self._context.message_columns

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frames import Frame, Origin
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.records import FindingRow, MessageRow, RowList
@@ -26,7 +26,7 @@ def say(frame: Frame, code: str, text: str, evidence: dict[str, Any]) -> Finding
 def give(messages: bytes, *, later: bool = False, **context: Any) -> tuple[list[Any], RowList]:
     """The rows of a set, and where they were put."""
     given = {"payloads": True, "payload": None} | context
-    deliveries = Deliveries(SessionContext(None, "0:1", frozenset({"message"}), Pairing(), **given))
+    deliveries = Deliveries(SessionContext(Origin(None, "0:1", "kafka07"), frozenset({"message"}), Pairing(), **given))
     frame = Frame(None, 0, 4, 1, 10, "0:1", raw=messages)
     deliveries.take(frame, "deliver", [MessageSet(0, len(messages), "t", 1, 100)], [])
     out = RowList(later=later)

@@ -4,7 +4,7 @@ import pytest
 
 from pulsarscope.dissect import FrameSplitter
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import SPLITTER_CODES
+from pulsarscope.dissect.frames import SPLITTER_CODES, Origin
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.records import FrameRow, MessageRow
@@ -28,7 +28,7 @@ def test_it_keeps_the_contract() -> None:
 
 
 def test_a_session_is_its_own() -> None:
-    context = SessionContext(None, "0:1", frozenset({"frame"}), Pairing(), payloads=False, payload=None)
+    context = SessionContext(Origin(None, "0:1", "kafka07"), frozenset({"frame"}), Pairing(), payloads=False, payload=None)
     one, two = DISSECTOR.session(context), DISSECTOR.session(context)
     assert isinstance(one, Kafka07Session)
     assert one is not two

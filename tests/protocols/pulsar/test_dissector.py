@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.frames import Origin
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.limits import FRAME_PADDING_BYTES
@@ -82,7 +83,7 @@ def test_senders_are_told_by_command() -> None:
 
 
 def test_a_session_is_its_own() -> None:
-    context = SessionContext(None, "0:1", frozenset({"frame"}), Pairing(), payloads=False, payload=None)
+    context = SessionContext(Origin(None, "0:1", "pulsar"), frozenset({"frame"}), Pairing(), payloads=False, payload=None)
     one, two = DISSECTOR.session(context), DISSECTOR.session(context)
     assert isinstance(one, PulsarSession)
     assert one is not two

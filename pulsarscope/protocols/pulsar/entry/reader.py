@@ -86,8 +86,6 @@ class EntryOpener:
 
     def __init__(
         self,
-        source: str | None,
-        connection: str,
         single_plan: Plan,
         payload_form: str | None,
         columns: Sequence[str] | None = None,
@@ -95,7 +93,6 @@ class EntryOpener:
         values: Values | None = None,
     ) -> None:
         """`columns`: those of MessageRow that are wanted, None for all. `values`: None when nobody asks for them."""
-        self._where = (source, connection)
         self._columns = MessageRow.__struct_fields__ if columns is None else tuple(columns)
         self._row_type: type[Any] = MessageRow if columns is None else row_type(MessageRow.kind, self._columns)
         self._form = payload_form if "payload" in self._columns else None
@@ -204,8 +201,7 @@ class EntryOpener:
 
     def _base_row(self, frame: Frame, metadata: dict[str, Any]) -> MessageRow:
         """What all messages of an entry share."""
-        source, connection = self._where
-        row = MessageRow(source, frame.file, frame.packet, frame.sub, frame.time, connection)
+        row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector)
         row.producer_name = metadata.get("producer_name")
         row.sequence_id = metadata.get("sequence_id")
         row.publish_time = nanoseconds(metadata.get("publish_time"))

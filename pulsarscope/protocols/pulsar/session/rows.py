@@ -6,7 +6,7 @@ from typing import Any
 
 from pulsarscope.dissect.exchange import Request, Response, elapsed
 from pulsarscope.dissect.finding import frame_finding
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frames import Frame, Origin
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.records import ExchangeRow, FindingRow, MessageRow, Row
 from pulsarscope.protocols.pulsar.findings import CODES
@@ -19,21 +19,21 @@ _CODES = {**CODES, **CAPTURE_CODES}
 class SessionRows:
     """Makes the rows of one connection."""
 
-    def __init__(self, source: str | None, connection: str, *, want_exchanges: bool) -> None:
-        self._source = source
-        self._connection = connection
+    def __init__(self, origin: Origin, *, want_exchanges: bool) -> None:
+        self._origin = origin
         self._want_exchanges = want_exchanges
 
     def finding(self, frame: Frame | Response, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
         """What is to be said of a frame; `text` without its end."""
-        return frame_finding(_CODES[code], frame, text, evidence, source=self._source, connection=self._connection)
+        return frame_finding(_CODES[code], frame, text, evidence, self._origin)
 
     def incomplete(self, row: MessageRow) -> FindingRow:
         """That chunks of a message are missing; `row`: of the last one seen."""
         known = CODES["chunk-incomplete"]
         name = f"{row.file}:{row.packet}.{row.sub}"
         text = f"A message of {row.chunks} chunks ends unfinished with the chunk of {name}."
-        where = (self._source, row.file, row.packet, row.sub, row.time, self._connection)
+        source, connection, dissector = self._origin
+        where = (source, row.file, row.packet, row.sub, row.time, connection, dissector)
         return FindingRow(*where, known.code, known.severity, known.layer, text, {"frame": name, "chunks": row.chunks}, known.hint)
 
     def exchange(self, request: Request | None, response: Response | None, latency_ns: int | None, out: list[Row]) -> None:
@@ -41,7 +41,8 @@ class SessionRows:
         where = request or response
         if where is None or not self._want_exchanges:
             return
-        row = ExchangeRow(self._source, where.file, where.packet, where.sub, where.time, self._connection)
+        source, connection, dissector = self._origin
+        row = ExchangeRow(source, where.file, where.packet, where.sub, where.time, connection, dissector)
         row.status = "unanswered"
         if response is not None:
             row.error, row.error_message = error_of(response.command, response.fields)

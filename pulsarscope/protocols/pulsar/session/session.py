@@ -49,12 +49,11 @@ class PulsarSession:
     """See `pulsarscope.dissect.session.Session`."""
 
     def __init__(self, context: SessionContext, single_plan: Plan) -> None:
-        self._where = context.source, context.connection
         self._want_frames = "frame" in context.kinds
         self._want_messages = "message" in context.kinds
         self._want_payloads = self._want_messages or context.payloads
         self._want_exchanges = "exchange" in context.kinds
-        self._rows = SessionRows(*self._where, want_exchanges=self._want_exchanges)
+        self._rows = SessionRows(context.origin, want_exchanges=self._want_exchanges)
         self._single_plan = single_plan
         self._payload_form = context.payload
         self._message_columns = context.message_columns if self._want_messages else ()
@@ -78,7 +77,7 @@ class PulsarSession:
     @cached_property
     def _opener(self) -> EntryOpener:
         """Made on first use: most connections have nothing to open, or nobody asks."""
-        return EntryOpener(*self._where, self._single_plan, self._payload_form, self._message_columns, self._private_keys, self._values)
+        return EntryOpener(self._single_plan, self._payload_form, self._message_columns, self._private_keys, self._values)
 
     # ---- the contract
 

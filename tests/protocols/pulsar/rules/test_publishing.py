@@ -59,9 +59,9 @@ def test_what_does_not_hurt_is_not_said(latency_ns: int, count: int) -> None:
 
 def test_the_broker_that_stops_reading_is_named_beside_it() -> None:
     told = publishing(11 * SECOND, 2)
-    shut = FindingRow(None, 0, 3, None, told.time, "0:1", "zero-window", "note", "tcp", "10.0.0.99:6650 closed its receive window 2 times.")
+    shut = FindingRow(None, 0, 3, None, told.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.99:6650 closed its window twice.")
     shut.evidence = {"direction": 1, "count": 2, "closed_ns": 9 * SECOND}
-    other = FindingRow(None, 0, 3, None, told.time, "0:1", "zero-window", "note", "tcp", "10.0.0.1:40000 closed its receive window.")
+    other = FindingRow(None, 0, 3, None, told.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.1:40000 closed its receive window.")
     other.evidence = {"direction": 0, "count": 70, "closed_ns": 5}
     told.close("0:1", shut, other)
     (row,) = told.end()
@@ -128,7 +128,7 @@ def test_producers_that_closed_make_room_for_others(monkeypatch: pytest.MonkeyPa
 
 def test_the_broker_that_stopped_reading_is_named_for_those_that_closed() -> None:
     told = series(11 * SECOND, 1)
-    shut = FindingRow(None, 0, 3, None, told.time, "0:1", "zero-window", "note", "tcp", "10.0.0.99:6650 closed its receive window 2 times.")
+    shut = FindingRow(None, 0, 3, None, told.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.99:6650 closed its window twice.")
     shut.evidence = {"direction": 1, "count": 2, "closed_ns": 9 * SECOND}
     told.close("0:1", shut)
     (row,) = [row for row in told.end() if row.code == "slow-publish"]
