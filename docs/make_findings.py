@@ -13,8 +13,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from pulsarscope.dissect.registry import finding_codes
 from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
-from pulsarscope.protocols.installed import finding_codes, make_dissectors
+from pulsarscope.protocols import make_dissectors
 
 HERE = Path(__file__).resolve().parent
 BAD_INPUTS = HERE / "bad_inputs.tsv"

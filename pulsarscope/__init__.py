@@ -17,3 +17,12 @@ from pulsarscope.model.errors import CaptureError, OutputError, PulsarscopeError
 
 __all__ = ["Capture", "CaptureError", "OutputError", "PulsarscopeError", "UsageError", "open", "wire"]
 __version__ = "0.1.0"
+
+
+def _pulsar() -> wire.Dissector:
+    from pulsarscope.protocols import DISSECTORS  # noqa: PLC0415 - importing the package must stay cheap
+
+    return DISSECTORS[0]()
+
+
+wire.FrameSplitter.default_dissector = staticmethod(_pulsar)

@@ -118,6 +118,7 @@ def options_of(
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
     from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - as below
+    from pulsarscope.protocols import schema_readers  # noqa: PLC0415 - as below
 
     return Options(
         show_secrets=show_secrets,
@@ -126,5 +127,5 @@ def options_of(
         decode_as=decode_as or {},
         key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
         private_keys=read_key_files([private_key] if isinstance(private_key, str) else private_key),
-        schemas=given_schemas((schemas or {}).items()),
+        schemas=given_schemas((schemas or {}).items(), schema_readers),
     )

@@ -11,11 +11,12 @@ from textwrap import wrap
 
 import msgspec
 
+from pulsarscope.dissect.registry import finding_codes
 from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import Entry, entries
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.sink import Sink, opened_sink
-from pulsarscope.protocols.installed import finding_codes, make_dissectors
+from pulsarscope.protocols import make_dissectors
 
 NAME_WIDTH, TYPE_WIDTH = 36, 16
 TEXT_WIDTH = 100

@@ -35,6 +35,8 @@ from pulsarscope.cli.run_command import (
     run_options,
 )
 from pulsarscope.cli.signals import handled
+from pulsarscope.dissect.capabilities import join_topic_names
+from pulsarscope.dissect.registry import finding_codes
 from pulsarscope.engine.local import Batch, Options, run_blocks
 from pulsarscope.filter.literals import DURATIONS, SIZES
 from pulsarscope.live.bpf import compiled, tcp_program
@@ -55,7 +57,7 @@ from pulsarscope.output.registry import Output, output
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.style import is_terminal, wants_color
 from pulsarscope.output.render.view import count_text
-from pulsarscope.protocols.installed import finding_codes, make_dissectors
+from pulsarscope.protocols import make_dissectors
 
 if TYPE_CHECKING:
     from pulsarscope.output.render.top import Status, Top
@@ -177,7 +179,8 @@ def _top(capture: Capture, request: Request) -> Top:
     from pulsarscope.output.render.top import Top  # noqa: PLC0415 - as above
 
     color = wants_color(sys.stdout, os.environ, request.no_color)
-    return Top(capture.status, time.time_ns, ReportOptions(color=color, encoding=sys.stdout.encoding))
+    short_topic = join_topic_names(dissector.topics for dissector in make_dissectors()).short
+    return Top(capture.status, time.time_ns, ReportOptions(color=color, encoding=sys.stdout.encoding, short_topic=short_topic))
 
 
 def _check_codes(sniffing: Sniffing) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from pulsarscope.capture.formats.compression import ReadProgress, decompressed
 from pulsarscope.cli.reports import DEFAULT_LIMIT, report_options, sections_named
 from pulsarscope.cli.run_command import EXIT_DAMAGED, EXIT_DONE, Delivery, Request, complain, deliver
+from pulsarscope.dissect.capabilities import read_registries
 from pulsarscope.inputs.zookeeper import read_dump
 from pulsarscope.output.export.sections import report_bytes
-from pulsarscope.protocols.installed import read_registry
+from pulsarscope.protocols import make_dissectors
 
 Sections = dict[str, tuple[str, list[dict[str, Any]]]]
 
@@ -24,8 +27,10 @@ def registry(request: Request, by: str | None) -> int:
 
     def carry_out(delivery: Delivery) -> int:
         (path,) = request.files
-        dump = read_dump(path)
-        found = read_registry(dump.nodes)
+        progress = ReadProgress()
+        dump = read_dump(path, partial(decompressed, progress=progress, file=0), progress)
+        readers = [dissector.registry for dissector in make_dissectors()]
+        found = read_registries(dump.nodes, [reader for reader in readers if reader is not None])
         folders = {node.path.rpartition("/")[0] or "/" for node in dump.nodes}
         unknown = [node for node in found.unknown if node.value or node.path not in folders]
         notes = [*dump.notes, *found.notes]

@@ -32,6 +32,9 @@ from pulsarscope.cli.run_command import (
     names_in,
     reading_options,
 )
+from pulsarscope.dissect.capabilities import join_topic_names
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.registry import finding_codes
 from pulsarscope.engine.local import Options, Run, run
 from pulsarscope.filter.literals import DURATIONS
 from pulsarscope.model.errors import UsageError
@@ -41,7 +44,6 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 from pulsarscope.output.export.sections import report_bytes
 from pulsarscope.output.render.style import is_terminal, wants_color
 from pulsarscope.output.render.text_report import ReportOptions
-from pulsarscope.protocols.installed import finding_codes
 
 COUNTED = (FrameRow.kind, ExchangeRow.kind)
 """What statistics count, and a filter chooses."""
@@ -92,7 +94,7 @@ def stats(request: Request, by: str | None, interval: str | None) -> int:
                 if chosen is None
                 else f"Only what matches the filter: {sum(chosen.kept.values()):,} of {sum(chosen.seen.values()):,} rows"
             )
-            sink.write(statistics_text(counted, report_options(request, made.inputs.paths), note))
+            sink.write(statistics_text(counted, report_options(request, made.inputs.paths, made.dissectors.values()), note))
         sink.finish()
         return exit_code(request.fail_on, made)
 
@@ -129,7 +131,14 @@ def diagnose(request: Request) -> int:
 
             if chosen is not None:
                 sink.write(b"Of the findings that match the filter: ")
-            sink.write(diagnosis_text(diagnosis, report_options(request, made.inputs.paths), made.packets, start[0] if start else None))
+            sink.write(
+                diagnosis_text(
+                    diagnosis,
+                    report_options(request, made.inputs.paths, made.dissectors.values()),
+                    made.packets,
+                    start[0] if start else None,
+                )
+            )
         sink.finish()
         if chosen is not None and not made.damaged:
             return EXIT_FINDING if _fails(request.fail_on, diagnosis) else EXIT_DONE
@@ -165,7 +174,7 @@ def compare(request: Request) -> int:
                 comparison_text(
                     comparison,
                     (request.files[0], request.files[1]),
-                    report_options(request, [path for made in runs for path in made.inputs.paths]),
+                    report_options(request, [path for made in runs for path in made.inputs.paths], runs[0].dissectors.values()),
                 )
             )
         sink.finish()
@@ -211,8 +220,8 @@ def _read(made: Run, request: Request, take: Callable[[Sequence[Any]], None], *,
             progress.advance(batch.file, batch.bytes_read)
 
 
-def report_options(request: Request, paths: Iterable[str]) -> ReportOptions:
-    """How text comes out; `paths` are what it tells of."""
+def report_options(request: Request, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:
+    """Return the form of a text about `paths`, with topics named as the dissectors do."""
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
     return ReportOptions(
@@ -222,6 +231,7 @@ def report_options(request: Request, paths: Iterable[str]) -> ReportOptions:
         limit=request.limit or DEFAULT_LIMIT,
         quiet=request.quiet,
         files=tuple(Path(path).name for path in paths),
+        short_topic=join_topic_names(dissector.topics for dissector in dissectors).short,
     )
 
 

@@ -266,7 +266,7 @@ def _choice(request: Request, kinds: tuple[str, ...]) -> Filter | Story | Narrow
     if request.story is None:
         return filter_of(request, kinds)
     from pulsarscope.filter import Narrowed, Story  # noqa: PLC0415 - as below
-    from pulsarscope.protocols.installed import make_dissectors  # noqa: PLC0415 - as below
+    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as below
 
     story, chosen = Story(*request.story, make_dissectors()), filter_of(request, kinds)
     return story if chosen is None else Narrowed(story, chosen)
@@ -347,13 +347,14 @@ def reading_options(reading: Reading) -> Options:
     from pulsarscope.engine.local import Options  # noqa: PLC0415 - as above
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - as above
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - a wrong command line is told before anything heavy is imported
+    from pulsarscope.protocols import schema_readers  # noqa: PLC0415 - as above
 
     return Options(
         ports=frozenset(reading.port or ()),
         decode_as=dict(map(_port_and_dissector, reading.decode_as or ())),
         key_logs=read_key_logs(reading.tls_keylog or ()),
         private_keys=read_key_files(reading.private_key or ()),
-        schemas=given_schemas(map(_topics_and_file, reading.schema or ())),
+        schemas=given_schemas(map(_topics_and_file, reading.schema or ()), schema_readers),
         source_by=reading.source_by,
     )
 

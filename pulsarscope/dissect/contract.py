@@ -1,23 +1,38 @@
-"""What a protocol must bring to be dissected: the contract between the engines and the dissectors.
+"""The contract between the engine and the dissectors.
 
-A dissector knows one protocol and nothing else: bytes in, frames out. The engines know no protocol: they cut streams, name frames,
-pair exchanges and write rows by asking the dissector.
+A dissector knows one protocol and nothing else: bytes in, frames out. The engine knows no protocol: it cuts streams, names frames, pairs
+exchanges and writes rows by asking the dissector. Six members of `Dissector` are demanded; the rest are capabilities with defaults.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.frames import Decoded
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, ReadSchema, TopicNames, Vocabulary
+from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import Session, SessionContext
-from pulsarscope.inputs.nodes import ReadRegistry
-from pulsarscope.model.findings import Code
+from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import FrameRow, MessageRow
+
+CONTRACT = 1
+"""Version of the contract that this package keeps. New capabilities have defaults and do not change it."""
+
+GENERIC_CODES = table(
+    Code("frame-malformed", ERROR, "frame", "A frame that cannot be decoded, or of a size that cannot be.", "Look at it with decode -x."),
+    Code("frame-too-large", ERROR, "frame", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),
+    Code(
+        "frame-truncated", WARNING, "frame", "The end of a frame is missing.", "The capture lacks the rest: see the gaps of its connection."
+    ),
+    Code("bytes-skipped", NOTE, "frame", "Bytes of a stream are not in any frame.", "They follow a gap, or are of another protocol."),
+    Code("foreign-protocol", WARNING, "session", "Another protocol is spoken on a port of this one.", "Check who uses the port."),
+)
+"""Finding codes that every dissector has, in plain words; `Dissector.codes` may define them in the words of its protocol."""
 
 Layout = Callable[[bytes, int, int], Decoded | None]
 """Reads the whole frame data[start:end] as `Dissector.decode` would, when it is laid out as one before; else None. Such a frame has a
@@ -38,174 +53,180 @@ class Candidate(NamedTuple):
     """Work that it took: what reading so many bytes for a checksum takes."""
 
 
-class FieldType(msgspec.Struct, frozen=True):
-    """One field inside a column of objects, as the protocol defines it."""
+class Framing(msgspec.Struct, frozen=True):
+    """The arithmetic of length-prefixed frames."""
 
-    name: str
-    type: str
-    """int64, double, bool, string, bytes or object."""
-    text: str
-    """What the definition says of it: its message, its number."""
-    repeated: bool = False
-    """Rows hold a list of such values."""
-    values: tuple[str, ...] = ()
-    """The names of an enumeration."""
-    fields: tuple[FieldType, ...] = ()
-    """What an object holds."""
-
-
-StoryTest = Callable[[FrameRow], bool]
-"""Whether a frame belongs to a story that is followed. It sees all frames of a run in their order."""
+    smallest: int
+    """Bytes of the smallest frame; a smaller one means that the framing is lost."""
+    largest: int
+    """Bytes of the largest frame before one announces another bound."""
+    lookahead: int
+    """Bytes that `Dissector.recognise` must see to know a position."""
+    length: Struct = Struct(">I")
+    """Packing of the length field at the start of each frame."""
+    adds: int = 4
+    """Size of the whole frame minus the value of its length field."""
 
 
-class Vocabulary(msgspec.Struct, frozen=True):
-    """The names and types in a dissector's rows beyond the columns: what a filter may ask for."""
+class Dissector:
+    """One protocol. Stateless: sessions hold the state.
 
-    commands: Mapping[str, tuple[FieldType, ...]]
-    """Command -> what FrameRow.fields holds for it."""
-    objects: Mapping[str, tuple[FieldType, ...]]
-    """Columns of objects, as kind.column (frame.metadata, message.extra) -> what they hold."""
-    values: Mapping[str, tuple[str, ...]]
-    """Other columns, as kind.column, that hold names of an enumeration."""
-
-
-class Dissector(Protocol):
-    """One protocol. Stateless: sessions hold the state."""
+    A subclass brings `name`, `ports`, `framing`, `recognise`, `decode` and `session`. Members that return a function are read once for
+    many calls; a method does as well.
+    """
 
     name: str
     ports: frozenset[int]
-    """Ports on which the protocol is expected: traffic there that is not recognised is a finding."""
-    codes: dict[str, Code]
-    """Its finding codes, in its own words; those of `SPLITTER_CODES` among them."""
-    length: Struct
-    """How the length field at the start of each frame is packed."""
-    length_adds: int
-    """Size of the whole frame minus the value of its length field."""
-    lookahead: int
-    """Bytes that `find_candidate` must see to know a position."""
-    layouts: dict[bytes, Layout]
-    """Readers of frames laid out as one before, by the bytes `layout_head` of a frame. `decode` adds to it; it may stay empty."""
-    layout_head: tuple[int, int]
-    """Start and end, in a frame, of the bytes by which its layout is found."""
-    announcing: frozenset[str]
-    """Commands that may announce a bound on frame sizes."""
-    opening: frozenset[str]
-    """Commands by which the two sides introduce themselves: what a reader needs to follow a connection."""
-    min_frame_bytes: int
-    """Smallest size a frame can have; a smaller one means that the framing is lost."""
-    max_frame_bytes: int
-    """Largest size a frame may have before one announces another bound."""
-    keeps_frames: bool
-    """Its session reads the bytes of frames: they have them as `Frame.raw`, which costs a copy."""
+    """Ports on which the protocol is expected: other traffic there is a finding."""
+    framing: Framing
 
-    def decode(self, data: bytes, start: int, end: int) -> Decoded:
-        """The frame data[start:end]. Never raises on any bytes."""
+    def __init__(self, *, show_secrets: bool = False) -> None:
+        """Args: show_secrets: leave credentials readable."""
 
-    def decode_partial(self, data: bytes, start: int, end: int) -> Decoded:
-        """The head data[start:end] of a frame whose end is lost."""
+    def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate | None:
+        """Return the frame that may begin at `position`, judged strictly: the framing of these bytes is not known.
 
-    def candidate(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
-        """Whether a frame may begin at `position`: strict, for bytes whose framing is not known.
+        The answer depends only on the bytes up to `Candidate.seen`, however many more there are.
 
-        What it says must depend only on the bytes up to `Candidate.seen`, however many more there are. What would cost more than
-        `budget` is no candidate, or one without proof.
+        Args:
+            data: the bytes, of which those from `position` to `end` count.
+            position: start of the frame.
+            end: end of the bytes.
+            budget: work, as `Candidate.cost`, that the answer may take; a more expensive one is None, or has no proof.
+            checksums: prove by checksum; False behind another frame, where less is enough.
         """
+        raise NotImplementedError
 
-    def find_candidate(self, data: bytes, position: int, end: int) -> int:
-        """Next position, from `position` on, worth a `candidate` call; -1 for none before `end`."""
-
-    def opens(self, data: bytes, position: int, end: int) -> str | None:
-        """Who sends the frame at the start of a stream, when that proves the protocol by itself: client, server; None when it does not."""
-
-    def sender(self, command: str) -> str | None:
-        """The only side that sends this command: client, server, or None when both may."""
-
-    def max_frame_size(self, fields: dict[str, Any]) -> int | None:
-        """A new bound on frame sizes that an announcing command's fields hold, in bytes."""
-
-    def foreign(self, name: str | None, port: int) -> tuple[str, str]:
-        """The finding (code, text) for a connection on a port of this protocol that speaks `name` instead."""
+    @property
+    def decode(self) -> Callable[[bytes, int, int], Decoded]:
+        """Reader of the frame data[start:end], from (data, start, end). Never raises on any bytes."""
+        raise NotImplementedError
 
     def session(self, context: SessionContext) -> Session:
-        """A new session."""
+        """Return a new session."""
+        raise NotImplementedError
+
+    # ---- capabilities: framing and recognition
+
+    contract: int = 1
+    """Version of the contract that the dissector is written for."""
+    package: str = "pulsarscope"
+    """Name of the distribution that brings it; the registry sets it."""
+    announcing: frozenset[str] = frozenset()
+    """Commands that may announce a bound on frame sizes."""
+    opening: frozenset[str] = frozenset()
+    """Commands by which the two sides introduce themselves: a reader needs them to follow a connection."""
+    keeps_frames: bool = False
+    """The session reads the bytes of frames, as `Frame.raw`; that costs a copy of each."""
+    layouts: Mapping[bytes, Layout] = {}
+    """Readers of frames laid out as one before, by the bytes `layout_head` of a frame. `decode` may add to it."""
+    layout_head: tuple[int, int] = (0, 0)
+    """Start and end, in a frame, of the bytes that name its layout."""
+
+    @property
+    def find_candidate(self) -> Callable[[bytes, int, int], int]:
+        """Finder of the next position, from (data, position, end), worth a call of `recognise`; −1 for none before `end`."""
+        lookahead = self.framing.lookahead
+        return lambda _data, position, end: position if end - position >= lookahead else -1
+
+    def opens(self, data: bytes, position: int, end: int) -> str | None:
+        """Return the sender (client, server) of the frame at the start of a stream when it proves the protocol by itself, else None."""
+
+    @property
+    def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
+        """Reader of the head data[start:end] of a frame whose end is lost. Never raises on any bytes."""
+        return _decode_nothing
+
+    def sender(self, command: str) -> str | None:
+        """Return the only side that sends this command (client, server), None when both may."""
+
+    def max_frame_size(self, fields: dict[str, Any]) -> int | None:
+        """Return the new bound on frame sizes, in bytes, in the fields of an announcing command; None for none."""
+
+    def foreign(self, name: str | None, port: int) -> tuple[str, str]:
+        """Return the finding (code, text) for a connection on a port of this protocol that speaks `name` (None: unknown) instead."""
+        return "foreign-protocol", f"{name or 'an unknown protocol'} is spoken on port {port}"
+
+    # ---- capabilities: findings
+
+    codes: Mapping[str, Code] = {}
+    """Finding codes in its own words; those of `GENERIC_CODES` that it lacks are taken from there."""
+
+    def code(self, name: str) -> Code:
+        """Return the finding code of a name. Raises KeyError when there is none."""
+        return self.codes[name] if name in self.codes else GENERIC_CODES[name]
 
     @property
     def rules(self) -> Rules:
-        """What judges its connections."""
+        """Rules about its connections."""
+        return Rules({})
+
+    # ---- capabilities: text
+
+    sides: tuple[str, str] = (CLIENT, SERVER)
+    """Names of the two sides, in the words of its users."""
+    topics: TopicNames = TopicNames()
+    """Forms of its topics' names."""
 
     @property
     def summary(self) -> Callable[[FrameRow], str]:
-        """Gives the words of one frame that matter, not escaped."""
-
-    def completes(self, row: FrameRow) -> bool:
-        """Whether the messages that a frame counts end with it; no for a part of a larger one that others follow."""
+        """Function that gives the significant words of one frame, not escaped."""
+        return _summary
 
     @property
     def message_summary(self) -> Callable[[MessageRow], str]:
-        """Gives the words of one message that matter, not escaped."""
+        """Function that gives the significant words of one message, not escaped."""
+        return _message_summary
 
     @property
     def explain(self) -> Callable[[str, Any], str | None]:
-        """Gives a field's value (by the field's name) with its meaning in words, where the value alone says too little; else None."""
+        """Function that gives a field (name, value) with its meaning in words where the value alone says too little, else None."""
+        return _explain_nothing
+
+    def completes(self, row: FrameRow) -> bool:
+        """Return True when the messages that a frame counts end with it, False for a part that other frames continue."""
+        return True
+
+    def ranges(self, data: bytes) -> Ranges:
+        """Return the bytes of one frame with its secrets masked, and its named ranges."""
+        head = min(self.framing.length.size, len(data))
+        return data, [(0, head, "length", 0), (head, len(data), "body", 0)]
+
+    # ---- capabilities: commands
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The names and types of all that its rows can hold."""
+        """Names and types of all that its rows can hold, for filters and their reference."""
+        return Vocabulary()
 
     @property
-    def stories(self) -> Mapping[str, Callable[[str], StoryTest]]:
-        """Test makers for what can be followed and no column tells: by kind (message, consumer, txn), from the name in the user's words.
-
-        They raise UsageError when that is no such name.
-        """
+    def follow_kinds(self) -> FollowKinds:
+        """Things that can be followed though no column names them."""
+        return {}
 
     @property
     def registry(self) -> ReadRegistry | None:
-        """Reads what its servers and clients keep in ZooKeeper; None: nothing is known of that."""
+        """Reader of the state that its servers and clients keep in ZooKeeper."""
+        return None
 
     @property
     def schema_reader(self) -> ReadSchema | None:
-        """Reads the files in which schemas of its payloads lie about; None: it has no schemas."""
-
-    def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
-        """One frame with its secrets masked, and its named byte ranges: (start, end, name, depth)."""
+        """Reader of the schema files of its payloads."""
+        return None
 
 
-class GivenSchema(msgspec.Struct, frozen=True):
-    """A schema that the user brings for the payloads of some topics."""
-
-    topics: str
-    """Pattern, in which * stands for anything; topics have their full or their short names."""
-    type: str
-    """Name of the kind of schema; its definition, if the kind has one, and its properties."""
-    definition: bytes = b""
-    properties: tuple[tuple[str, str], ...] = ()
-    version: bytes | None = None
-    """The only version of the topics' schema that it is; None: it is for all messages."""
+def _decode_nothing(data: bytes, start: int, end: int) -> Decoded:
+    del data, start, end
+    return None, None, None, None, None, None, TRUNCATED, None
 
 
-ReadSchema = Callable[[str, str, bytes | None, str], GivenSchema]
-"""Pattern of topics, name of the file, what it holds (None: there is no such file, and the name is perhaps that of a type), name of one
-of the types in it ("": there is but one) → schema. Raises ValueError that says why it is none."""
+def _summary(row: FrameRow) -> str:
+    return "  ".join(f"{name} {value}" for name, value in (row.fields or {}).items() if not isinstance(value, (dict, list, bytes)))
 
 
-class PayloadContext(NamedTuple):
-    """What is known of a message when its payload is decoded."""
-
-    topic: str
-    """As on the wire; "" when the connection does not tell."""
-    key: str | None
-    key_is_bytes: bool
-    """The key is base64."""
-    properties: Mapping[str, str]
-    schema_version: bytes | None
+def _message_summary(row: MessageRow) -> str:
+    return f"{row.topic or ''}  {row.payload_size or 0:,} B"
 
 
-class PayloadDecoder(Protocol):
-    """What another package brings to decode the payloads of some topics."""
-
-    topics: str
-    """Pattern, as that of `GivenSchema`."""
-
-    def decode(self, payload: bytes, context: PayloadContext) -> Any:
-        """The value: whatever msgspec can encode as JSON; None for none. What it raises becomes a finding."""
+def _explain_nothing(_name: str, _value: Any) -> str | None:
+    return None

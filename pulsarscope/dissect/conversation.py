@@ -193,9 +193,10 @@ class Conversation:
             return -1
         dissector = splitter.dissector
         data = item.pieces[0][0]
-        if dissector.opens(data, 0, len(data)) != CLIENT or dissector.length.unpack_from(data)[0] + dissector.length_adds != len(data):
+        if dissector.opens(data, 0, len(data)) != CLIENT:
             return -1
-        return stream
+        framing = dissector.framing
+        return stream if framing.length.unpack_from(data)[0] + framing.adds == len(data) else -1
 
     def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> list[Frame]:
         """What piece by piece would come to, without going through the pieces: the next one, from the client, shows the protocol."""

@@ -1,18 +1,145 @@
-"""Dissectors that come from elsewhere. This room knows no protocol: who composes the program says where they are."""
+"""The registry of installed packages: dissectors and payload decoders of other distributions, found by entry point."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any, cast
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.capabilities import PayloadDecoder
+from pulsarscope.dissect.contract import CONTRACT, GENERIC_CODES, Dissector, Framing
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
+from pulsarscope.model.platform import entry_points, module_path
 
-DEFAULT = "pulsarscope.protocols:DISSECTORS"
-"""Where the dissectors of the package are listed; looked up by name on first use."""
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+DISSECTOR_GROUP = "pulsarscope.dissectors"
+"""Entry point group: each names a subclass of `Dissector`, called as class(show_secrets=bool)."""
+
+PAYLOAD_DECODER_GROUP = "pulsarscope.payload_decoders"
+"""Entry point group: each names a `PayloadDecoder`, or a class that makes one."""
+
+MakeDissector = Callable[..., Dissector]
+
+Loaded = TypeVar("Loaded")
+
+_TYPES = {"name": str, "ports": frozenset, "framing": Framing, "announcing": frozenset, "opening": frozenset, "sides": tuple}
+"""Members that are read for every connection, with their types."""
 
 
-def default_dissector() -> Dissector:
-    """The first dissector of the package."""
-    module, _, attribute = DEFAULT.partition(":")
-    classes: Any = getattr(import_module(module), attribute)
-    return cast("Dissector", classes[0]())
+class PluginWarning(UserWarning):
+    """A plug-in, or a part of it, is left out because it does not work."""
+
+
+def with_plugins(built_in: Sequence[MakeDissector]) -> tuple[MakeDissector, ...]:
+    """Add to the dissectors of the package those of other packages, ordered by the names of their entry points.
+
+    One that does not work is left out, with one PluginWarning for all runs of the process.
+
+    Raises:
+        UsageError: two of them have one name or one port.
+    """
+    return _with_plugins(tuple(built_in), module_path())
+
+
+def payload_decoders() -> tuple[tuple[str, PayloadDecoder], ...]:
+    """Return the payload decoders that work, with the names of their entry points; one PluginWarning for each other one."""
+    return _payload_decoders(module_path())
+
+
+def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:
+    """Return every finding code by name: of the layers below the protocols, of the dissectors, and of their rules.
+
+    Raises:
+        UsageError: a code is defined twice.
+    """
+    own = [dissector.codes for dissector in dissectors] + [dissector.rules.codes for dissector in dissectors if rules]
+    try:
+        return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own, GENERIC_CODES))
+    except ValueError as error:
+        message = f"{error}; the dissectors are {', '.join(dissector.name for dissector in dissectors)}"
+        raise UsageError(message) from None
+
+
+@cache
+def _with_plugins(built_in: tuple[MakeDissector, ...], path: tuple[str, ...]) -> tuple[MakeDissector, ...]:
+    known: dict[str, Dissector] = {}
+    makers = list(built_in)
+    for point, make, dissector in _load(DISSECTOR_GROUP, "dissector", _dissector, path):
+        known = known or {f"{made.name} of pulsarscope": made for made in (make(show_secrets=False) for make in built_in)}
+        origin = f"{point.name} of {dissector.package}"
+        for other, before in known.items():
+            if message := _clash(origin, dissector, other, before):
+                raise UsageError(message)
+        known[origin] = dissector
+        makers.append(make)
+    return tuple(makers)
+
+
+@cache
+def _payload_decoders(path: tuple[str, ...]) -> tuple[tuple[str, PayloadDecoder], ...]:
+    return tuple((point.name, decoder) for point, _, decoder in _load(PAYLOAD_DECODER_GROUP, "payload decoder", _payload_decoder, path))
+
+
+def _load(
+    group: str, kind: str, check: Callable[[EntryPoint, Any], tuple[Any, Loaded]], path: tuple[str, ...]
+) -> Iterator[tuple[EntryPoint, Any, Loaded]]:
+    """The entry points of a group that load and pass the check, each with the results of the check."""
+    for point in entry_points(group, path):
+        try:
+            make, loaded = check(point, point.load())
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - other people's code runs when it is imported
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            warnings.warn(f"the {kind} {point.name} of {_package(point)} is left out: {reason}", PluginWarning, stacklevel=2)
+            continue
+        yield point, make, loaded
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "an unnamed package"
+
+
+def _dissector(point: EntryPoint, make: MakeDissector) -> tuple[MakeDissector, Dissector]:
+    """The maker of a dissector, and a dissector that keeps the form of the contract. Raises TypeError for any other."""
+
+    def make_named(*, show_secrets: bool) -> Dissector:
+        made = make(show_secrets=show_secrets)
+        made.package = _package(point)
+        return made
+
+    made: Any = make(show_secrets=False)
+    if not isinstance(made, Dissector):
+        message = "it is not a subclass of pulsarscope.dissect.Dissector"
+        raise TypeError(message)
+    if made.contract != CONTRACT:
+        message = f"it is written for version {made.contract} of the contract, this is version {CONTRACT}"
+        raise TypeError(message)
+    for name, kind in _TYPES.items():
+        if not isinstance(getattr(made, name, None), kind):
+            message = f"its {name} is not a {kind.__name__}"
+            raise TypeError(message)
+    missing = [name for name in ("recognise", "decode", "session") if getattr(type(made), name) is getattr(Dissector, name)]
+    if missing or not made.name:
+        message = f"it lacks {', '.join(missing) or 'a name'}"
+        raise TypeError(message)
+    return make_named, make_named(show_secrets=False)
+
+
+def _payload_decoder(_point: EntryPoint, made: Any) -> tuple[None, PayloadDecoder]:
+    decoder = made() if isinstance(made, type) else made
+    if not (isinstance(decoder.topics, str) and callable(decoder.decode)):
+        message = "topics must be text, and decode callable"
+        raise TypeError(message)
+    return None, decoder
+
+
+def _clash(origin: str, made: Dissector, other: str, before: Dissector) -> str:
+    """Sentence about the name or port that two dissectors share; "" for none."""
+    if made.name == before.name:
+        return f"the dissectors {origin} and {other} are both named {made.name}: uninstall one of the packages"
+    if shared := sorted(made.ports & before.ports):
+        return f"the dissectors {origin} and {other} both expect port {shared[0]}: uninstall one of the packages"
+    return ""

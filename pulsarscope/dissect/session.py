@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,27 +14,31 @@ from pulsarscope.model.records import ConnectionRow
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-    from pulsarscope.dissect.contract import GivenSchema, PayloadDecoder
+    from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 
 
-class Session(Protocol):
-    """All that a dissector knows about one connection, fed with frames in the order of their moments.
+class Session:
+    """The knowledge about one connection, fed with frames in the order of their moments.
 
-    It can be pickled, to go on in another process; what the dissector holds is not pickled with it.
+    It can be pickled, to go on in another process; the members of the dissector are not pickled with it.
     """
+
+    def __init__(self, context: SessionContext) -> None:
+        self.context = context
 
     def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Any]) -> None:
         """Append the rows that these frames complete, for each frame its own FrameRow first; `directions` by `Frame.stream`."""
+        raise NotImplementedError
 
     def finish(self, out: list[Any]) -> None:
-        """The connection has ended: append what still waited."""
+        """Append the rows that still wait: the connection has ended."""
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
 
 
 class SessionContext(msgspec.Struct):
-    """What a session needs to make rows."""
+    """Circumstances of one connection, for the session that makes its rows."""
 
     origin: Origin
     kinds: frozenset[str]

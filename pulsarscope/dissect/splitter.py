@@ -106,7 +106,7 @@ class StreamSplitter:
         self.synced = synced
         self.direction: str | None = None
         """Who sends this stream, once that is known: frames have it from then on, and no `stream`."""
-        self.limits: list[Limit] = [(0, dissector.max_frame_bytes)]
+        self.limits: list[Limit] = [(0, dissector.framing.largest)]
         """Largest frames, each from a moment on; the last one is the newest."""
         self._keep = keep
         self.at_start = at_start
@@ -238,9 +238,10 @@ class StreamSplitter:
         """Frames from `position` on while their lengths can be; returns the position of the first byte not dealt with."""
         dissector = self.dissector
         decode = dissector.decode
-        unpack = dissector.length.unpack_from
-        length_bytes, length_adds = dissector.length.size, dissector.length_adds
-        smallest, largest = dissector.min_frame_bytes, least_limit(self.limits)
+        framing = dissector.framing
+        unpack = framing.length.unpack_from
+        length_bytes, length_adds = framing.length.size, framing.adds
+        smallest, largest = framing.smallest, least_limit(self.limits)
         data, base, file = self._data, self._base, self._file
         pieces, ends = self._pieces, self._ends
         keep_payload, keep_raw = self._keep
@@ -327,7 +328,7 @@ class StreamSplitter:
     def _announce(self, fields: dict[str, Any] | None, moment: int) -> None:
         announced = self.dissector.max_frame_size(fields or {})
         if announced is not None:
-            add_limit(self.limits, moment, max(self.dissector.min_frame_bytes, min(announced, FRAME_HARD_MAX_BYTES)))
+            add_limit(self.limits, moment, max(self.dissector.framing.smallest, min(announced, FRAME_HARD_MAX_BYTES)))
 
     def _limit_at(self, position: int) -> int:
         """The largest frame that may begin at a position: what was announced before the moment of its first byte."""
@@ -337,8 +338,9 @@ class StreamSplitter:
 
     def _size_at(self, position: int) -> int:
         """The size of a frame that begins at a position, as its length field says."""
-        length: int = self.dissector.length.unpack_from(self._data, position)[0]
-        return length + self.dissector.length_adds
+        framing = self.dissector.framing
+        length: int = framing.length.unpack_from(self._data, position)[0]
+        return length + framing.adds
 
     def _next_sub(self, packet: int) -> int:
         """The sub of a frame behind a gap, where names may go back to earlier packets."""
@@ -351,17 +353,17 @@ class StreamSplitter:
     def _length_holds(self, end: int, *, at_end: bool) -> bool:
         """Whether what follows a frame that did not decode looks like a frame, so that its length can be believed."""
         available = len(self._data)
-        if available - end < self.dissector.min_frame_bytes:
-            self._wake = self._base + end + self.dissector.min_frame_bytes
+        if available - end < self.dissector.framing.smallest:
+            self._wake = self._base + end + self.dissector.framing.smallest
             if at_end and end != available:
                 self.synced = False
             return at_end and end == available
-        follow = self.dissector.candidate(self._data, end, available, SCAN_WORK_BYTES, checksums=False)
+        follow = self.dissector.recognise(self._data, end, available, SCAN_WORK_BYTES, checksums=False)
         if follow is not None and follow.proof == "wait" and not at_end:
             self._wake = self._base + follow.seen
             return False
         self._look(end, follow)
-        if follow is None or follow.proof == "no" or not self.dissector.min_frame_bytes <= self._size_at(end) <= self._limit_at(end):
+        if follow is None or follow.proof == "no" or not self.dissector.framing.smallest <= self._size_at(end) <= self._limit_at(end):
             self.synced = False
             return False
         self._prove(follow.seen)
@@ -426,7 +428,7 @@ class StreamSplitter:
                 return -1, available
             if expected >= position:
                 position = expected
-                only = dissector.candidate(data, position, available, SCAN_WORK_BYTES, checksums=False)
+                only = dissector.recognise(data, position, available, SCAN_WORK_BYTES, checksums=False)
                 if only is not None and only.proof == "wait" and not at_end:
                     self._wake = self._base + only.seen
                     return -1, position
@@ -439,14 +441,14 @@ class StreamSplitter:
         while True:
             start = dissector.find_candidate(data, start, available)
             if start < 0:
-                return -1, available if at_end else max(position, available - dissector.lookahead + 1)
+                return -1, available if at_end else max(position, available - dissector.framing.lookahead + 1)
             if self._size_at(start) > self._limit_at(start):
                 self._look(start, None)  # the length alone tells: how much of the command is there must not matter
                 start += 1
                 continue
             # How much may be spent on proofs depends on the stream alone: hostile bytes can hold a candidate every ten.
             budget = SCAN_WORK_FACTOR * (self.skipped + start - position) + SCAN_WORK_BYTES - self._work
-            first = dissector.candidate(data, start, available, budget)
+            first = dissector.recognise(data, start, available, budget, checksums=True)
             if first is None or first.proof == "no":
                 self._look(start, first)
                 start += 1
@@ -459,9 +461,9 @@ class StreamSplitter:
                 second = start + first.size
                 follow = None
                 if first.proof == "likely" and second < available:
-                    follow = dissector.candidate(data, second, available, budget, checksums=False)
+                    follow = dissector.recognise(data, second, available, budget, checksums=False)
                 if first.proof == "likely" and not at_end and (second >= available or (follow is not None and follow.proof == "wait")):
-                    self._wake = self._base + (second + dissector.lookahead if follow is None else follow.seen)
+                    self._wake = self._base + (second + dissector.framing.lookahead if follow is None else follow.seen)
                     return -1, start
                 self._look(start, first)
                 if first.proof == "sure" or second == available:  # or the stream ends exactly where the frame does
@@ -476,7 +478,7 @@ class StreamSplitter:
 
     def _look(self, position: int, candidate: Candidate | None) -> None:
         """Account for what was looked at to decide about a candidate."""
-        seen = position + self.dissector.lookahead
+        seen = position + self.dissector.framing.lookahead
         if candidate is not None:
             self._work += candidate.cost
             seen = candidate.seen
@@ -532,10 +534,10 @@ class StreamSplitter:
         decoded = dissector.decode_partial(data, 0, left)
         piece = max(self._pieces, key=_packet_of) if self._gapped else self._pieces[-1]
         need = None
-        if left >= dissector.length.size:
+        if left >= dissector.framing.length.size:
             need = self._size_at(0)
             self._expected = self._base + need
-        text = f"{left} of {need if need is not None else 'at least ' + str(dissector.min_frame_bytes)} bytes are there"
+        text = f"{left} of {need if need is not None else 'at least ' + str(dissector.framing.smallest)} bytes are there"
         notes = [*(decoded[7] or ()), ("frame-truncated", text)]
         if tail:
             self.tail += left

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.dissect.contract import Dissector, GivenSchema, PayloadDecoder
+from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.frames import Frame, Origin
 from pulsarscope.dissect.session import Session, SessionContext

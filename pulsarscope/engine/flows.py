@@ -23,7 +23,7 @@ from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTIONS_MAX, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.model.records import ConnectionRow, FindingRow, RawFrame, Row
 from pulsarscope.model.text import printable
-from pulsarscope.protocols.installed import make_dissectors
+from pulsarscope.protocols import make_dissectors
 from pulsarscope.tcp import Assembler
 
 __all__ = ["LOSS_CODES", "Fact", "FlowRun", "Glance", "OpenFlow", "check_options", "evaluate", "with_secrets"]

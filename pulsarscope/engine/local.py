@@ -19,9 +19,10 @@ import msgspec
 from pulsarscope.analysis import Closed, EmitFact, RuleEngine
 from pulsarscope.capture import Blocks, Inputs, PacketRecord, expand_inputs, read_blocks
 from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
-from pulsarscope.dissect.contract import Dissector, GivenSchema
+from pulsarscope.dissect.capabilities import GivenSchema
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import Frame
-from pulsarscope.dissect.payload_decoders import payload_decoders
+from pulsarscope.dissect.registry import finding_codes, payload_decoders
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.ordering import FILE_SHIFT, Step, in_order, orders_of, spread
 from pulsarscope.inputs.key_logs import KeyLogs, take_key_log
@@ -44,7 +45,7 @@ from pulsarscope.model.records import (
     row_type,
 )
 from pulsarscope.model.text import printable
-from pulsarscope.protocols.installed import finding_codes, make_dissectors
+from pulsarscope.protocols import make_dissectors
 from pulsarscope.tcp import Assembler, ConnectionEvents, Place, Placement
 
 DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})

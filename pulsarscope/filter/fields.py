@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from pulsarscope.dissect.contract import FieldType, Vocabulary
+from pulsarscope.dissect.capabilities import FieldType, Vocabulary
 from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
 from pulsarscope.model.records import ROWS, Column, columns
 

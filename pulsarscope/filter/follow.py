@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pulsarscope.dissect.contract import Dissector, StoryTest
-from pulsarscope.dissect.topics import short_topic
+from pulsarscope.dissect.capabilities import FollowTest, TopicNames, join_topic_names
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.filter.selection import TOLD_LAYER, Filter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX, STORY_REQUESTS_MAX
@@ -15,8 +15,6 @@ from pulsarscope.model.records import FindingRow, FrameRow, RawFrame
 
 KINDS = ("connection", "producer", "consumer", "topic", "message", "txn")
 """What can be followed."""
-
-_PARTITION = re.compile(r"-partition-\d+$")
 
 Place = tuple[int | None, int | None, int | None]
 
@@ -41,10 +39,11 @@ class Story:
         """Time of the first frame that belongs to it."""
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
-        column = _column_test(kind, name)
+        dissectors = tuple(dissectors)
+        column = _column_test(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
         self._tests = [] if column is None else [column]
         refusal = UsageError(f"no protocol here knows what a {kind} is")
-        for make in [one.stories[kind] for one in reversed(tuple(dissectors)) if kind in one.stories]:
+        for make in [one.follow_kinds[kind] for one in reversed(dissectors) if kind in one.follow_kinds]:
             try:
                 self._tests.append(make(name))
             except UsageError as error:
@@ -112,7 +111,7 @@ class Story:
             del self._requests[name]
 
 
-def _column_test(kind: str, name: str) -> StoryTest | None:
+def _column_test(kind: str, name: str, topics: TopicNames) -> FollowTest | None:
     """What the columns of a frame can tell."""
     if kind == "connection":
         full = name if ":" in name else f"0:{name}"
@@ -125,15 +124,11 @@ def _column_test(kind: str, name: str) -> StoryTest | None:
     if kind == "consumer":
         return lambda row: row.subscription == name
     if kind == "topic":
-        wanted = short_topic(name)
-        return lambda row: row.topic is not None and (row.topic == name or wanted in _names(row.topic))
+        wanted = topics.short(name)
+        return lambda row: (
+            row.topic is not None and (row.topic == name or wanted in ((short := topics.short(row.topic)), topics.base(short)))
+        )
     return None
-
-
-def _names(topic: str) -> tuple[str, str]:
-    """A topic without its defaults; and, of a partition, the topic that it is one of."""
-    short = short_topic(topic)
-    return short, _PARTITION.sub("", short)
 
 
 class Narrowed:

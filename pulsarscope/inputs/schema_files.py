@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from pulsarscope.dissect.contract import GivenSchema, ReadSchema
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import SCHEMA_MAX_BYTES
 
+Schema = TypeVar("Schema")
 
-def given_schemas(given: Iterable[tuple[str, str]]) -> tuple[GivenSchema, ...]:
-    """The schemas of (pattern of topics, file): a file may be the name of a primitive type, or name a message behind a #.
+ReadSchema = Callable[[str, str, "bytes | None", str], Schema]
+"""Reader of one protocol's schemas: pattern of topics, name of the file, its content, name of a type in it → schema. Raises ValueError."""
+
+
+def given_schemas(given: Iterable[tuple[str, str]], schema_readers: Callable[[], Sequence[ReadSchema[Schema]]]) -> tuple[Schema, ...]:
+    """Read the schemas that the user brings.
+
+    Args:
+        given: (pattern of topics, file); a file may be the name of a primitive type, or name a message behind a #.
+        schema_readers: gives the readers of all protocols.
 
     Raises:
         UsageError: a file cannot be read, or holds no schema.
     """
     pairs = tuple(given)
-    if not pairs:
-        return ()
-    from pulsarscope.protocols.installed import make_dissectors  # noqa: PLC0415 - brings protobuf
-
-    readers = [dissector.schema_reader for dissector in make_dissectors() if dissector.schema_reader is not None]
+    readers = schema_readers() if pairs else ()
     return tuple([_given_schema(readers, topics, file) for topics, file in pairs])
 
 
-def _given_schema(readers: Sequence[ReadSchema], topics: str, file: str) -> GivenSchema:
+def _given_schema(readers: Sequence[ReadSchema[Schema]], topics: str, file: str) -> Schema:
     name, _, message_name = file.partition("#")
     try:
         with Path(name).open("rb") as opened:
@@ -45,8 +50,8 @@ def _given_schema(readers: Sequence[ReadSchema], topics: str, file: str) -> Give
         raise UsageError(message) from None
 
 
-def _first(readers: Sequence[ReadSchema], topics: str, name: str, data: bytes | None, message_name: str) -> GivenSchema:
-    """The schema for the first protocol that has such ones. Raises ValueError, the first protocol's, when none has."""
+def _first(readers: Sequence[ReadSchema[Schema]], topics: str, name: str, data: bytes | None, message_name: str) -> Schema:
+    """Read the schema for the first protocol that has such ones. Raises ValueError, the first protocol's, when none has."""
     read, *others = readers
     try:
         return read(topics, name, data, message_name)

@@ -15,18 +15,17 @@ from __future__ import annotations
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from pulsarscope.capture.formats.compression import ReadProgress, decompressed
-from pulsarscope.inputs.nodes import Node, Note
 from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import READ_BLOCK_MAX_BYTES, REGISTRY_MAX_BYTES
 
 SNAPSHOT_MAGIC = b"ZKSN"
@@ -45,18 +44,48 @@ _CHATTER = re.compile(
 """What the tools say between nodes: rules, lists of children, events, sessions."""
 
 
-def read_dump(path: str) -> Dump:
-    """A dump in a file, plain, .gz or .zst; "-" is standard input.
+class Node(NamedTuple):
+    """A node of a dump, not escaped."""
+
+    path: str
+    """Absolute, as in /brokers/ids/0."""
+    value: str
+    """"" when it has none."""
+    place: str
+    """Position in the dump, in words: line 7."""
+
+
+class DumpNote(NamedTuple):
+    """An oddity of one node, or of the dump."""
+
+    place: str
+    path: str
+    text: str
+    """The oddity, without place and path; not escaped."""
+
+
+class Decompression(Protocol):
+    """The state of a decompression."""
+
+    damage: Finding | None
+
+
+def read_dump(path: str, decompressed: Callable[[Iterator[bytes]], Iterator[bytes]], progress: Decompression) -> Dump:
+    """Read a dump from a file; "-" is standard input.
+
+    Args:
+        path: the file.
+        decompressed: gives the content of pieces of a file that may be compressed.
+        progress: its `damage` is set when the compressed content ends early.
 
     Raises:
         CaptureError: it cannot be read, holds no node, or is larger than is read into memory.
     """
     name = "standard input" if path == _STANDARD_INPUT else path
-    progress = ReadProgress()
     data = bytearray()
     try:
         with nullcontext(sys.stdin.buffer) if path == _STANDARD_INPUT else Path(path).open("rb") as stream:
-            for piece in decompressed(iter(partial(stream.read, READ_BLOCK_MAX_BYTES), b""), progress, 0):
+            for piece in decompressed(iter(partial(stream.read, READ_BLOCK_MAX_BYTES), b"")):
                 data += piece
                 if len(data) > REGISTRY_MAX_BYTES:
                     message = f"{name} is larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read"
@@ -80,7 +109,7 @@ class Dump:
 
     def __init__(self, data: bytes) -> None:
         """Reads it. Whatever the bytes are, this does not raise."""
-        self.notes: list[Note] = []
+        self.notes: list[DumpNote] = []
         self.damaged = False
         """It ends early; `notes` say where."""
         self._nodes: dict[str, Node] = {}
@@ -126,13 +155,13 @@ class Dump:
                 yield Node(path, text, place)
                 path = ""
             else:
-                self.notes.append(Note(place, "", f'"{text[:60]}" is neither a path nor a value'))
+                self.notes.append(DumpNote(place, "", f'"{text[:60]}" is neither a path nor a value'))
 
     def _encoded(self, path: str, text: str, place: str) -> Node:
         try:
             value = b64decode(text, validate=True)
         except ValueError:
-            self.notes.append(Note(place, path, "its data is not base64"))
+            self.notes.append(DumpNote(place, path, "its data is not base64"))
             value = b""
         return Node(path, value.decode("utf-8", "backslashreplace"), place)
 
@@ -157,7 +186,7 @@ class Dump:
 
     def _object(self, one: Any, place: str) -> Iterator[Node]:
         if not isinstance(one, dict):
-            self.notes.append(Note(place, "", "not an object with a path and a value"))
+            self.notes.append(DumpNote(place, "", "not an object with a path and a value"))
         elif isinstance(path := one.get("path"), str):
             yield Node(path, _as_text(one.get("value", one.get("data"))), place)
         else:
@@ -165,7 +194,7 @@ class Dump:
                 if path.startswith("/"):
                     yield Node(path, _as_text(value), place)
                 else:
-                    self.notes.append(Note(place, "", f'the key "{path[:60]}" is not a path'))
+                    self.notes.append(DumpNote(place, "", f'the key "{path[:60]}" is not a path'))
 
     # ---- snapshots
 
@@ -200,7 +229,7 @@ class Dump:
     def damage(self, place: str, text: str) -> None:
         """Note that it ends early."""
         self.damaged = True
-        self.notes.append(Note(place, "", text))
+        self.notes.append(DumpNote(place, "", text))
 
 
 def _as_text(value: Any) -> str:

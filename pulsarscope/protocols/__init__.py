@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from pulsarscope.dissect.capabilities import ReadSchema
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.registry import with_plugins
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 
 DISSECTORS = (PulsarDissector, Kafka07Dissector)
 """Classes of the dissectors that come with the package, in the order in which they are tried."""
+
+
+def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
+    """Make one of each, in the order in which they are tried: those of the package, then those of other packages.
+
+    Raises:
+        UsageError: two of them have one name or one port.
+    """
+    return tuple(make(show_secrets=show_secrets) for make in with_plugins(DISSECTORS))
+
+
+def schema_readers() -> list[ReadSchema]:
+    """Return the readers of schema files, in the order of the dissectors."""
+    return [dissector.schema_reader for dissector in make_dissectors() if dissector.schema_reader is not None]

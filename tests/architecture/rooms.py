@@ -29,9 +29,7 @@ ROOMS = {
         "`formats` (pcap, pcapng, compression) and `link` (link layers, IP, tunnels, fragments): bytes → blocks of packets",
         "streams",
     ),
-    "inputs": _room(
-        "model capture dissect protocols", "files that the user brings: key logs, private keys, schemas, ZooKeeper dumps", "captures"
-    ),
+    "inputs": _room("model", "files that the user brings: key logs, private keys, schemas, ZooKeeper dumps", "captures"),
     "tcp": _room("model capture", "sequence numbers, order, overlap, gaps: packets → two ordered streams per connection", "protocols"),
     "tls": _room("model inputs tcp", "TLS records and secrets: stream bytes → stream bytes", "protocols"),
     "dissect": _room(
@@ -59,12 +57,12 @@ ROOMS = {
         "model capture inputs filter output engine api", "the pipeline on a cluster: the same rows, distributed by flow", "decoding"
     ),
     "cli": _room(
-        "pulsarscope model inputs dissect protocols engine analysis filter output live spark",
+        "pulsarscope model capture inputs dissect protocols engine analysis filter output live spark",
         "the command line: options, one module a command, exit codes",
         "decoding",
     ),
-    "api": _room("model inputs engine output"),
-    "pulsarscope": _room("api dissect model"),
+    "api": _room("model inputs protocols engine output"),
+    "pulsarscope": _room("api dissect model protocols"),
     "__main__": _room("cli"),
 }
 """By name, in the order in which bytes travel; a room imports only rooms to its left."""

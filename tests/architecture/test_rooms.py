@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.protocols.installed import make_dissectors
+from pulsarscope.protocols import make_dissectors
 from tests.architecture.modules import SOURCES, imports, name_of, room_of
 from tests.architecture.rooms import ROOMS, table
 from tests.places import DOCS, PACKAGE
@@ -32,7 +32,7 @@ SHELL_MODULES = {
     "typer",
 }
 """What no core room imports: the network, the clock, the screen, the cluster."""
-FILE_READERS = {"pulsarscope.dissect.payload_decoders", "pulsarscope.dissect.plugins"}
+FILE_READERS = {"pulsarscope.model.platform"}
 """Core modules that look into the folders of installed packages."""
 FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfile"}
 """What of the core only `capture` imports: it is the one that reads files."""
@@ -76,7 +76,7 @@ def test_the_documentation_has_the_rooms() -> None:
 @pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)
 def test_only_the_list_of_dissectors_names_a_protocol(path: Path) -> None:
     named = {name for name in imports(path) if name.startswith("pulsarscope.protocols")} - {"pulsarscope.protocols"}
-    assert {name.rpartition(".")[0] for name in named} <= {"pulsarscope.protocols", "pulsarscope.protocols.installed"}
+    assert {name.rpartition(".")[0] for name in named} <= {"pulsarscope.protocols"}
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if "protocols" not in path.parts], ids=identify)

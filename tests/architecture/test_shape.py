@@ -22,6 +22,7 @@ TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 OF_THE_WHOLE = {
     "tests/broker/test_live_messages.py",
+    "tests/dissect/test_payload_decoders.py",
     "tests/live/test_days.py",
     "tests/test_captures.py",
     "tests/protocols/kafka07/test_clients.py",
@@ -29,7 +30,7 @@ OF_THE_WHOLE = {
     "tests/protocols/pulsar/test_proto.py",
     "tests/protocols/pulsar/rules/test_questions.py",
 }
-"""Tests of no one module: of the real captures, of the generated one, of live runs, and of all rules together, question by question.
+"""Tests of no one module: of the real captures, of the generated one, of live runs, of plug-ins, and of all rules together, question by question.
 And those of this folder, and of docs/bad_inputs."""
 
 PLAIN_DECODE = """

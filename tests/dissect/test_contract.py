@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
 from pulsarscope.dissect.frames import Frame
 from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.model.records import FrameRow
@@ -16,6 +16,8 @@ from tests.encoder.dialogue import DISSECTOR, Dialogue, send
 from tests.places import DOCS
 
 GUIDE = DOCS / "adding-a-protocol.md"
+
+DEMANDED = ("name", "ports", "framing", "recognise", "decode", "session")
 
 INNER = ("moment", "stream", "notes", "payload", "raw")
 
@@ -38,9 +40,11 @@ def members(protocol: type) -> set[str]:
 
 
 @pytest.mark.parametrize("dissector", DISSECTORS)
-def test_every_dissector_has_what_the_contract_asks(dissector: type) -> None:
-    made: Dissector = dissector()
-    assert [name for name in sorted(members(Dissector)) if not hasattr(made, name)] == []
+def test_every_dissector_brings_the_six_demanded_members(dissector: type[Dissector]) -> None:
+    made = dissector()
+    assert {"name", "ports", "framing"} <= Dissector.__annotations__.keys()
+    assert [name for name in DEMANDED if getattr(dissector, name) is getattr(Dissector, name, None)] == []
+    assert all(made.code(name) for name in GENERIC_CODES)
 
 
 def test_a_session_is_told_what_is_wanted() -> None:
@@ -56,7 +60,7 @@ def test_a_session_is_told_what_is_wanted() -> None:
         "schemas",
         "payload_decoders",
     }
-    assert DISSECTOR.length.size <= DISSECTOR.min_frame_bytes
+    assert DISSECTOR.framing.length.size <= DISSECTOR.framing.smallest
 
 
 def test_the_guide_explains_each_part_of_the_contract_and_its_links_lead_somewhere() -> None:

@@ -131,3 +131,8 @@ def test_connected_changes_the_bound_for_what_follows() -> None:
     large = payload_frame("SEND", message_metadata(), bytes(11_000), producer_id=1, sequence_id=2)
     frames = FrameSplitter().feed(command_frame("CONNECTED", server_version="x", max_message_size=100) + large + PING + PING)
     assert [frame.status for frame in frames] == [OK, SKIPPED, OK, OK]
+
+
+def test_who_names_no_dissector_has_the_first_of_the_package() -> None:
+    (frame,) = FrameSplitter().feed(PING)
+    assert frame.command == "PING"

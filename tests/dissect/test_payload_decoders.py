@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.contract import PayloadContext
-from pulsarscope.dissect.payload_decoders import PAYLOAD_DECODER_GROUP, _payload_decoders, payload_decoders
-from pulsarscope.dissect.plugins import PluginWarning
+from pulsarscope.dissect.capabilities import PayloadContext
+from pulsarscope.dissect.registry import PAYLOAD_DECODER_GROUP, PluginWarning, _payload_decoders, payload_decoders
 from tests.places import DOCS, ROOT
 
 MODULE = """
@@ -75,7 +74,7 @@ def test_an_object_or_a_class_that_makes_one(installed: Path, name: str) -> None
 )
 def test_one_that_does_not_work_is_told_and_left_out(installed: Path, point: str, reason: str) -> None:
     declare(installed, f"broken = {point}", "fine = reverse_decoder:ready")
-    with pytest.warns(PluginWarning, match="the payload decoder broken is left out") as told:
+    with pytest.warns(PluginWarning, match="the payload decoder broken of reverse-decoder is left out") as told:
         assert [name for name, _ in payload_decoders()] == ["fine"]
     assert reason in str(told[0].message)
     with warnings.catch_warnings():

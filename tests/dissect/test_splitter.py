@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import example, given, settings
 
-from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Frame, Origin
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Decoded, Frame, Origin
 from pulsarscope.dissect.splitter import Keep, StreamSplitter
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -536,7 +536,9 @@ def test_a_dissector_that_takes_for_a_frame_what_it_cannot_decode_does_not_stop_
         def __init__(self) -> None:
             super().__init__()
             self.layouts = {}
-            self.decode = lambda _data, _start, _end: (None, None, None, None, None, None, "malformed", None)  # type: ignore[assignment]
+
+        def decode(self, data: bytes, start: int, end: int) -> Decoded:  # type: ignore[override]
+            return None, None, None, None, None, None, "malformed", None
 
     used = StreamSplitter(Contradictory(), KEEP, synced=False)
     stream = Stream().pieces([PING + PING + PING])

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from pulsarscope.dissect import FrameSplitter
-from pulsarscope.dissect.contract import GivenSchema, PayloadDecoder
+from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 from pulsarscope.dissect.frames import Origin
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing

@@ -10,7 +10,7 @@ from pulsarscope.filter import Story
 from pulsarscope.filter import follow as module
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.installed import make_dissectors
+from pulsarscope.protocols import make_dissectors
 from tests.output.render import rows
 
 

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +13,10 @@ from typer.testing import CliRunner
 
 import pulsarscope as ps
 from pulsarscope.cli import app
-from pulsarscope.dissect.contract import GivenSchema
+from pulsarscope.dissect.capabilities import GivenSchema
 from pulsarscope.inputs.schema_files import given_schemas
 from pulsarscope.model.errors import UsageError
-from pulsarscope.protocols import installed as dissectors
+from pulsarscope.protocols import schema_readers
 
 ITEM = '{"type":"record","name":"R","fields":[{"name":"word","type":"string"}]}'
 """Reads the records of schemas-avro-31 wrongly: they begin with a number."""
@@ -32,13 +31,16 @@ def decoded(*arguments: str) -> list[dict[str, Any]]:
 def test_a_file_or_the_name_of_a_type(tmp_path: Path) -> None:
     path = tmp_path / "item=1.avsc"
     path.write_text(ITEM)
-    assert given_schemas([("a*", str(path)), ("b", "int32")]) == (GivenSchema("a*", "AVRO", ITEM.encode()), GivenSchema("b", "INT32"))
+    assert given_schemas([("a*", str(path)), ("b", "int32")], schema_readers) == (
+        GivenSchema("a*", "AVRO", ITEM.encode()),
+        GivenSchema("b", "INT32"),
+    )
 
 
 @pytest.mark.parametrize("file", ["nowhere.avsc", "avro", ".", "a\0b"])
 def test_what_cannot_be_read_is_said_in_one_line(file: str) -> None:
     with pytest.raises(UsageError) as caught:
-        given_schemas([("orders", file)])
+        given_schemas([("orders", file)], schema_readers)
     assert len(caught.value.lines) == 1
     assert f"the schema {file} of orders cannot be read" in caught.value.lines[0]
 
@@ -46,25 +48,26 @@ def test_what_cannot_be_read_is_said_in_one_line(file: str) -> None:
 @pytest.mark.parametrize("name", ["strin", "avro"])
 def test_a_name_that_is_no_type_brings_those_that_are(name: str) -> None:
     with pytest.raises(UsageError, match=r"types that need no file are bytes, string, .*, json$"):
-        given_schemas([("orders", name)])
+        given_schemas([("orders", name)], schema_readers)
 
 
 def test_what_is_no_schema_is_said_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "x.avsc"
     path.write_text("{")
     with pytest.raises(UsageError, match="is none: it is neither JSON nor protobuf descriptors"):
-        given_schemas([("orders", str(path))])
+        given_schemas([("orders", str(path))], schema_readers)
 
 
-def test_a_protocol_that_other_packages_bring_may_have_schemas_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_protocol_that_other_packages_bring_may_have_schemas_too() -> None:
     def read(topics: str, name: str, data: bytes | None, _: str) -> GivenSchema:
         if data is None and name == "postcard":
             return GivenSchema(topics, name)
         raise ValueError(name)
 
-    made = [*dissectors.make_dissectors(), SimpleNamespace(schema_reader=read)]
-    monkeypatch.setattr(dissectors, "make_dissectors", lambda: made)
-    assert given_schemas([("a", "postcard"), ("b", "int8")]) == (GivenSchema("a", "postcard"), GivenSchema("b", "INT8"))
+    assert given_schemas([("a", "postcard"), ("b", "int8")], lambda: [*schema_readers(), read]) == (
+        GivenSchema("a", "postcard"),
+        GivenSchema("b", "INT8"),
+    )
 
 
 @pytest.mark.parametrize("text", ["orders", "=x", "orders="])

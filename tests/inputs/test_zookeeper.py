@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsarscope.capture.formats.compression import ReadProgress, decompressed
 from pulsarscope.inputs import zookeeper
-from pulsarscope.inputs.nodes import Node
-from pulsarscope.inputs.zookeeper import Dump, read_dump
+from pulsarscope.inputs.zookeeper import Dump, Node, read_dump
 from pulsarscope.model.errors import CaptureError
 
 DUMPS = Path(__file__).resolve().parent / "dumps"
@@ -44,12 +45,18 @@ numChildren = 0
 """
 
 
+def read(path: str) -> Dump:
+    """The dump in a file that may be compressed, as the command line reads it."""
+    progress = ReadProgress()
+    return read_dump(path, partial(decompressed, progress=progress, file=0), progress)
+
+
 def values(dump: Dump) -> dict[str, str]:
     return {node.path: node.value for node in dump.nodes}
 
 
 def test_a_snapshot_of_the_server_and_its_text_form_say_the_same() -> None:
-    snapshot, formatted = read_dump(str(SNAPSHOT)), read_dump(str(FORMATTED))
+    snapshot, formatted = read(str(SNAPSHOT)), read(str(FORMATTED))
     assert snapshot.notes == formatted.notes == []
     assert values(snapshot) == values(formatted)
     assert len(snapshot.nodes) == FORMATTED.read_text().count("\n/")
@@ -129,18 +136,18 @@ def test_no_bytes_make_it_fail(tail: bytes, head: bytes, at: int, patch: bytes) 
 
 
 def test_compressed_dumps_and_standard_input_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = read_dump(str(SNAPSHOT)).nodes
+    plain = read(str(SNAPSHOT)).nodes
     for name, data in (("x.gz", gzip.compress(SNAPSHOT.read_bytes())), ("x.zst", zstandard.compress(SNAPSHOT.read_bytes()))):
         (tmp_path / name).write_bytes(data)
-        assert read_dump(str(tmp_path / name)).nodes == plain
+        assert read(str(tmp_path / name)).nodes == plain
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SNAPSHOT.read_bytes())))
-    assert read_dump("-").nodes == plain
+    assert read("-").nodes == plain
 
 
 def test_a_cut_compressed_dump_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"/a\tb\n" * 1_000)[:-10])
-    dump = read_dump(str(path))
+    dump = read(str(path))
     assert dump.damaged
     assert values(dump) == {"/a": "b"}
     assert "gzip file is cut" in dump.notes[-1].text
@@ -161,13 +168,13 @@ def test_what_holds_no_node_is_refused(tmp_path: Path, content: bytes, why: str)
     path = tmp_path / "dump"
     path.write_bytes(content)
     with pytest.raises(CaptureError, match=f"is not a dump of ZooKeeper: {why}"):
-        read_dump(str(path))
+        read(str(path))
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in (tmp_path / "nowhere", tmp_path, "a\0b"):
         with pytest.raises(CaptureError, match="cannot be read"):
-            read_dump(str(path))
+            read(str(path))
     monkeypatch.setattr(zookeeper, "REGISTRY_MAX_BYTES", 100)
     with pytest.raises(CaptureError, match="larger than"):
-        read_dump(str(SNAPSHOT))
+        read(str(SNAPSHOT))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pulsarscope.analysis.comparison import Comparison
-from pulsarscope.dissect.topics import short_topic
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.text_report import Column, Report, ReportOptions, change_text, rate_text, size_text
 from pulsarscope.output.render.view import count_text
@@ -160,7 +159,7 @@ def _findings(report: Report, records: list[Record]) -> None:
 def _names(report: Report, records: list[Record]) -> None:
     for change in ("appeared", "vanished"):
         for kind in ("topic", "producer"):
-            names = [_name(record, kind) for record in records if record["change"] == change and record["kind"] == kind]
+            names = [_name(report, record, kind) for record in records if record["change"] == change and record["kind"] == kind]
             if not names:
                 continue
             report.heading(f"{kind.capitalize()}s that {change}", f"{len(names):,}")
@@ -170,6 +169,6 @@ def _names(report: Report, records: list[Record]) -> None:
                 report.paragraph(f"and {len(names) - report.options.limit:,} more", 2, report.palette.dim)
 
 
-def _name(record: Record, kind: str) -> str:
-    topic = "" if record["topic"] is None else escape(short_topic(record["topic"]))
+def _name(report: Report, record: Record, kind: str) -> str:
+    topic = "" if record["topic"] is None else escape(report.short_topic(record["topic"]))
     return topic if kind == "topic" else f"{escape(record['producer_name'])}{f' on {topic}' if topic else ''}"

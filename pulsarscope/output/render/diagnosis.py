@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pulsarscope.analysis.diagnosis import Diagnosis, Symptom
-from pulsarscope.dissect.topics import short_topic
 from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.output.render.cell_text import escape
@@ -82,7 +81,7 @@ def _symptom(report: Report, diagnosis: Diagnosis, symptom: Symptom, start: int 
     report.lines.append(f"{head}{look.dim}{_when(symptom, start)}{look.reset}")
     report.paragraph(escape(diagnosis.meaning(symptom.code)), 2)
     for what, names in (
-        ("topic", [short_topic(name) for name in symptom.topics]),
+        ("topic", [report.short_topic(name) for name in symptom.topics]),
         ("connection", [f"from packet {report.reference(name)}" for name in symptom.connections]),
     ):
         if len(names) > 1 or (names and what == "topic"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.topics import short_topic
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.output.export.sink import Sink
@@ -97,7 +96,7 @@ class Lanes:
         frames = [row for row in self._held if isinstance(row, FrameRow)]
         connections = list(dict.fromkeys(row.connection for row in frames))
         topics = {row.topic for row in frames if row.topic is not None}
-        self._topic = short_topic(topics.pop()) if len(topics) == 1 else None
+        self._topic = view.short_topic(topics.pop()) if len(topics) == 1 else None
         self._numbered = len(connections) > 1
         longest = max((len(view.name(row)) for row in frames), default=0)
         view.name_width = max(view.name_width, longest)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulsarscope.dissect.topics import short_topic
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.clock import instant_text
 from pulsarscope.output.render.text_report import Column, Report, ReportOptions, rate_text, size_text
@@ -94,8 +93,8 @@ def _connections(report: Report, records: list[Record]) -> None:
     report.table(
         [
             Column("packet", [report.reference(record["connection"]) for record in shown]),
-            Column("client", _names(shown, "client", "connection"), right=False, name=True),
-            Column("server", _names(shown, "server", "server"), right=False, name=True),
+            Column("client", _names(report, shown, "client", "connection"), right=False, name=True),
+            Column("server", _names(report, shown, "server", "server"), right=False, name=True),
             Column("lasted", [_lasted(report, record) for record in shown], spare=True),
             *_amounts(shown),
             Column("p99", [report.duration(record["p99_ns"]) for record in shown], spare=True),
@@ -122,7 +121,7 @@ def _lasted(report: Report, record: Record) -> str:
 
 def _topics(report: Report, records: list[Record]) -> None:
     shown = _head(report, "Topics", records, "rate of both together; latencies of sending")
-    columns = [Column("topic", _names(shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
+    columns = [Column("topic", _names(report, shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
     columns.append(Column("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
     report.table([*columns, *_latencies(report, shown), *_failures(shown)], len(records) - len(shown), "topic")
 
@@ -130,8 +129,8 @@ def _topics(report: Report, records: list[Record]) -> None:
 def _producers(report: Report, records: list[Record]) -> None:
     shown = _head(report, "Producers", records, "delivered: of theirs, to any consumer")
     columns = [
-        Column("producer", _names(shown, "producer_name", "producer_name"), right=False, name=True),
-        Column("topic", _names(shown, "topic", "producer_name", others=""), right=False, name=True),
+        Column("producer", _names(report, shown, "producer_name", "producer_name"), right=False, name=True),
+        Column("topic", _names(report, shown, "topic", "producer_name", others=""), right=False, name=True),
         *_amounts(shown),
         *_latencies(report, shown),
         *_failures(shown),
@@ -142,8 +141,8 @@ def _producers(report: Report, records: list[Record]) -> None:
 def _subscriptions(report: Report, records: list[Record]) -> None:
     shown = _head(report, "Subscriptions", records)
     columns = [
-        Column("subscription", _names(shown, "subscription", "subscription"), right=False, name=True),
-        Column("topic", _names(shown, "topic", "subscription", others=""), right=False, name=True),
+        Column("subscription", _names(report, shown, "subscription", "subscription"), right=False, name=True),
+        Column("topic", _names(report, shown, "topic", "subscription", others=""), right=False, name=True),
         *_amounts(shown),
         Column("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True),
         *_failures(shown),
@@ -156,7 +155,7 @@ def _commands(report: Report, records: list[Record]) -> None:
     arrows = {"client": report.symbols.to_server, "server": report.symbols.to_client}
     columns = [
         Column("", [arrows.get(record["direction"], "") for record in shown], right=False),
-        Column("command", _names(shown, "command", "command"), right=False, name=True),
+        Column("command", _names(report, shown, "command", "command"), right=False, name=True),
         Column("frames", [f"{record['frames']:,}" for record in shown]),
         Column("messages", [f"{record['messages']:,}" for record in shown]),
         Column("bytes", [size_text(record["bytes"]) for record in shown]),
@@ -272,7 +271,7 @@ def _head(report: Report, title: str, records: list[Record], note: str = "") -> 
     return records[: report.options.limit] + [record for record in hidden if record.get("others")]
 
 
-def _names(records: list[Record], column: str, key: str, others: str = OTHERS) -> list[str]:
+def _names(report: Report, records: list[Record], column: str, key: str, others: str = OTHERS) -> list[str]:
     """Cells of a column of names. A record that stands for many has no `key`."""
     cells = []
     for record in records:
@@ -280,7 +279,7 @@ def _names(records: list[Record], column: str, key: str, others: str = OTHERS) -
         if record.get("others"):
             cells.append(others if column in (key, "client") else "")
         else:
-            cells.append("" if name is None else escape(short_topic(name) if column == "topic" else name))
+            cells.append("" if name is None else escape(report.short_topic(name) if column == "topic" else name))
     return cells
 
 

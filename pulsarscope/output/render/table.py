@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.topics import short_topic
 from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, MessageRow, columns
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
@@ -126,7 +125,7 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
             part
             for part in (
                 row.response or "",
-                short_topic(row.topic) if row.topic is not None else "",
+                view.short_topic(row.topic) if row.topic is not None else "",
                 f"sub {row.subscription}" if row.subscription is not None else "",
                 f"#{row.key}" if row.key is not None else "",
                 row.error or "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from textwrap import wrap
 
 import msgspec
@@ -42,6 +42,8 @@ class ReportOptions(msgspec.Struct, frozen=True):
     """What is said behind a list that was cut."""
     files: tuple[str, ...] = ()
     """Names of the captures; when there are several, frames are named with the position of theirs."""
+    short_topic: Callable[[str], str] = str
+    """Short form of a topic's name."""
 
 
 class Column(msgspec.Struct):
@@ -66,6 +68,7 @@ class Report:
         self.symbols = symbols(options.encoding)
         self.unicode = self.symbols is UNICODE and _carries(options.encoding, BLOCKS)
         self.width = options.width or WIDTH
+        self.short_topic = options.short_topic
         self.lines: list[str] = []
 
     def text(self) -> bytes:

@@ -99,11 +99,11 @@ class Top:
             now = self._clock()
             statistics = self._recent.statistics(now)
             sections = {name: some for name, some in statistics.sections(SECTIONS).items() if some}
-            report = Report(ReportOptions(self._options.color, width, self._options.encoding))
+            report = Report(msgspec.structs.replace(self._options, width=width))
             self._header(report, statistics.total, statistics.span / SECOND, now)
             self._findings(report)
         left = max(height - len(report.lines) - 1, 1)
-        options = ReportOptions(self._options.color, width, self._options.encoding, shows_more="not as busy")
+        options = msgspec.structs.replace(self._options, width=width, shows_more="not as busy")
         names = [*sections][: max(left // (SECTION_LINES + 1), 1)]
         for at, name in enumerate(names):  # what one table leaves is for the others
             room = left // (len(names) - at)

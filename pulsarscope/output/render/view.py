@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from pulsarscope.dissect.capabilities import join_topic_names
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.output.export.sink import Sink
@@ -44,6 +46,7 @@ class View:
             self.symbols = STAND_INS
         self.width = options.width
         self.clock = Clock(options.time)
+        self.short_topic: Callable[[str], str] = join_topic_names(dissector.topics for dissector in options.run.dissectors.values()).short
         self.several_files = len(options.paths) > 1
         self.name_width = NAME_WIDTH + 2 * self.several_files
         self.connections = 0

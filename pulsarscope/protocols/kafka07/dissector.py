@@ -1,16 +1,15 @@
-"""The Kafka 0.7 dissector: what `pulsarscope.dissect.contract.Dissector` asks, answered by the modules of this folder."""
+"""The Kafka 0.7 dissector: the contract, kept by the modules of this folder."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.contract import Layout, StoryTest, Vocabulary
+from pulsarscope.dissect.capabilities import Ranges, ReadRegistry, Vocabulary
+from pulsarscope.dissect.contract import Dissector, Framing
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
-from pulsarscope.inputs.nodes import ReadRegistry
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.model.records import FrameRow, MessageRow
@@ -26,42 +25,23 @@ SHIPPED_PORT, CODE_PORT = 9092, 6667
 _SENDERS = dict.fromkeys(REQUESTS, CLIENT) | dict.fromkeys(RESPONSES, SERVER)
 
 
-class Kafka07Dissector:
+class Kafka07Dissector(Dissector):
     """Stateless; one instance serves any number of connections."""
 
     name = "kafka07"
     ports = frozenset({SHIPPED_PORT, CODE_PORT})
     codes = CODES
-    length = struct.Struct(">I")
-    length_adds = HEADER_BYTES
-    min_frame_bytes = boundary.LEAST_FRAME_BYTES
-    max_frame_bytes = FRAME_HARD_MAX_BYTES
+    framing = Framing(boundary.LEAST_FRAME_BYTES, FRAME_HARD_MAX_BYTES, boundary.LOOKAHEAD_BYTES, adds=HEADER_BYTES)
     keeps_frames = True
-    lookahead = boundary.LOOKAHEAD_BYTES
-    layout_head = (HEADER_BYTES, HEADER_BYTES)
-    announcing: frozenset[str] = frozenset()
-    opening: frozenset[str] = frozenset()
-    stories: Mapping[str, Callable[[str], StoryTest]] = {}
     decode = staticmethod(frame.decode)
     decode_partial = staticmethod(frame.decode_partial)
-    candidate = staticmethod(boundary.candidate)
+    recognise = staticmethod(boundary.candidate)
     find_candidate = staticmethod(boundary.find_candidate)
     opens = staticmethod(boundary.opens)
-
-    schema_reader = None
-
-    def __init__(self, *, show_secrets: bool = False) -> None:
-        del show_secrets  # the protocol has none
-        self.layouts: dict[bytes, Layout] = {}
 
     def sender(self, command: str) -> str | None:
         """See the contract."""
         return _SENDERS.get(command)
-
-    def max_frame_size(self, fields: dict[str, Any]) -> int | None:
-        """Nobody announces one."""
-        del fields
-        return None
 
     def foreign(self, name: str | None, port: int) -> tuple[str, str]:
         """See the contract."""
@@ -84,11 +64,6 @@ class Kafka07Dissector:
         from pulsarscope.protocols.kafka07.summary import summary  # noqa: PLC0415
 
         return summary
-
-    def completes(self, row: FrameRow) -> bool:
-        """Always: no message goes beyond a frame."""
-        del row
-        return True
 
     @cached_property
     def message_summary(self) -> Callable[[MessageRow], str]:
@@ -118,7 +93,7 @@ class Kafka07Dissector:
 
         return read_registry
 
-    def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
+    def ranges(self, data: bytes) -> Ranges:
         """See the contract."""
         from pulsarscope.protocols.kafka07.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
 

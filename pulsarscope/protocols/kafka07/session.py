@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.exchange import Request, elapsed
 from pulsarscope.dissect.finding import frame_finding
 from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Frame, Note
-from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Row
@@ -73,8 +73,8 @@ class _Early(NamedTuple):
     before: _Before
 
 
-class Kafka07Session:
-    """See `pulsarscope.dissect.session.Session`."""
+class Kafka07Session(Session):
+    """The knowledge about one connection of Kafka 0.7."""
 
     def __init__(self, context: SessionContext) -> None:
         self._origin = context.origin

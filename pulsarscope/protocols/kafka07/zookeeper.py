@@ -17,7 +17,8 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.inputs.nodes import Node, Note, Registry, Section
+from pulsarscope.dissect.capabilities import Registry, Section
+from pulsarscope.inputs.zookeeper import DumpNote, Node
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)  # 00 is no other name of 0
 _OFFSET = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -52,16 +53,16 @@ class _Reader:
         self._named: dict[tuple[str, int], Node] = {}
         """The first node that speaks of a broker."""
         self._unknown: list[Node] = []
-        self._notes: list[Note] = []
+        self._notes: list[DumpNote] = []
 
     def read(self, nodes: Sequence[Node]) -> Registry:
         for node in nodes:
             problem = self._node(node)
             if problem is not None:
-                self._notes.append(Note(node.place, node.path, problem))
+                self._notes.append(DumpNote(node.place, node.path, problem))
         for name, node in self._named.items():
             if name not in self._registered:
-                self._notes.append(Note(node.place, node.path, f"broker {name[1]} is not registered: it is down, or the dump lacks it"))
+                self._notes.append(DumpNote(node.place, node.path, f"broker {name[1]} is not registered: it is down, or the dump lacks it"))
         for record in self._topics:
             record["endpoint"] = self._endpoint(record["root"], record["broker"])
         partitions = [self._partition(key) for key in sorted(self._owners.keys() | self._offsets.keys())]

@@ -1,13 +1,14 @@
-"""The Pulsar dissector: what `pulsarscope.dissect.contract.Dissector` asks, answered by the modules of this folder."""
+"""The Pulsar dissector: the contract, kept by the modules of this folder."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.contract import Candidate, ReadSchema, StoryTest, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadSchema, TopicNames, Vocabulary
+from pulsarscope.dissect.contract import Candidate, Dissector, Framing
+from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
@@ -19,38 +20,45 @@ from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
 from pulsarscope.protocols.pulsar.session.session import PulsarSession
+from pulsarscope.protocols.pulsar.topics import base_topic, short_topic
 
 PLAIN_PORT, TLS_PORT = 6650, 6651
 
 
-class PulsarDissector:
+class PulsarDissector(Dissector):
     """Stateless; one instance serves any number of connections."""
 
     name = "pulsar"
     ports = frozenset({PLAIN_PORT, TLS_PORT})
     codes = CODES
-    length = struct.Struct(">I")
-    length_adds = 4
-    min_frame_bytes = boundary.HEADER_BYTES
-    max_frame_bytes = FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES
-    keeps_frames = False
-    lookahead = boundary.LOOKAHEAD_BYTES
+    framing = Framing(boundary.HEADER_BYTES, FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES, boundary.LOOKAHEAD_BYTES)
+    sides = "client", "broker"
+    topics = TopicNames(short_topic, base_topic)
     announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)
     opening = frozenset({"CONNECT", "CONNECTED"})
-    registry = None
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._decoder = FrameDecoder(show_secrets)
         self._senders = {command.name: command.sender for command in self._decoder.commands.values()}
         self._single_plan = Plans(show_secrets).named("SingleMessageMetadata")
-        # Bound here rather than wrapped: decode is called for each frame.
-        self.decode = self._decoder.decode
         self.layouts = self._decoder.layouts
-        self.decode_partial = self._decoder.decode_partial
-        self.find_candidate = boundary.find_candidate
 
-    def candidate(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
+    @property
+    def decode(self) -> Callable[[bytes, int, int], Decoded]:
+        """See the contract."""
+        return self._decoder.decode
+
+    @property
+    def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
+        """See the contract."""
+        return self._decoder.decode_partial
+
+    def find_candidate(self, data: bytes, position: int, end: int) -> int:
+        """See the contract."""
+        return boundary.find_candidate(data, position, end)
+
+    def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
         """See the contract."""
         return boundary.candidate(self._decoder, data, position, end, budget, checksums=checksums)
 
@@ -122,11 +130,11 @@ class PulsarDissector:
         return vocabulary()
 
     @cached_property
-    def stories(self) -> Mapping[str, Callable[[str], StoryTest]]:
+    def follow_kinds(self) -> FollowKinds:
         """See the contract."""
-        from pulsarscope.protocols.pulsar.session.follow import STORIES  # noqa: PLC0415 - only `follow` needs it
+        from pulsarscope.protocols.pulsar.session.follow import FOLLOW_KINDS  # noqa: PLC0415 - only `follow` needs it
 
-        return STORIES
+        return FOLLOW_KINDS
 
     @cached_property
     def schema_reader(self) -> ReadSchema:
@@ -135,7 +143,7 @@ class PulsarDissector:
 
         return schema_in
 
-    def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
+    def ranges(self, data: bytes) -> Ranges:
         """See the contract."""
         from pulsarscope.protocols.pulsar.frame.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.contract import Candidate, FieldType, Layout, StoryTest, Vocabulary
+from pulsarscope.dissect.capabilities import FieldType, FollowKinds, FollowTest, Ranges, Vocabulary
+from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.exchange import Request, elapsed
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Frame
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Rules, where_of
@@ -36,27 +37,13 @@ CODES = table(
 LOST_CARD = Code("postcard-lost", ERROR, "session", "A card was not taken.", "Write again.")
 
 
-class PostcardDissector:
-    """See `pulsarscope.dissect.contract.Dissector`."""
+class PostcardDissector(Dissector):
+    """Postcards."""
 
     name = "postcard"
     ports = frozenset({7700})
     codes = CODES
-    length = struct.Struct(">I")
-    length_adds = 4
-    lookahead = HEAD.size
-    layouts: ClassVar[dict[bytes, Layout]] = {}
-    layout_head = (0, 0)
-    announcing: frozenset[str] = frozenset()
-    opening: frozenset[str] = frozenset()
-    min_frame_bytes = HEAD.size + 1
-    max_frame_bytes = FRAME_MAX_BYTES
-    keeps_frames = False
-    registry = None
-    schema_reader = None
-
-    def __init__(self, *, show_secrets: bool = False) -> None:
-        del show_secrets  # cards have none
+    framing = Framing(HEAD.size + 1, FRAME_MAX_BYTES, HEAD.size)
 
     def decode(self, data: bytes, start: int, end: int) -> Decoded:
         """One whole card."""
@@ -75,13 +62,13 @@ class PostcardDissector:
         kind = data[start + 6] if end - start > 6 else 0
         return COMMANDS.get(kind), None, None, None, None, None, TRUNCATED, None
 
-    def candidate(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
+    def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
         """Whether a card may begin here."""
         del budget, checksums
         if end - position < HEAD.size:
             return Candidate(0, position + HEAD.size, "wait", 0)
         size, magic, kind, _ = HEAD.unpack_from(data, position)
-        if magic != b"PC" or kind not in COMMANDS or not self.min_frame_bytes <= size + 4 <= FRAME_MAX_BYTES:
+        if magic != b"PC" or kind not in COMMANDS or not self.framing.smallest <= size + 4 <= FRAME_MAX_BYTES:
             return None
         return Candidate(size + 4, position + HEAD.size, "likely", 0)
 
@@ -92,17 +79,12 @@ class PostcardDissector:
 
     def opens(self, data: bytes, position: int, end: int) -> str | None:
         """Only a client sends a PUT."""
-        found = self.candidate(data, position, end, 0)
+        found = self.recognise(data, position, end, 0)
         return SENDERS[COMMANDS[data[position + 6]]] if found is not None and found.size else None
 
     def sender(self, command: str) -> str | None:
         """The side of each."""
         return SENDERS.get(command)
-
-    def max_frame_size(self, fields: dict[str, Any]) -> int | None:
-        """Nothing announces one."""
-        del fields
-        return None
 
     def foreign(self, name: str | None, port: int) -> tuple[str, str]:
         """Something else on our port."""
@@ -121,11 +103,6 @@ class PostcardDissector:
     def summary(self) -> Callable[[FrameRow], str]:
         """The words of a frame."""
         return lambda row: "  ".join(f"{key} {value}" for key, value in (row.fields or {}).items())
-
-    def completes(self, row: FrameRow) -> bool:
-        """Each text stands on one card."""
-        del row
-        return True
 
     @property
     def message_summary(self) -> Callable[[MessageRow], str]:
@@ -152,10 +129,10 @@ class PostcardDissector:
         )
 
     @property
-    def stories(self) -> Mapping[str, Callable[[str], StoryTest]]:
+    def follow_kinds(self) -> FollowKinds:
         """A message is followed by the number of its card."""
 
-        def of_card(name: str) -> StoryTest:
+        def of_card(name: str) -> FollowTest:
             if not name.isdigit():
                 message = f"{name} is no number of a card"
                 raise UsageError(message)
@@ -163,7 +140,7 @@ class PostcardDissector:
 
         return {"message": of_card}
 
-    def ranges(self, data: bytes) -> tuple[bytes, list[tuple[int, int, str, int]]]:
+    def ranges(self, data: bytes) -> Ranges:
         """The head, and the rest."""
         names = [(0, 4, "length", 0), (4, 6, "magic", 0), (6, 7, "kind", 0), (7, 11, "number", 0), (11, len(data), "body", 0)]
         return data, [one for one in names if one[1] <= len(data)]

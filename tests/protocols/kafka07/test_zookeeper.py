@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.inputs.nodes import Node, Note, Registry
+from pulsarscope.dissect.capabilities import Registry
+from pulsarscope.inputs.zookeeper import DumpNote, Node
 from pulsarscope.protocols.kafka07.zookeeper import read_registry
 
 CONSUMER = "billing_app1-1346868000123-0a1b2c3d"
@@ -124,7 +125,7 @@ def test_a_malformed_node_is_noted_and_gives_no_record(path: str, value: str, wo
 
 def test_a_broker_that_others_name_and_is_not_registered_is_noted_once() -> None:
     registry = read({"/brokers/topics/t/3": "1", "/consumers/g/offsets/t/3-0": "5", "/consumers/g/offsets/t/3-1": "6"})
-    assert registry.notes == [Note("line 1", "/brokers/topics/t/3", "broker 3 is not registered: it is down, or the dump lacks it")]
+    assert registry.notes == [DumpNote("line 1", "/brokers/topics/t/3", "broker 3 is not registered: it is down, or the dump lacks it")]
     assert [one["endpoint"] for one in records(registry, "partitions")] == [None, None]
 
 

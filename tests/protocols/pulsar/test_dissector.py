@@ -34,15 +34,15 @@ def test_the_length_of_a_frame_is_told_by_its_first_four_bytes() -> None:
         command_frame("CONNECT", client_version="x"),
         payload_frame("SEND", message_metadata(), b"x" * 9, producer_id=1, sequence_id=1),
     ):
-        assert DISSECTOR.length.unpack_from(frame)[0] + DISSECTOR.length_adds == len(frame)
-    assert len(PING) >= DISSECTOR.min_frame_bytes
+        assert DISSECTOR.framing.length.unpack_from(frame)[0] + DISSECTOR.framing.adds == len(frame)
+    assert len(PING) >= DISSECTOR.framing.smallest
 
 
 def test_it_decodes_and_finds_frames() -> None:
     assert DISSECTOR.decode(PING, 0, len(PING))[0] == "PING"
     assert DISSECTOR.decode_partial(PING, 0, 9)[0] is None
     assert DISSECTOR.find_candidate(b"\xff\xff" + PING, 0, len(PING) + 2) == 2
-    found = DISSECTOR.candidate(PING, 0, len(PING), 1000)
+    found = DISSECTOR.recognise(PING, 0, len(PING), 1000)
     assert found is not None
     assert (found.size, found.proof) == (len(PING), "likely")
     assert not DISSECTOR.opens(PING, 0, len(PING))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pulsarscope.dissect.contract import StoryTest
+from pulsarscope.dissect.capabilities import FollowTest
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
 
@@ -13,7 +13,7 @@ CONSUMERS_MAX = 10_000
 """Consumers with a delivery of a followed message that is not acknowledged: each subscription has few."""
 
 
-def message_story(name: str) -> StoryTest:
+def message_story(name: str) -> FollowTest:
     """Frames about LEDGER:ENTRY, or one message LEDGER:ENTRY:BATCH of its batch; cumulative ACKs and redelivery of everything, too."""
     found = re.fullmatch(r"(\d{1,19}):(\d{1,19})(?::(\d{1,9}))?", name, re.ASCII)
     if found is None:
@@ -69,13 +69,13 @@ def _items(value: Any) -> list[Any]:
     return value if type(value) is list else []
 
 
-def consumer_story(name: str) -> StoryTest:
+def consumer_story(name: str) -> FollowTest:
     """Frames about the consumers of this id; none when the name is no number."""
     number = int(name) if re.fullmatch(r"\d{1,19}", name, re.ASCII) else None
     return lambda row: number is not None and (row.fields or {}).get("consumer_id") == number
 
 
-def txn_story(name: str) -> StoryTest:
+def txn_story(name: str) -> FollowTest:
     """Frames about the transaction (MOST,LEAST): its own commands, and SEND, MESSAGE and ACK within it."""
     found = re.fullmatch(r"\(?(-?\d{1,20})[,:](-?\d{1,20})\)?", name.replace(" ", ""), re.ASCII)
     if found is None:
@@ -90,4 +90,4 @@ def _txn(fields: dict[str, Any]) -> tuple[int, int] | None:
     return None if most is None and least is None else (most or 0, least or 0)
 
 
-STORIES = {"message": message_story, "consumer": consumer_story, "txn": txn_story}
+FOLLOW_KINDS = {"message": message_story, "consumer": consumer_story, "txn": txn_story}

@@ -11,7 +11,7 @@ from typing import Any
 
 from pulsarscope.dissect.exchange import Request, Response
 from pulsarscope.dissect.frames import Frame, Note
-from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, Row
@@ -45,8 +45,8 @@ IDS_MAX = 65_536
 """Producers, and consumers, remembered on one connection; clients count them up from 0, hostile bytes do not."""
 
 
-class PulsarSession:
-    """See `pulsarscope.dissect.session.Session`."""
+class PulsarSession(Session):
+    """The knowledge about one connection of Pulsar."""
 
     def __init__(self, context: SessionContext, single_plan: Plan) -> None:
         self._want_frames = "frame" in context.kinds

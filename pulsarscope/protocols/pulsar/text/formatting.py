@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from pulsarscope.dissect.topics import short_topic
 from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.topics import short_topic
 
 Fields = Mapping[str, Any]
 Word = Callable[[FrameRow, Fields], str]

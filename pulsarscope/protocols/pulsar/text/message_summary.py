@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.topics import short_topic
 from pulsarscope.model.limits import SHOWN_ITEMS_MAX
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.text.formatting import GAP
+from pulsarscope.protocols.pulsar.topics import short_topic
 
 PRODUCE = "produce"
 

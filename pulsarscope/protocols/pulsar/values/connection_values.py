@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract import GivenSchema, PayloadContext, PayloadDecoder
+from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext, PayloadDecoder
 from pulsarscope.dissect.frames import Note
-from pulsarscope.dissect.topics import short_topic, topic_matches
 from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_LEAST_BYTES, VALUES_MAX_BYTES
 from pulsarscope.model.records import MessageRow
+from pulsarscope.protocols.pulsar.topics import short_topic, topic_matches
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
 from pulsarscope.protocols.pulsar.values.reader import needs_writer, reader_of

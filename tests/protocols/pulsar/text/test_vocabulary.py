@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pulsarscope.dissect.contract import FieldType
+from pulsarscope.dissect.capabilities import FieldType
 from pulsarscope.model.records import ROWS, columns
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2
 from pulsarscope.protocols.pulsar.text.vocabulary import vocabulary

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsarscope.dissect.contract import GivenSchema, PayloadContext
+from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext
 from pulsarscope.model.limits import VALUES_MAX_BYTES
 from pulsarscope.model.records import RowList
 from pulsarscope.protocols.pulsar.entry.reader import VALUES_TOGETHER_MAX_BYTES

@@ -1,4 +1,4 @@
-"""Names of topics: for the eye, and as patterns name them."""
+"""Names of topics: short, of the partitioned topic, and as patterns match them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _PARTITION = re.compile(r"-partition-\d+$")
 
 
 def short_topic(topic: str) -> str:
-    """A topic as clients let their users write it: without the scheme and namespace that they add themselves."""
+    """Return a topic without the scheme and namespace that clients add themselves."""
     return topic[len(SCHEME) :].removeprefix(NAMESPACE) if topic.startswith(SCHEME) else topic
 
 
 def base_topic(topic: str) -> str:
-    """The partitioned topic that a partition is of; any other topic itself."""
+    """Return the partitioned topic of a partition; any other topic itself."""
     return _PARTITION.sub("", topic)
 
 
 @lru_cache(maxsize=1_024)
 def topic_matches(pattern: str, topic: str) -> bool:
-    """Whether a pattern, in which * stands for anything, names this topic: in full or short; a partition also as the topic it is of."""
+    """Return True when a pattern, in which * stands for anything, names this topic: in full or short; a partition also by its base."""
     first, *others = pattern.split("*")
-    return any(_matches(first, others, name) for whole in (topic, base_topic(topic)) for name in (whole, short_topic(whole)))
+    return any(_matches(first, others, name) for full in (topic, base_topic(topic)) for name in (full, short_topic(full)))
 
 
 def _matches(first: str, others: list[str], name: str) -> bool:
@@ -36,8 +36,8 @@ def _matches(first: str, others: list[str], name: str) -> bool:
     if at > end or not (name.startswith(first) and name.endswith(last)):
         return False
     for piece in between:
-        found = name.find(piece, at, end)
-        if found < 0:
+        match = name.find(piece, at, end)
+        if match < 0:
             return False
-        at = found + len(piece)
+        at = match + len(piece)
     return True

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.dissect.topics import base_topic, short_topic, topic_matches
+from pulsarscope.protocols.pulsar.topics import base_topic, short_topic, topic_matches
 
 
 def test_topics_lose_what_clients_add_themselves() -> None:

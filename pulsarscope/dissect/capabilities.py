@@ -1,0 +1,145 @@
+"""Types of the optional capabilities of a dissector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
+
+from pulsarscope.model.records import FrameRow
+
+if TYPE_CHECKING:
+    from pulsarscope.inputs.zookeeper import DumpNote, Node
+
+
+class FieldType(msgspec.Struct, frozen=True):
+    """One field inside a column of objects, as the protocol defines it."""
+
+    name: str
+    type: str
+    """int64, double, bool, string, bytes or object."""
+    text: str
+    """The definition's words for it: its message, its number."""
+    repeated: bool = False
+    """Rows hold a list of such values."""
+    values: tuple[str, ...] = ()
+    """The names of an enumeration."""
+    fields: tuple[FieldType, ...] = ()
+    """The fields of an object."""
+
+
+class Vocabulary(msgspec.Struct, frozen=True):
+    """The names and types in a dissector's rows beyond the columns: all that a filter may ask for."""
+
+    commands: Mapping[str, tuple[FieldType, ...]] = {}
+    """Fields of FrameRow.fields by command."""
+    objects: Mapping[str, tuple[FieldType, ...]] = {}
+    """Fields of the columns of objects, by kind.column (frame.metadata, message.extra)."""
+    values: Mapping[str, tuple[str, ...]] = {}
+    """Names of the enumerations that other columns hold, by kind.column."""
+
+
+FollowTest = Callable[[FrameRow], bool]
+"""A test for the frames of a followed conversation. It sees all frames of a run in their order."""
+
+FollowKinds = Mapping[str, Callable[[str], FollowTest]]
+"""Makers of tests by kind (message, consumer, txn), from a name in the user's words. They raise UsageError for a name of another form."""
+
+Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
+"""The bytes of one frame with its secrets masked, and its named ranges: (start, end, name, depth)."""
+
+
+class GivenSchema(msgspec.Struct, frozen=True):
+    """A schema that the user brings for the payloads of some topics."""
+
+    topics: str
+    """Pattern, in which * stands for anything; topics have their full or their short names."""
+    type: str
+    """Name of the kind of schema; its definition, if the kind has one, and its properties."""
+    definition: bytes = b""
+    properties: tuple[tuple[str, str], ...] = ()
+    version: bytes | None = None
+    """The only version of the topics' schema that it is; None: it is for all messages."""
+
+
+ReadSchema = Callable[[str, str, bytes | None, str], GivenSchema]
+"""Pattern of topics, name of the file, its content (None: no such file; the name is perhaps that of a type), name of one of the types in
+it ("" for the only one) → schema. Raises ValueError with the reason for which it is not a schema."""
+
+
+class PayloadContext(NamedTuple):
+    """The circumstances of a message whose payload is decoded."""
+
+    topic: str
+    """As on the wire; "" when the connection does not tell."""
+    key: str | None
+    key_is_bytes: bool
+    """The key is base64."""
+    properties: Mapping[str, str]
+    schema_version: bytes | None
+
+
+class PayloadDecoder(Protocol):
+    """A decoder of the payloads of some topics, brought by another package."""
+
+    topics: str
+    """Pattern, as that of `GivenSchema`."""
+
+    def decode(self, payload: bytes, context: PayloadContext) -> Any:
+        """Return the value, anything that msgspec can encode as JSON; None for no value. An exception becomes a finding."""
+
+
+class Section(NamedTuple):
+    """Registry records of one kind."""
+
+    about: str
+    """Explanation of the numbers; may be empty."""
+    records: list[dict[str, Any]]
+    """All with the same keys in the same order; values are text, whole numbers, objects of them, or None."""
+
+
+class Registry(NamedTuple):
+    """The state that servers and clients of a protocol keep in ZooKeeper, as read from a dump."""
+
+    sections: dict[str, Section]
+    """By name, in the order in which they are shown."""
+    unknown: list[Node]
+    """The nodes that are none of the protocol's own."""
+    notes: list[DumpNote]
+
+
+ReadRegistry = Callable[["Sequence[Node]"], Registry]
+"""Reader of the nodes of a dump. Never raises on any of them."""
+
+
+def read_registries(nodes: Sequence[Node], readers: Iterable[ReadRegistry]) -> Registry:
+    """Read a dump by each reader in turn; nodes that none of them knows remain in `unknown`."""
+    joined = Registry({}, list(nodes), [])
+    for read in readers:
+        part = read(joined.unknown)
+        joined = Registry(joined.sections | part.sections, part.unknown, joined.notes + part.notes)
+    return joined
+
+
+class TopicNames(msgspec.Struct, frozen=True):
+    """The forms in which users of a protocol write the name of a topic. The default is the name itself."""
+
+    short: Callable[[str], str] = str
+    """The topic without the defaults that clients add themselves."""
+    base: Callable[[str], str] = str
+    """The partitioned topic of a partition; any other topic itself."""
+
+
+def join_topic_names(several: Iterable[TopicNames]) -> TopicNames:
+    """Join the forms of several protocols: a topic is written as the first of them that changes it does."""
+    joined = tuple(several)
+    return TopicNames(
+        partial(_first_change, [names.short for names in joined]),
+        partial(_first_change, [names.base for names in joined]),
+    )
+
+
+def _first_change(forms: Sequence[Callable[[str], str]], topic: str) -> str:
+    return next((name for form in forms if (name := form(topic)) != topic), topic)
