@@ -185,6 +185,7 @@ class Dissector:
 
     def completes(self, row: FrameRow) -> bool:
         """Return True when the messages that a frame counts end with it, False for a part that other frames continue."""
+        del row
         return True
 
     def ranges(self, data: bytes) -> Ranges:

@@ -30,8 +30,8 @@ OF_THE_WHOLE = {
     "tests/protocols/pulsar/test_proto.py",
     "tests/protocols/pulsar/rules/test_questions.py",
 }
-"""Tests of no one module: of the real captures, of the generated one, of live runs, of plug-ins, and of all rules together, question by question.
-And those of this folder, and of docs/bad_inputs."""
+"""Tests of no one module: of the real captures, of the generated one, of live runs, of plug-ins, and of all rules together, question by
+question. And those of this folder, and of docs/bad_inputs."""
 
 PLAIN_DECODE = """
 import sys

@@ -537,7 +537,8 @@ def test_a_dissector_that_takes_for_a_frame_what_it_cannot_decode_does_not_stop_
             super().__init__()
             self.layouts = {}
 
-        def decode(self, data: bytes, start: int, end: int) -> Decoded:  # type: ignore[override]
+        def decode(self, data: bytes, start: int, end: int) -> Decoded:
+            del data, start, end
             return None, None, None, None, None, None, "malformed", None
 
     used = StreamSplitter(Contradictory(), KEEP, synced=False)

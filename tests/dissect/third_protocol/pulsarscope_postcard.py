@@ -17,7 +17,7 @@ from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.exchange import Request, elapsed
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Frame
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Rules, where_of
-from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, row_type
@@ -146,8 +146,8 @@ class PostcardDissector(Dissector):
         return data, [one for one in names if one[1] <= len(data)]
 
 
-class PostcardSession:
-    """See `pulsarscope.dissect.session.Session`."""
+class PostcardSession(Session):
+    """The knowledge about one connection."""
 
     def __init__(self, context: SessionContext) -> None:
         self._context = context
