@@ -121,7 +121,7 @@ class AnomalyCounts:
         """What has been counted, in the order in which it first happened."""
         return [*self._counts.values()]
 
-    def go_on(self, counts: Iterable[AnomalyCount]) -> None:
+    def resume(self, counts: Iterable[AnomalyCount]) -> None:
         """Forget what has been counted, and go on from these counts."""
         self._counts.clear()
         self.add_later(counts)
@@ -129,16 +129,18 @@ class AnomalyCounts:
     def add_later(self, counts: Iterable[AnomalyCount]) -> None:
         """Counts what was counted further on in the file."""
         for count in counts:
-            before = self._counts.get((count.code, count.group))
-            if before is None:
+            known = self._counts.get((count.code, count.group))
+            if known is None:
                 self._counts[count.code, count.group] = msgspec.structs.replace(count, reasons=dict(count.reasons))
             else:
-                before.add_later(count)
+                known.add_later(count)
 
     def findings(self) -> list[Finding]:
         """One finding per code and group, in the order in which they first happened."""
-        found = []
+        findings = []
         for (code, _), count in self._counts.items():
             text, evidence = _DESCRIPTIONS[code](count)
-            found.append(capture_finding(code, text, evidence, file=self._file, packet=count.first_packet or None, time=count.first_time))
-        return found
+            findings.append(
+                capture_finding(code, text, evidence, file=self._file, packet=count.first_packet or None, time=count.first_time)
+            )
+        return findings

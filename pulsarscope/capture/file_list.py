@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from pulsarscope.capture.anomalies import capture_finding
-from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader, Opener, open_here
+from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader, Opener, open_local
 from pulsarscope.model.errors import CaptureError, UsageError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.text import plural, printable
@@ -59,15 +59,15 @@ class _Candidate(msgspec.Struct, frozen=True):
     size: int | None
 
 
-Find = Callable[[str], tuple[list[tuple[str, int]], bool]]
+ListUri = Callable[[str], tuple[list[tuple[str, int]], bool]]
 """Gives the files at a URI, each with its size, and whether it names them, not the folder that they are in; or raises OSError."""
 
 
 class _Expansion:
     """Looks at each argument in turn."""
 
-    def __init__(self, find: Find | None, opener: Opener) -> None:
-        self._find = find
+    def __init__(self, list_uri: ListUri | None, opener: Opener) -> None:
+        self._list_uri = list_uri
         self._opener = opener
         self.candidates: list[_Candidate] = []
         self.findings: list[Finding] = []
@@ -76,8 +76,8 @@ class _Expansion:
     def argument(self, argument: str) -> None:
         if argument == STANDARD_INPUT:
             self._add(_Candidate(STANDARD_INPUT, None, None), STANDARD_INPUT)
-        elif self._find is not None and "://" in argument:
-            self._uri(argument, self._find)
+        elif self._list_uri is not None and "://" in argument:
+            self._uri(argument, self._list_uri)
         elif glob.has_magic(argument) and not os.path.lexists(argument):
             matches = sorted(glob.glob(argument))  # noqa: PTH207 - Path.glob takes no absolute pattern
             for match in matches:
@@ -87,14 +87,14 @@ class _Expansion:
         else:
             self._path(argument)
 
-    def _uri(self, uri: str, find: Find) -> None:
+    def _uri(self, uri: str, list_uri: ListUri) -> None:
         before = len(self.candidates) + len(self.findings)
         try:
-            found, named = find(uri)
+            files, named = list_uri(uri)
         except OSError as error:
             self._note("file-unreadable", uri, f"cannot be read: {_reason(error)}")
             return
-        for path, size in found:
+        for path, size in files:
             self._file(path, size, path, named=named)
         if len(self.candidates) + len(self.findings) == before:
             self._note("not-a-capture", uri, "is a folder, or a pattern, without captures")
@@ -170,7 +170,9 @@ def probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:
     return reader.first_time, refusal, reader.looks_like
 
 
-def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE, find: Find | None = None, opener: Opener = open_here) -> Inputs:
+def expand_inputs(
+    arguments: Sequence[str], source_by: str = ONE_SOURCE, list_uri: ListUri | None = None, opener: Opener = open_local
+) -> Inputs:
     """The captures that the arguments name: files, globs, folders (the captures directly in them, whatever their names) and "-".
 
     Several are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
@@ -184,14 +186,14 @@ def expand_inputs(arguments: Sequence[str], source_by: str = ONE_SOURCE, find: F
         message = "no capture given: name a pcap or pcapng file, a folder, or - for standard input"
         raise UsageError(message)
     source_of = source_namer(source_by)
-    expansion = _Expansion(find, opener)
+    expansion = _Expansion(list_uri, opener)
     for argument in arguments:
         expansion.argument(argument)
     if not expansion.candidates:
-        raise CaptureError(_nothing_left(expansion.findings))
+        raise CaptureError(_no_capture_message(expansion.findings))
     candidates = sorted(
         expansion.candidates,
-        key=lambda found: (source_of(found.path) or "", found.first_time is None, found.first_time or 0, found.path),
+        key=lambda candidate: (source_of(candidate.path) or "", candidate.first_time is None, candidate.first_time or 0, candidate.path),
     )
     sources = [source_of(candidate.path) for candidate in candidates]
     if source_by not in _NOT_OF_PATHS and all(source is None for source in sources):
@@ -227,15 +229,15 @@ def source_namer(source_by: str) -> Callable[[str], str | None]:
         message = f"--source-by {source_by}: give {_SOURCE_BY} ({error})"
         raise UsageError(message) from None
 
-    def found(path: str) -> str | None:
+    def files(path: str) -> str | None:
         match = pattern.search(path)
         text = None if match is None else match.group(1 if pattern.groups else 0)
         return None if text is None else printable(text)
 
-    return found
+    return files
 
 
-def _nothing_left(findings: list[Finding]) -> str:
+def _no_capture_message(findings: list[Finding]) -> str:
     first = findings[0]
     text = f"{first.text} {first.hint}" if first.hint else first.text
     if len(findings) == 1:

@@ -40,26 +40,26 @@ class Portion(msgspec.Struct, frozen=True):
     """Of the byte behind its last; None: it goes to the end of the file."""
     packets: int = 0
     """So many are before it."""
-    before: tuple[Span, ...] = ()
+    preamble: tuple[Span, ...] = ()
     """What stands before it and holds in it, in the order of the file: headers, sections, interfaces; and the packet before."""
     counts: tuple[AnomalyCount, ...] = ()
     """What the packets before it do wrong, for who sums up the file."""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete_file(self) -> bool:
         """Whether it is all of the file."""
         return self.start == 0 and self.end is None
 
     def seek(self, stream: Any) -> bytes:
         """Go to where it starts; the bytes of what is before."""
         parts = []
-        for start, end in self.before:
+        for start, end in self.preamble:
             stream.seek(start)
             parts.append(stream.read(end - start))
         stream.seek(self.start)
         return b"".join(parts)
 
-    def left(self, read: int) -> int:
+    def remaining(self, read: int) -> int:
         """Bytes of it that are left when so many have been read."""
         return sys.maxsize if self.end is None else self.end - self.start - read
 
@@ -83,28 +83,28 @@ def divide(path: str, file: int, size: int) -> list[Portion]:
 
 def _portions(stream: BinaryIO, file: int, size: int) -> list[Portion]:
     total = os.fstat(stream.fileno()).st_size
-    found = [Portion(file)]
+    portions = [Portion(file)]
     if total <= size:
-        return found
-    even = -(-total // -(-total // size))
-    wanted = even
+        return portions
+    portion_bytes = -(-total // -(-total // size))
+    border = portion_bytes
     headers: list[Span] = []
     last: list[Span] = []
     packets = headers_bytes = 0
-    for start, end, what in _records(stream):
-        if start >= wanted:
-            found[-1] = msgspec.structs.replace(found[-1], end=start)
-            found.append(Portion(file, start, None, packets, tuple(sorted(headers + last))))
-            wanted = (start // even + 1) * even
-        if what == PACKET:
+    for start, end, kind in _records(stream):
+        if start >= border:
+            portions[-1] = msgspec.structs.replace(portions[-1], end=start)
+            portions.append(Portion(file, start, None, packets, tuple(sorted(headers + last))))
+            border = (start // portion_bytes + 1) * portion_bytes
+        if kind == PACKET:
             packets += 1
             last = [(start, end)]
-        elif what == HEADER:
+        elif kind == HEADER:
             headers.append((start, end))
             headers_bytes += end - start
             if headers_bytes > PORTION_HEADERS_MAX_BYTES:
                 raise _IndivisibleError
-    return found
+    return portions
 
 
 def _records(stream: BinaryIO) -> Iterator[tuple[int, int, int]]:
@@ -119,14 +119,14 @@ def _records(stream: BinaryIO) -> Iterator[tuple[int, int, int]]:
 
 def _records_of_pcap(stream: BinaryIO, head: bytes) -> Iterator[tuple[int, int, int]]:
     byte_order, _, header_bytes = pcap.MAGICS[head[:4]]
-    unpack, largest = Struct(byte_order + "8xI4x").unpack_from, PACKET_MAX_BYTES
+    unpack, maximum = Struct(byte_order + "8xI4x").unpack_from, PACKET_MAX_BYTES
     position = len(head)
     yield 0, position, HEADER
     while len(data := _read(stream, position, WALK_BYTES)) >= header_bytes:
         at, last = 0, len(data) - header_bytes
         while at <= last:
             (captured,) = unpack(data, at)
-            if captured > largest:
+            if captured > maximum:
                 raise _IndivisibleError
             end = at + header_bytes + captured
             yield position + at, position + end, PACKET
@@ -137,33 +137,33 @@ def _records_of_pcap(stream: BinaryIO, head: bytes) -> Iterator[tuple[int, int, 
 def _blocks_of_pcapng(stream: BinaryIO, magic: bytes) -> Iterator[tuple[int, int, int]]:
     byte_order = pcapng.BYTE_ORDERS.get(magic, "<")
     unpack, unpack_word = Struct(byte_order + "II").unpack_from, Struct(byte_order + "I").unpack_from
-    least, largest = pcapng.BLOCK_MIN_BYTES, PCAPNG_BLOCK_MAX_BYTES
+    minimum, maximum = pcapng.BLOCK_MIN_BYTES, PCAPNG_BLOCK_MAX_BYTES
     position = secrets_bytes = 0
-    wanted = WALK_BYTES
-    while data := _read(stream, position, wanted):
-        at, last = 0, len(data) - least
+    border = WALK_BYTES
+    while data := _read(stream, position, border):
+        at, last = 0, len(data) - minimum
         while at <= last:
             block_type, length = unpack(data, at)
-            if length & 3 or not least <= length <= largest:
+            if length & 3 or not minimum <= length <= maximum:
                 raise _IndivisibleError
             end = at + length
             if end > len(data):
                 break
             if unpack_word(data, end - 4)[0] != length:
                 raise _IndivisibleError
-            what = WHAT.get(block_type, OTHER)
-            if what is None or (block_type == pcapng.SECTION and data[at + 8 : at + 12] != magic):
+            kind = KINDS.get(block_type, OTHER)
+            if kind is None or (block_type == pcapng.SECTION and data[at + 8 : at + 12] != magic):
                 raise _IndivisibleError
             if block_type == pcapng.SECRETS:
                 secrets_bytes += length
                 if secrets_bytes > SECRETS_MAX_BYTES:
                     raise _IndivisibleError
-            yield position + at, position + end, what
+            yield position + at, position + end, kind
             at = end
-        if not at and len(data) < wanted:
+        if not at and len(data) < border:
             return
         position += at
-        wanted = WALK_BYTES if at else largest
+        border = WALK_BYTES if at else maximum
 
 
 def _read(stream: BinaryIO, position: int, size: int) -> bytes:
@@ -171,7 +171,7 @@ def _read(stream: BinaryIO, position: int, size: int) -> bytes:
     return stream.read(size)
 
 
-WHAT: Mapping[int, int | None] = {
+KINDS: Mapping[int, int | None] = {
     pcapng.SECTION: HEADER,
     pcapng.INTERFACE: HEADER,
     pcapng.STATISTICS: HEADER,

@@ -39,7 +39,7 @@ class ByteStream(Protocol):
         """Up to `size` bytes; none at the end."""
 
 
-def open_here(path: str) -> AbstractContextManager[ByteStream]:
+def open_local(path: str) -> AbstractContextManager[ByteStream]:
     """A file of this machine. Raises OSError."""
     try:
         return Path(path).open("rb", buffering=0)
@@ -61,7 +61,7 @@ class BlockReader:
         read_bytes: int | None = None,
         records: bool = False,
         by_interface: bool = False,
-        opener: Opener = open_here,
+        opener: Opener = open_local,
         portion: Portion | None = None,
     ) -> None:
         """Opens nothing yet.
@@ -80,7 +80,7 @@ class BlockReader:
         self._read_bytes = read_bytes or READ_BLOCK_BYTES
         self._adapts = read_bytes is None
         self._opener = opener
-        self._kept = {"records": records, "by_interface": by_interface}
+        self._decoder_options = {"records": records, "by_interface": by_interface}
         self._portion = portion or Portion(file)
         self._progress = ReadProgress()
         self._decoder: Decoder | None = None
@@ -115,9 +115,9 @@ class BlockReader:
         return [] if self._decoder is None else self._decoder.counts
 
     @property
-    def is_entangled(self) -> bool:
+    def has_dependencies(self) -> bool:
         """Whether what comes next cannot be read without all that came so far."""
-        return self._decoder is not None and self._decoder.is_entangled
+        return self._decoder is not None and self._decoder.has_dependencies
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
         """TLS key logs that the capture has brought since they were last taken, in pcapng Decryption Secrets Blocks.
@@ -126,8 +126,8 @@ class BlockReader:
         """
         if self._decoder is None or not self._decoder.secrets:
             return []
-        taken, self._decoder.secrets = self._decoder.secrets, []
-        return taken
+        secrets, self._decoder.secrets = self._decoder.secrets, []
+        return secrets
 
     def __iter__(self) -> Iterator[Block]:
         return self
@@ -149,17 +149,17 @@ class BlockReader:
                         yield block
                         if self._adapts:
                             packets = max(READ_BLOCK_PACKETS, len(block.flows) * READ_BLOCK_FLOW_PACKETS)
-                            wanted = len(chunk) * packets // block.packets
-                            self._read_bytes = min(max(wanted, READ_BLOCK_BYTES), READ_BLOCK_MAX_BYTES)
+                            target = len(chunk) * packets // block.packets
+                            self._read_bytes = min(max(target, READ_BLOCK_BYTES), READ_BLOCK_MAX_BYTES)
                     if self._decoder is not None and self._decoder.stopped:
                         break
             last = self._last_block(self._progress.damage)
         except NotACaptureError as error:
-            last = self._bare_block("not-a-capture", f"{self.name} is {error}.")
+            last = self._only_block("not-a-capture", f"{self.name} is {error}.")
         except OSError as error:
             reason = error.strerror or str(error)
             if self._decoder is None or not self._decoder.recognised:
-                last = self._bare_block("file-unreadable", f"{self.name} cannot be read: {reason}.")
+                last = self._only_block("file-unreadable", f"{self.name} cannot be read: {reason}.")
             else:
                 last = self._last_block(self._finding("file-unreadable", f"Reading {self.name} failed: {reason}."))
         yield last
@@ -174,17 +174,17 @@ class BlockReader:
     def _input(self, stream: ByteStream) -> Iterator[bytes]:
         """What the decoder is fed with."""
         portion = self._portion
-        if portion.is_whole:
+        if portion.is_complete_file:
             return decompressed(self._chunks(stream), self._progress, self._file)
-        if before := portion.seek(stream):
-            self._decoder = self._decoder_for(before)
-            self._decoder.go_on(before, portion.start, portion.packets, portion.counts)
+        if preamble := portion.seek(stream):
+            self._decoder = self._decoder_for(preamble)
+            self._decoder.resume(preamble, portion.start, portion.packets, portion.counts)
         return self._chunks(stream)
 
     def _chunks(self, stream: ByteStream) -> Iterator[bytes]:
         """What there is to read, without waiting to fill a block: `read1` of buffered streams, `read` of raw ones."""
         read = getattr(stream, "read1", stream.read)
-        while chunk := read(min(self._read_bytes, self._portion.left(self._progress.bytes_read))):
+        while chunk := read(min(self._read_bytes, self._portion.remaining(self._progress.bytes_read))):
             self._progress.bytes_read += len(chunk)
             yield chunk
 
@@ -200,16 +200,16 @@ class BlockReader:
     def _decoder_for(self, head: bytes) -> Decoder:
         magic = head[:_MAGIC_BYTES]
         if magic == pcapng.MAGIC:
-            return pcapng.PcapngDecoder(self._file, **self._kept)
+            return pcapng.PcapngDecoder(self._file, **self._decoder_options)
         if magic in pcap.MAGICS:
-            return pcap.PcapDecoder(self._file, magic, **self._kept)
+            return pcap.PcapDecoder(self._file, magic, **self._decoder_options)
         self._looks_like = looks_like(head)
         message = self._looks_like if " capture" in self._looks_like else f"{self._looks_like}, not a capture"
         raise NotACaptureError(message)
 
     def _last_block(self, damage: Finding | None) -> Block:
         if self._decoder is not None:
-            return self._decoder.finish(self._progress.bytes_read, damage, goes_on=self._portion.end is not None)
+            return self._decoder.finish(self._progress.bytes_read, damage, continues=self._portion.end is not None)
         if damage is not None:
             message = f"not readable as a capture: {damage.text.rstrip('.')}"
         elif not self._head:
@@ -225,7 +225,7 @@ class BlockReader:
             evidence["looks_like"] = self._looks_like
         return capture_finding(code, text, evidence, file=self._file)
 
-    def _bare_block(self, code: str, text: str) -> Block:
+    def _only_block(self, code: str, text: str) -> Block:
         """The only block of an input that is no capture."""
         return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)
 
@@ -237,7 +237,7 @@ def read_blocks(
     read_bytes: int | None = None,
     records: bool = False,
     by_interface: bool = False,
-    opener: Opener = open_here,
+    opener: Opener = open_local,
     portion: Portion | None = None,
 ) -> BlockReader:
     """The blocks of one input, in packet order; see `BlockReader`."""

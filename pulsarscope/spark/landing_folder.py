@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import msgspec
 
-from pulsarscope.capture import open_here, probe, source_namer
+from pulsarscope.capture import open_local, probe, source_namer
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.text import printable
 from pulsarscope.spark.checkpoint import Landed
@@ -129,7 +129,7 @@ class Landing:
 
     @staticmethod
     def _look_into(watched: _Watched) -> None:
-        watched.first_time, refusal, looks_like = probe(watched.path, open_here)
+        watched.first_time, refusal, looks_like = probe(watched.path, open_local)
         # What began like a capture, or like nothing known, is one that is damaged; what is something else is passed over.
         watched.is_capture = refusal is None or not looks_like
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
-from pulsarscope.capture import open_here
+from pulsarscope.capture import open_local
 
 BUFFER_BYTES = 8 << 20
 """Read at a time: each read of an object store is a request, which takes as long as the transfer of a megabyte."""
@@ -30,7 +30,7 @@ def system_at(uri: str) -> tuple[FileSystem, str]:
 def opened(path: str) -> Any:
     """A file, of this machine or at a URI, to read from its start. Raises OSError."""
     if "://" not in path:
-        return open_here(path)
+        return open_local(path)
     system, place = system_at(path)
     with _errors():
         return system.open_input_stream(place, compression=None, buffer_size=BUFFER_BYTES)

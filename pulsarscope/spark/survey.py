@@ -100,7 +100,7 @@ class Look(msgspec.Struct, frozen=True):
         noted = _noted(blocks, seen)
         found = Glance(self.inputs, self.options).strangers(noted) if self.strangers else dict.fromkeys(deque(noted, 0))
         if portion.end is not None:
-            seen.counts, seen.is_entangled = blocks.counts, blocks.is_entangled
+            seen.counts, seen.is_entangled = blocks.counts, blocks.has_dependencies
         rows = [(source, flow, file, 0, known is not None, _bytes(known or ()), pack_rows(known or ())) for flow, known in found.items()]
         return batch_of([(source, b"", file, 0, False, 0, msgspec.json.encode(seen)), *rows], SCHEMA)
 

@@ -105,7 +105,7 @@ def read(readers: Sequence[BlockReader]) -> Read:
 def is_entangled(path: str, portions: Sequence[Portion]) -> bool:
     """Whether one of the portions says that what comes behind it cannot be read by itself."""
     readers = [read_blocks(path, portion=portion) for portion in portions if portion.end is not None]
-    return any([list(reader), reader.is_entangled][1] for reader in readers)
+    return any([list(reader), reader.has_dependencies][1] for reader in readers)
 
 
 def in_portions(path: str, portions: Sequence[Portion], *, by_interface: bool) -> Read:

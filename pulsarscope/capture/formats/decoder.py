@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts, capture_finding
 from pulsarscope.capture.block import CONTROL_FLAGS, Block, PacketRecord, Segment
 from pulsarscope.capture.link import link_layer as link
-from pulsarscope.capture.link.decapsulation import Unwrapper
-from pulsarscope.capture.link.layers import Fragment, Inner, Reject
+from pulsarscope.capture.link.decapsulation import Decapsulator
+from pulsarscope.capture.link.layers import Encapsulated, Fragment, Reject
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import key_at
 from pulsarscope.model.text import plural
@@ -45,17 +45,17 @@ class Decoder(ABC):
         """The file header is there and is one."""
         self._file = file
         self._records: list[PacketRecord] | None = [] if records else None
-        self._tally = AnomalyCounts(file)
-        self._unwrapper = Unwrapper(self._tally)
-        self._apart: dict[str, tuple[Flows, set[bytes]]] | None = {} if by_interface else None
+        self._anomalies = AnomalyCounts(file)
+        self._decapsulator = Decapsulator(self._anomalies)
+        self._flows_by_interface: dict[str, tuple[Flows, set[bytes]]] | None = {} if by_interface else None
         """Of the block: flows and those of them with control flags, by the interface whose name is to stand behind their keys."""
         self._packets = 0
         self._last_time = 0
         self._ordered = True
         self._offset = 0  # in the file, of the first byte held
         self._pieces: list[bytes] = []
-        self._held = 0
-        self._wanted = 0  # bytes that the unfinished record held takes; 0 when that is not known
+        self._buffered = 0
+        self._bytes_needed = 0  # bytes that the unfinished record held takes; 0 when that is not known
         self._damage: Finding | None = None
 
     @abstractmethod
@@ -82,33 +82,33 @@ class Decoder(ABC):
         self._ordered = True
         position = 0
         # The record that the border between two chunks cuts is put together by itself: the others are read where they are, not copied.
-        while self._held and position < len(chunk) and not self.stopped:
-            piece = chunk[position : position + self._wanted - self._held] if self._wanted else chunk[position:]
+        while self._buffered and position < len(chunk) and not self.stopped:
+            piece = chunk[position : position + self._bytes_needed - self._buffered] if self._bytes_needed else chunk[position:]
             position += len(piece)
             self._pieces.append(piece)
-            self._held += len(piece)
-            if self._held >= self._wanted:
+            self._buffered += len(piece)
+            if self._buffered >= self._bytes_needed:
                 self._read(b"".join(self._pieces), 0, flows, control)
         if position < len(chunk) and not self.stopped:
             self._read(chunk, position, flows, control)
         flows.default_factory = None
-        if self._apart:
-            for source, (own_flows, own_control) in self._apart.items():
+        if self._flows_by_interface:
+            for source, (own_flows, own_control) in self._flows_by_interface.items():
                 flows.update((key_at(key, source), segments) for key, segments in own_flows.items())
                 control.update(key_at(key, source) for key in own_control)
-            self._apart.clear()
+            self._flows_by_interface.clear()
         return self._block(flows, control, [], first_packet, bytes_read)
 
     def _read(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> None:
         """Read the records from `position` on, and hold the unfinished one."""
-        self._wanted = 0
+        self._bytes_needed = 0
         self._offset -= position
         consumed = self._walk(data, position, flows, control)
         self._offset += consumed
         self._pieces = [data[consumed:]]
-        self._held = len(data) - consumed
+        self._buffered = len(data) - consumed
 
-    def go_on(self, before: bytes, offset: int, packets: int, counts: Iterable[AnomalyCount]) -> None:
+    def resume(self, preamble: bytes, offset: int, packets: int, counts: Iterable[AnomalyCount]) -> None:
         """Go on at a place further on in the file, between two packets.
 
         Args:
@@ -120,20 +120,22 @@ class Decoder(ABC):
         Raises:
             NotACaptureError: the file header is not that of a capture.
         """
-        self.feed(before, 0)
-        self._tally.go_on(counts)
+        self.feed(preamble, 0)
+        self._anomalies.resume(counts)
         self._packets, self._offset = packets, offset
 
     @property
     def counts(self) -> list[AnomalyCount]:
         """What packets did wrong so far."""
-        return self._tally.counts
+        return self._anomalies.counts
 
     @property
-    def is_entangled(self) -> bool:
+    def has_dependencies(self) -> bool:
         """Whether more of what came so far than `go_on` is told matters for what comes: fragments, or damage."""
         return (
-            self._unwrapper.has_met_fragments or self._damage is not None or any(count.code == "capture-malformed" for count in self.counts)
+            self._decapsulator.has_seen_fragments
+            or self._damage is not None
+            or any(count.code == "capture-malformed" for count in self.counts)
         )
 
     def skip(self, packets: int) -> None:
@@ -150,7 +152,7 @@ class Decoder(ABC):
         """Its time; 0 before the first."""
         return self._last_time
 
-    def finish(self, bytes_read: int, damage: Finding | None = None, *, goes_on: bool = False) -> Block:
+    def finish(self, bytes_read: int, damage: Finding | None = None, *, continues: bool = False) -> Block:
         """The last block: no packets, and the findings that sum up the file.
 
         Args:
@@ -161,13 +163,13 @@ class Decoder(ABC):
         Raises:
             NotACaptureError: the file ended within its header.
         """
-        ending = self._end(self._held)
-        self._unwrapper.end()
-        if goes_on:
+        ending = self._end(self._buffered)
+        self._decapsulator.end()
+        if continues:
             ending = [finding for finding in ending if finding.code == "capture-truncated"]
         if damage is not None:
             ending = [finding for finding in ending if finding.code != "capture-truncated"] + [damage]
-        summary = [] if goes_on else self._tally.findings()
+        summary = [] if continues else self._anomalies.findings()
         findings = summary + ([] if self._damage is None else [self._damage]) + ending
         return self._block({}, set(), findings, self._packets + 1, bytes_read)
 
@@ -185,20 +187,20 @@ class Decoder(ABC):
         )
         if self._records:
             block.records, self._records = self._records, []
-        if self._unwrapper.fragments:
-            block.fragments, self._unwrapper.fragments = self._unwrapper.fragments, []
+        if self._decapsulator.fragments:
+            block.fragments, self._decapsulator.fragments = self._decapsulator.fragments, []
         return block
 
-    def _goes_cold(self, link_type: int) -> bool:
+    def _skips_hot_loop(self, link_type: int) -> bool:
         """Whether all packets of a link type go the general way: they are kept, or say themselves which interface they are of."""
-        return self._records is not None or (self._apart is not None and link_type == link.LINUX_SLL2)
+        return self._records is not None or (self._flows_by_interface is not None and link_type == link.LINUX_SLL2)
 
-    def _flows_at(self, source: str) -> tuple[Flows, set[bytes]]:
+    def _flows_of(self, source: str) -> tuple[Flows, set[bytes]]:
         """Where packets of an interface go, which are told apart."""
-        apart: dict[str, tuple[Flows, set[bytes]]] = self._apart  # type: ignore[assignment]
-        return apart.setdefault(source, (defaultdict(list), set()))
+        flows_by_interface: dict[str, tuple[Flows, set[bytes]]] = self._flows_by_interface  # type: ignore[assignment]
+        return flows_by_interface.setdefault(source, (defaultdict(list), set()))
 
-    def _cold_packet(
+    def _decode_packet(
         self,
         packet: bytes,
         wire_bytes: int,
@@ -210,45 +212,45 @@ class Decoder(ABC):
         interface: str = "",
     ) -> None:
         """The general way: any packet of any link type into its flow, or into a count of why there is none."""
-        interface = "" if self._apart is None else link.interface_of(packet, link_type, interface)
+        interface = "" if self._flows_by_interface is None else link.interface_of(packet, link_type, interface)
         if interface:
-            flows, control = self._flows_at(interface)
-        found = self._cold_segment(packet, wire_bytes, link_type, number, time, interface)
-        if found is not None:
-            key, segment = found
+            flows, control = self._flows_of(interface)
+        result = self._decode_segment(packet, wire_bytes, link_type, number, time, interface)
+        if result is not None:
+            key, segment = result
             flows[key].append(segment)
             if segment[4] & CONTROL_FLAGS:
                 control.add(key)
 
-    def _cold_segment(
+    def _decode_segment(
         self, packet: bytes, wire_bytes: int, link_type: int, number: int, time: int, interface: str
     ) -> tuple[bytes, Segment] | None:
         cut = wire_bytes - len(packet)
         if cut > 0:
-            self._tally.add("snaplen-truncated", number, time, amount=cut)
+            self._anomalies.add("snaplen-truncated", number, time, amount=cut)
         elif cut < 0:
-            self._tally.add("packet-length-odd", number, time, reason="captured-more-than-sent")
+            self._anomalies.add("packet-length-odd", number, time, reason="captured-more-than-sent")
         if not link.is_supported(link_type):
             name = link.NAMES.get(link_type)
-            self._tally.add("unknown-link-type", number, time, group=f"{link_type} ({name})" if name else str(link_type))
+            self._anomalies.add("unknown-link-type", number, time, group=f"{link_type} ({name})" if name else str(link_type))
             return None
-        found = link.tcp_segment(packet, link_type, wire_bytes)
-        if isinstance(found, (Inner, Fragment)):
-            found = self._unwrapper.segment(found, packet, number, time, interface)
-        if found is None:
+        result = link.tcp_segment(packet, link_type, wire_bytes)
+        if isinstance(result, (Encapsulated, Fragment)):
+            result = self._decapsulator.segment(result, packet, number, time, interface)
+        if result is None:
             return None
-        if isinstance(found, Reject):
-            code, reason = found.value
-            self._tally.add(code, number, time, reason=reason)
+        if isinstance(result, Reject):
+            code, reason = result.value
+            self._anomalies.add(code, number, time, reason=reason)
             return None
-        key, sequence, acknowledgment, flags, window, payload, missing = found
-        if missing and cut <= 0 and not self._unwrapper.has_joined(number):  # what fragments lack is counted with them
-            self._tally.add("snaplen-truncated", number, time, amount=missing)
+        key, sequence, acknowledgment, flags, window, payload, missing = result
+        if missing and cut <= 0 and not self._decapsulator.is_joined(number):  # what fragments lack is counted with them
+            self._anomalies.add("snaplen-truncated", number, time, amount=missing)
         return key, (number, time, sequence, acknowledgment, flags, window, payload, missing)
 
-    def _note_step_back(self, number: int, time: int, previous: int) -> None:
+    def _count_step_back(self, number: int, time: int, previous: int) -> None:
         self._ordered = False
-        self._tally.add("time-backwards", number, time, amount=previous - time)
+        self._anomalies.add("time-backwards", number, time, amount=previous - time)
 
     def _note_damage(self, text: str, position: int) -> None:
         """Notes damage at a position in the bytes held: the first place as a finding, later ones as its count."""

@@ -40,11 +40,11 @@ class Interface:
                 self._offset = int.from_bytes(value, "little" if byte_order == "<" else "big", signed=True) * NANOSECONDS
         self.source = printable(self.name)[:INTERFACE_NAME_MAX_CHARACTERS] or f"interface {number}"
         """What it is called when it is told apart from others."""
-        self.described = CaptureInterface(self.link_type, self.snaplen, self.name)
+        self.description = CaptureInterface(self.link_type, self.snaplen, self.name)
         power = resolution & 0x7F
         self._ticks_per_second: int = (2 if resolution & 0x80 else 10) ** power
-        whole, rest = divmod(NANOSECONDS, self._ticks_per_second)
-        self.unit = 0 if rest else whole
+        quotient, remainder = divmod(NANOSECONDS, self._ticks_per_second)
+        self.unit = 0 if remainder else quotient
         """Nanoseconds per tick; 0 when that is no whole number."""
         self.layout = layout_of(self.link_type) or NO_LAYOUT
         self.bound = -1

@@ -8,7 +8,7 @@ from struct import Struct, error
 
 from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, PacketRecord
 from pulsarscope.capture.formats.decoder import NANOSECONDS, Decoder, Flows, NotACaptureError
-from pulsarscope.capture.link.plain_packet import NO_LAYOUT, SHAPES_MAX, WHOLE_MASK, WHOLE_TCP, Shape, layout_of, shape_of
+from pulsarscope.capture.link.plain_packet import NO_LAYOUT, SHAPES_MAX, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Shape, layout_of, shape_of
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES
 from pulsarscope.model.text import plural
@@ -73,12 +73,12 @@ class PcapDecoder(Decoder):
             position = FILE_HEADER_BYTES
 
         layout = layout_of(self._link_type)
-        bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._goes_cold(self._link_type) else -1
+        bound = min(self._snaplen, PACKET_MAX_BYTES) if layout and not self._skips_hot_loop(self._link_type) else -1
         link_bytes, _, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
-        shapes, no_shape = self._shapes, layout.no_shape
+        shapes, unknown_shape = self._shapes, layout.unknown_shape
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
         per_second, largest = NANOSECONDS // unit, PACKET_MAX_BYTES
-        whole_mask, whole_tcp, control_flags = WHOLE_MASK, WHOLE_TCP, CONTROL_FLAGS
+        mask, unfragmented_tcp, control_flags = UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, CONTROL_FLAGS
         numbers, second, last_fraction = count(self._packets + 1), self._second, self._last_fraction
         base = second * NANOSECONDS
         last_record = size - header_bytes
@@ -89,9 +89,13 @@ class PcapDecoder(Decoder):
                 for number in numbers:
                     seconds, fraction, captured, wire_bytes = unpack_record(data, position)
                     start = position + header_bytes
-                    shape_total, shape_offset, unpack = shapes.get(captured, no_shape)
-                    kind, version, total, whole, key, sequence, acknowledgment, offset, flags, window, payload = unpack(data, start)
-                    if not (captured == wire_bytes and kind == marker and version == 0x45 and whole & whole_mask == whole_tcp):
+                    shape_total, shape_offset, unpack = shapes.get(captured, unknown_shape)
+                    kind, version, total, fragment_and_protocol, key, sequence, acknowledgment, offset, flags, window, payload = unpack(
+                        data, start
+                    )
+                    if not (
+                        captured == wire_bytes and kind == marker and version == 0x45 and fragment_and_protocol & mask == unfragmented_tcp
+                    ):
                         break
                     if total != shape_total or offset != shape_offset:
                         payload_start, payload_end = payload_starts[offset], link_bytes + total
@@ -128,11 +132,11 @@ class PcapDecoder(Decoder):
                 base = second * NANOSECONDS
             last_fraction = fraction
             if captured > self._snaplen:
-                self._tally.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
+                self._anomalies.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
             packet = data[start:end]
             if self._records is not None:
                 self._records.append(PacketRecord(number, time, wire_bytes, self._interface, packet))
-            self._cold_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
+            self._decode_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
 
         self._packets, self._second, self._last_fraction = number - 1, second, last_fraction
         self._last_time = base + last_fraction * unit if number > 1 else 0
@@ -141,10 +145,10 @@ class PcapDecoder(Decoder):
 
     def _look_ahead(self, data: bytes, position: int, size: int) -> None:
         """Judges the unfinished record at `position`: what it waits for, or that it cannot be a record."""
-        self._wanted = self._record_bytes
+        self._bytes_needed = self._record_bytes
         if size - position >= self._record_bytes:
             captured = self._unpack_record(data, position)[2]
-            self._wanted += captured
+            self._bytes_needed += captured
             if captured > PACKET_MAX_BYTES:
                 self._note_damage(f"A record claims {captured:,} captured bytes, more than any packet has", position)
                 self.stopped = True
@@ -154,9 +158,9 @@ class PcapDecoder(Decoder):
         if self.first_time is None:
             self.first_time = time
         elif time < previous:
-            self._note_step_back(number, time, previous)
+            self._count_step_back(number, time, previous)
         if fraction * self._unit >= NANOSECONDS:
-            self._tally.add("time-invalid", number, time, reason="fraction")
+            self._anomalies.add("time-invalid", number, time, reason="fraction")
 
     def _end(self, rest: int) -> list[Finding]:
         if not self.recognised:

@@ -8,7 +8,7 @@ from pulsarscope.capture.anomalies import capture_finding
 from pulsarscope.capture.block import CONTROL_FLAGS, PacketRecord
 from pulsarscope.capture.formats.decoder import Decoder, Flows, NotACaptureError
 from pulsarscope.capture.formats.interface import TIME_MAX, Interface
-from pulsarscope.capture.link.plain_packet import NO_LAYOUT, WHOLE_MASK, WHOLE_TCP, Layout
+from pulsarscope.capture.link.plain_packet import NO_LAYOUT, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Layout
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
 from pulsarscope.model.text import plural
@@ -35,7 +35,7 @@ class PcapngDecoder(Decoder):
         self._interfaces: list[Interface] = []
         self._drops: dict[str, int] = {}
         self._secrets_bytes = 0
-        self._lost = False
+        self._searching = False
         self._unreadable_section = False
         self._set_byte_order("<")
 
@@ -48,7 +48,7 @@ class PcapngDecoder(Decoder):
     def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
         # The hot loop, as in `pcap`. All seven words that begin a packet block are unpacked at once; other blocks may be shorter.
         size = len(data)
-        if self._lost:
+        if self._searching:
             position = self._next_section(data, position, size)
         unpack_words, unpack_word, longest = self._unpack_packet_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
         number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
@@ -63,8 +63,8 @@ class PcapngDecoder(Decoder):
                     current_interface, current_high = interface_id, high
                     bound, unit, base, layout = self._clock(interface_id, high)
                     link_bytes, minimum, marker, unpack_packet, payload_starts, _ = layout
-                    if self._apart is not None and bound >= 0:
-                        flows, control = self._flows_at(self._interfaces[interface_id].source)
+                    if self._flows_by_interface is not None and bound >= 0:
+                        flows, control = self._flows_of(self._interfaces[interface_id].source)
                 start = position + _PACKET_START
                 end = start + captured
                 next_position = position + length
@@ -75,8 +75,10 @@ class PcapngDecoder(Decoder):
                     and length <= longest
                     and unpack_word(data, next_position - 4)[0] == length
                 ):
-                    kind, version, total, whole, key, sequence, acknowledgment, offset, flags, window = unpack_packet(data, start)
-                    if kind == marker and version == 0x45 and whole & WHOLE_MASK == WHOLE_TCP:
+                    kind, version, total, fragment_and_protocol, key, sequence, acknowledgment, offset, flags, window = unpack_packet(
+                        data, start
+                    )
+                    if kind == marker and version == 0x45 and fragment_and_protocol & UNFRAGMENTED_MASK == UNFRAGMENTED_TCP:
                         payload_start = start + payload_starts[offset]
                         payload_end = start + link_bytes + total
                         time = base + low * unit
@@ -92,7 +94,7 @@ class PcapngDecoder(Decoder):
 
             if last_time != _NEVER:
                 self._packets, self._last_time = number, last_time
-            next_position = self._cold_block(data, position, size, flows, control)
+            next_position = self._read_block(data, position, size, flows, control)
             if next_position < 0:
                 break
             position = next_position
@@ -108,30 +110,32 @@ class PcapngDecoder(Decoder):
         """What the hot loop needs for time stamps of this upper half: bound, unit, time of lower half 0, layout."""
         if interface_id < len(self._interfaces):
             interface = self._interfaces[interface_id]
-            if interface.is_linear(high) and not self._goes_cold(interface.link_type):
+            if interface.is_linear(high) and not self._skips_hot_loop(interface.link_type):
                 return interface.bound, interface.unit, interface.time(high << 32), interface.layout
         return -1, 0, 0, NO_LAYOUT
 
-    def _cold_block(self, data: bytes, position: int, size: int, flows: Flows, control: set[bytes]) -> int:
+    def _read_block(self, data: bytes, position: int, size: int, flows: Flows, control: set[bytes]) -> int:
         """Reads the block at `position`, any block, and returns where the next one starts; -1 when it is not all there."""
         if data.startswith(MAGIC, position):
             byte_order = BYTE_ORDERS.get(data[position + 8 : position + 12])
             if byte_order is None:
-                return self._lose("A section header has no byte-order magic", data, position, size)
+                return self._skip_section("A section header has no byte-order magic", data, position, size)
             self._set_byte_order(byte_order)
         block_type, length = self._unpack_words(data, position)
-        least = _SECTION_MIN_BYTES if block_type == SECTION else BLOCK_MIN_BYTES
-        if not least <= length <= PCAPNG_BLOCK_MAX_BYTES:
-            return self._lose(f"A block of type {block_type:#x} claims an impossible length of {length:,} bytes", data, position, size)
+        minimum = _SECTION_MIN_BYTES if block_type == SECTION else BLOCK_MIN_BYTES
+        if not minimum <= length <= PCAPNG_BLOCK_MAX_BYTES:
+            return self._skip_section(
+                f"A block of type {block_type:#x} claims an impossible length of {length:,} bytes", data, position, size
+            )
         end: int = position + length
         padding = -length & 3  # early writers left it out, or left it out of the length
         if end + padding > size and (end > size or self._unpack_word(data, end - 4)[0] != length):
-            self._wanted = length + padding
+            self._bytes_needed = length + padding
             return -1
         if self._unpack_word(data, end - 4)[0] != length:
             end += padding
             if self._unpack_word(data, end - 4)[0] != length:
-                return self._lose(f"A block of type {block_type:#x} has two different lengths", data, position, size)
+                return self._skip_section(f"A block of type {block_type:#x} has two different lengths", data, position, size)
 
         body = data[position + 8 : end - 4]
         if block_type == SECTION:
@@ -150,23 +154,23 @@ class PcapngDecoder(Decoder):
             self._read_secrets(body)
         return end
 
-    def _lose(self, text: str, data: bytes, position: int, size: int) -> int:
+    def _skip_section(self, text: str, data: bytes, position: int, size: int) -> int:
         if not self.recognised:
             message = "a pcapng file with a damaged section header"
             raise NotACaptureError(message)
         self._note_damage(text, position)
-        self._lost = True
+        self._searching = True
         return self._next_section(data, position + 4, size)
 
     def _next_section(self, data: bytes, position: int, size: int) -> int:
         """Where the search for a section header has arrived; too close to the end of the data to go on if it is not there."""
-        while (found := data.find(MAGIC, position, size)) >= 0:
-            if found + BLOCK_MIN_BYTES > size:
-                return found
-            if data[found + 8 : found + 12] in BYTE_ORDERS:
-                self._lost = False
-                return found
-            position = found + 1
+        while (match := data.find(MAGIC, position, size)) >= 0:
+            if match + BLOCK_MIN_BYTES > size:
+                return match
+            if data[match + 8 : match + 12] in BYTE_ORDERS:
+                self._searching = False
+                return match
+            position = match + 1
         return max(position, size - BLOCK_MIN_BYTES + 1)
 
     def _begin_section(self, body: bytes) -> None:
@@ -178,11 +182,11 @@ class PcapngDecoder(Decoder):
                 raise NotACaptureError(message)
             self._malformed_block("section-version")
         self.recognised = True
-        self._keep_drops()
+        self._add_drops()
         self._interfaces = []
 
     def _malformed_block(self, reason: str) -> None:
-        self._tally.add("capture-malformed", self._packets, self._last_time, reason=reason)
+        self._anomalies.add("capture-malformed", self._packets, self._last_time, reason=reason)
 
     def _read_interface(self, body: bytes) -> None:
         if len(body) < 8:
@@ -230,11 +234,11 @@ class PcapngDecoder(Decoder):
         ticks = high << 32 | low
         time = interface.time(ticks)
         if not interface.in_range(ticks):
-            self._tally.add("time-invalid", self._packets, time, reason="out-of-range")
+            self._anomalies.add("time-invalid", self._packets, time, reason="out-of-range")
         if self.first_time is None:
             self.first_time = time
         elif time < self._last_time:
-            self._note_step_back(self._packets, time, self._last_time)
+            self._count_step_back(self._packets, time, self._last_time)
         self._last_time = time
         self._read_bytes(body[start : start + captured], captured, wire_bytes, interface, flows, control)
 
@@ -252,7 +256,7 @@ class PcapngDecoder(Decoder):
         captured = min(wire_bytes, interface.snaplen or wire_bytes)
         if self.first_time is None:
             self.first_time = self._last_time
-        self._tally.add("time-invalid", self._packets, self._last_time, reason="simple-packet-block")
+        self._anomalies.add("time-invalid", self._packets, self._last_time, reason="simple-packet-block")
         self._read_bytes(body[4 : 4 + captured], captured, wire_bytes, interface, flows, control)
 
     def _read_bytes(self, packet: bytes, captured: int, wire_bytes: int, interface: Interface, flows: Flows, control: set[bytes]) -> None:
@@ -262,12 +266,12 @@ class PcapngDecoder(Decoder):
         if captured > len(packet):
             self._malformed_block("packet-beyond-block")
         if captured > (interface.snaplen or PACKET_MAX_BYTES):
-            self._tally.add("packet-length-odd", self._packets, self._last_time, reason="captured-more-than-snaplen")
+            self._anomalies.add("packet-length-odd", self._packets, self._last_time, reason="captured-more-than-snaplen")
         if self._records is not None:
-            self._records.append(PacketRecord(self._packets, self._last_time, wire_bytes, interface.described, packet))
-        self._cold_packet(packet, wire_bytes, interface.link_type, self._packets, self._last_time, flows, control, interface.source)
+            self._records.append(PacketRecord(self._packets, self._last_time, wire_bytes, interface.description, packet))
+        self._decode_packet(packet, wire_bytes, interface.link_type, self._packets, self._last_time, flows, control, interface.source)
 
-    def _keep_drops(self) -> None:
+    def _add_drops(self) -> None:
         """Takes over the drop counts of a section that ends."""
         for interface in self._interfaces:
             if interface.dropped:
@@ -277,13 +281,13 @@ class PcapngDecoder(Decoder):
         if not self.recognised:
             message = "cut within its pcapng section header"
             raise NotACaptureError(message)
-        self._keep_drops()
+        self._add_drops()
         self._interfaces = []
         findings = []
         if self._drops:
             dropped = sum(self._drops.values())
             text = f"The capturing host dropped {plural(dropped, 'packet')}."
             findings.append(capture_finding("packets-dropped", text, {"packets": dropped, "interfaces": self._drops}, file=self._file))
-        if rest and not self._lost:
+        if rest and not self._searching:
             findings.append(self._truncated(rest))
         return findings

@@ -43,7 +43,7 @@ class Joined(NamedTuple):
 class _Payload:
     """What is known of one payload."""
 
-    __slots__ = ("cost", "family", "joined_by", "packets", "passed_over", "pieces", "protocol", "received", "size", "time", "told")
+    __slots__ = ("completed_by", "cost", "family", "ignored", "packets", "pieces", "protocol", "received", "reported", "size", "time")
 
     def __init__(self, fragment: Fragment, time: int) -> None:
         self.family = "ipv4" if len(fragment.addresses) == _IPV4_ADDRESSES_BYTES else "ipv6"
@@ -59,14 +59,14 @@ class _Payload:
         self.size: int | None = None
         """Known from the last fragment."""
         self.protocol = fragment.protocol
-        self.told = fragment.protocol != PROTOCOL_UDP
+        self.reported = fragment.protocol != PROTOCOL_UDP
         """It may carry TCP, so it is told when it stays incomplete. Of UDP only the first fragment says whether it is a tunnel."""
-        self.passed_over = False
+        self.ignored = False
         """It carries nothing that is read."""
-        self.joined_by = 0
+        self.completed_by = 0
         """Number of the packet that completed it."""
 
-    def put(self, start: int, end: int, data: bytes) -> bool:
+    def insert(self, start: int, end: int, data: bytes) -> bool:
         """Keeps what is new of a fragment; false when bytes of it differ from those that are there."""
         pieces = self.pieces
         at = stop = bisect_left(pieces, start + 1, key=_end_of)
@@ -89,7 +89,7 @@ class _Payload:
         self.cost += len(data) + _FRAGMENT_COST * (1 + stop - at)
         return agrees
 
-    def refuses(self, end: int, *, last: bool) -> bool:
+    def contradicts(self, end: int, *, last: bool) -> bool:
         """Whether a fragment that ends there contradicts where the payload does."""
         if last and self.pieces and self.pieces[-1][1] > end:
             return True
@@ -103,12 +103,12 @@ class _Payload:
             if len(data) < end - start:
                 break
         known = b"".join(parts)
-        self.joined_by = number
+        self.completed_by = number
         self.pieces = [(0, self.received, known)]
         self.packets = []
         return known, self.received
 
-    def has(self, fragment: Fragment, data: bytes) -> bool:
+    def contains(self, fragment: Fragment, data: bytes) -> bool:
         """Whether it is complete, and was so before this copy of one of its fragments came."""
         end = fragment.offset + fragment.end - fragment.start
         known = self.pieces[0][2][fragment.offset : fragment.offset + len(data)]
@@ -118,11 +118,11 @@ class _Payload:
 class Fragments:
     """The fragments of one file."""
 
-    def __init__(self, tally: AnomalyCounts) -> None:
-        self._tally = tally
+    def __init__(self, anomalies: AnomalyCounts) -> None:
+        self._anomalies = anomalies
         self._payloads: OrderedDict[bytes, _Payload] = OrderedDict()
         """By key, in the order in which they were begun."""
-        self._held = 0
+        self._bytes = 0
 
     def add(self, fragment: Fragment, packet: bytes, numbers: tuple[int, ...], time: int) -> Joined | Reject | int | None:
         """Takes the fragment that lies in `packet`.
@@ -136,54 +136,54 @@ class Fragments:
             return Reject.FRAGMENT
         data = packet[fragment.start : fragment.end]
         payload = self._payload_of(fragment, data, time)
-        if payload.joined_by:
-            return payload.joined_by
-        if payload.passed_over:
+        if payload.completed_by:
+            return payload.completed_by
+        if payload.ignored:
             return None
-        if payload.refuses(end, last=fragment.last):
+        if payload.contradicts(end, last=fragment.last):
             return Reject.FRAGMENT
         if not start:
             payload.protocol = fragment.protocol
             if fragment.protocol == PROTOCOL_UDP:
-                payload.told = is_tunnel(data)
-                payload.passed_over = not payload.told
+                payload.reported = is_tunnel(data)
+                payload.ignored = not payload.reported
         if fragment.last:
             payload.size = end
         payload.packets += [(number, time) for number in numbers]
         before = payload.cost
-        if not payload.put(start, end, data):
-            self._tally.add("fragment-overlap", numbers[-1], time, reason=payload.family)
-        self._held += payload.cost - before
-        found = None
+        if not payload.insert(start, end, data):
+            self._anomalies.add("fragment-overlap", numbers[-1], time, reason=payload.family)
+        self._bytes += payload.cost - before
+        joined = None
         if payload.received == payload.size:
-            brought = tuple(number for number, _ in payload.packets)
-            found = Joined(*payload.join(numbers[-1]), payload.protocol, brought)
-        while self._held > FRAGMENTS_MAX_BYTES:
-            self._forget(next(iter(self._payloads)))
-        return found
+            packets = tuple(number for number, _ in payload.packets)
+            joined = Joined(*payload.join(numbers[-1]), payload.protocol, packets)
+        while self._bytes > FRAGMENTS_MAX_BYTES:
+            self._drop(next(iter(self._payloads)))
+        return joined
 
     def end(self) -> None:
         """The file has ended: what is incomplete stays so."""
         for key in list(self._payloads):
-            self._forget(key)
+            self._drop(key)
 
     def _payload_of(self, fragment: Fragment, data: bytes, time: int) -> _Payload:
         """The payload of a fragment; a new one if that of this key cannot be meant, for senders use their few numbers again."""
         payload = self._payloads.get(fragment.key)
         if payload is not None:
-            late = abs(time - payload.time) > FRAGMENT_NANOSECONDS
-            another = not payload.has(fragment, data) if payload.joined_by else payload.passed_over and not fragment.offset
-            if not (late or another):
+            expired = abs(time - payload.time) > FRAGMENT_NANOSECONDS
+            reused = not payload.contains(fragment, data) if payload.completed_by else payload.ignored and not fragment.offset
+            if not (expired or reused):
                 return payload
-            self._forget(fragment.key)
+            self._drop(fragment.key)
         payload = self._payloads[fragment.key] = _Payload(fragment, time)
         payload.cost = _PAYLOAD_COST
-        self._held += _PAYLOAD_COST
+        self._bytes += _PAYLOAD_COST
         return payload
 
-    def _forget(self, key: bytes) -> None:
+    def _drop(self, key: bytes) -> None:
         payload = self._payloads.pop(key)
-        self._held -= payload.cost
-        if payload.told:
+        self._bytes -= payload.cost
+        if payload.reported:
             for number, time in payload.packets:
-                self._tally.add("fragment-incomplete", number, time, reason=payload.family)
+                self._anomalies.add("fragment-incomplete", number, time, reason=payload.family)

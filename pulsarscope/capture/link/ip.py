@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from pulsarscope.capture.link.layers import PROTOCOL_TCP, Found, Fragment, Reject, Tcp, short
+from pulsarscope.capture.link.layers import PROTOCOL_TCP, Fragment, HeaderResult, Reject, Tcp, too_short
 from pulsarscope.capture.link.tunnels import IP_PROTOCOLS
 from pulsarscope.model.limits import IPV6_EXTENSION_HEADERS_MAX
 
@@ -38,7 +38,7 @@ _IPV6_BYTES = 40
 _TCP_BYTES = 20
 
 
-def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> Found:
+def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
     """What the IPv4 packet at `start` carries; None when that is nothing that is read, or its header was not captured.
 
     Args:
@@ -47,7 +47,7 @@ def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> Found:
         wire_bytes: length of the frame on the wire.
     """
     if len(packet) - start < _IPV4_BYTES:
-        return short(packet, wire_bytes, Reject.IP_HEADER)
+        return too_short(packet, wire_bytes, Reject.IP_HEADER)
     first, total, fragment, protocol = _IPV4.unpack_from(packet, start)
     header_bytes = (first & 15) * 4
     # Total length 0: the card segments a packet larger than the field can say (TSO), the frame tells its length.
@@ -63,28 +63,28 @@ def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> Found:
         return Fragment(key, addresses, protocol, (fragment & _FRAGMENT_OFFSET) * 8, last, start + header_bytes, end)
     if protocol == PROTOCOL_TCP:
         return _tcp_segment(packet, addresses, start + header_bytes, end, wire_bytes)
-    return _behind_headers(packet, addresses, protocol, start + header_bytes, end, wire_bytes)
+    return _upper_layer(packet, addresses, protocol, start + header_bytes, end, wire_bytes)
 
 
-def ipv6_segment(packet: bytes, start: int, wire_bytes: int) -> Found:
+def ipv6_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
     """As `ipv4_segment`, for the IPv6 packet at `start`."""
     if len(packet) - start < _IPV6_BYTES:
-        return short(packet, wire_bytes, Reject.IP_HEADER)
+        return too_short(packet, wire_bytes, Reject.IP_HEADER)
     first, payload_bytes, protocol = _IPV6.unpack_from(packet, start)
     if first >> 4 != 6:
         return Reject.IP_HEADER
     position = start + _IPV6_BYTES
     # Payload length 0: a jumbogram (RFC 2675) or TSO, as with IPv4.
     end = position + payload_bytes if payload_bytes else max(wire_bytes, len(packet))
-    return _behind_headers(packet, packet[start + 8 : start + 40], protocol, position, end, wire_bytes)
+    return _upper_layer(packet, packet[start + 8 : start + 40], protocol, position, end, wire_bytes)
 
 
-def joined_segment(payload: bytes, addresses: bytes, protocol: int, wire_bytes: int) -> Found:
+def joined_segment(payload: bytes, addresses: bytes, protocol: int, wire_bytes: int) -> HeaderResult:
     """What a payload put together from fragments carries: `protocol` says what it begins with."""
-    return _behind_headers(payload, addresses, protocol, 0, wire_bytes, wire_bytes)
+    return _upper_layer(payload, addresses, protocol, 0, wire_bytes, wire_bytes)
 
 
-def _behind_headers(packet: bytes, addresses: bytes, protocol: int, position: int, end: int, wire_bytes: int) -> Found:
+def _upper_layer(packet: bytes, addresses: bytes, protocol: int, position: int, end: int, wire_bytes: int) -> HeaderResult:
     """What is behind the extension headers, of which IPv4 has one (AH); `protocol` says what stands at `position`."""
     for _ in range(IPV6_EXTENSION_HEADERS_MAX + 1):
         if protocol == PROTOCOL_TCP:
@@ -95,7 +95,7 @@ def _behind_headers(packet: bytes, addresses: bytes, protocol: int, position: in
         if position + 8 > end:
             return Reject.IP_HEADER
         if position + 8 > len(packet):
-            return short(packet, wire_bytes, Reject.IP_HEADER)
+            return too_short(packet, wire_bytes, Reject.IP_HEADER)
         following, length = packet[position], packet[position + 1]
         if protocol == _FRAGMENT:
             field = int.from_bytes(packet[position + 2 : position + 4], "big")
@@ -117,7 +117,7 @@ def _tcp_segment(packet: bytes, addresses: bytes, start: int, end: int, wire_byt
     if start + _TCP_BYTES > end:
         return Reject.TCP_HEADER
     if start + _TCP_BYTES > len(packet):
-        return short(packet, wire_bytes, Reject.TCP_HEADER)
+        return too_short(packet, wire_bytes, Reject.TCP_HEADER)
     sequence, acknowledgment, offset, flags, window = _TCP.unpack_from(packet, start)
     payload_start = start + (offset >> 4) * 4
     if payload_start < start + _TCP_BYTES or payload_start > end:

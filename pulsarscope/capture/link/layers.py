@@ -9,7 +9,7 @@ Tcp = tuple[bytes, int, int, int, int, bytes, int]
 """(flow key, sequence, acknowledgment, flags, window, payload, missing)."""
 
 
-class Inner(NamedTuple):
+class Encapsulated(NamedTuple):
     """A tunnel's header was read; inside is a packet of its own."""
 
     ethertype: int
@@ -50,7 +50,7 @@ class Reject(Enum):
     TUNNELS = ("nesting-too-deep", "tunnels")
 
 
-Found = Tcp | Inner | Fragment | Reject | None
+HeaderResult = Tcp | Encapsulated | Fragment | Reject | None
 """None: the packet carries something else, or the capture cut its headers."""
 
 PROTOCOL_TCP = 6
@@ -65,6 +65,6 @@ ETHERTYPES = frozenset({ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_PPPOE, *ETHERT
 """All that an Ethernet header is followed by and that is read."""
 
 
-def short(packet: bytes, wire_bytes: int, reject: Reject) -> Reject | None:
+def too_short(packet: bytes, wire_bytes: int, reject: Reject) -> Reject | None:
     """A header that is not all there: no fault of the packet if the capture cut it."""
     return None if len(packet) < wire_bytes else reject

@@ -15,9 +15,9 @@ from pulsarscope.capture.link.layers import (
     ETHERTYPES_MPLS,
     ETHERTYPES_VLAN,
     TRANSPARENT_ETHERNET,
-    Found,
+    HeaderResult,
     Reject,
-    short,
+    too_short,
 )
 from pulsarscope.capture.link.tunnels import mpls, pppoe
 from pulsarscope.model.limits import VLAN_TAGS_MAX
@@ -66,11 +66,11 @@ FAMILIES_IPV6 = frozenset({10, 24, 28, 30})
 _ETHERNET_BYTES = 14
 
 
-def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> Found:
+def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> HeaderResult:
     """The TCP segment, or what is further in, at `start` of a frame; the ethertype says what stands there."""
     if ethertype == TRANSPARENT_ETHERNET:
         if start + _ETHERNET_BYTES > len(packet):
-            return short(packet, wire_bytes, Reject.LINK_HEADER)
+            return too_short(packet, wire_bytes, Reject.LINK_HEADER)
         ethertype = packet[start + 12] << 8 | packet[start + 13]
         start += _ETHERNET_BYTES
     tags = 0
@@ -79,7 +79,7 @@ def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> 
         if tags > VLAN_TAGS_MAX:
             return Reject.TAGS
         if start + 4 > len(packet):
-            return short(packet, wire_bytes, Reject.LINK_HEADER)
+            return too_short(packet, wire_bytes, Reject.LINK_HEADER)
         ethertype = packet[start + 2] << 8 | packet[start + 3]
         start += 4
     if ethertype == ETHERTYPE_IPV4:
@@ -91,7 +91,7 @@ def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> 
     return pppoe(packet, start, wire_bytes) if ethertype == ETHERTYPE_PPPOE else None
 
 
-def _by_family(packet: bytes, family: int, wire_bytes: int) -> Found:
+def _by_family(packet: bytes, family: int, wire_bytes: int) -> HeaderResult:
     if family == FAMILY_IPV4:
         return ipv4_segment(packet, 4, wire_bytes)
     if family in FAMILIES_IPV6:
@@ -99,29 +99,29 @@ def _by_family(packet: bytes, family: int, wire_bytes: int) -> Found:
     return None
 
 
-def _ethernet(packet: bytes, wire_bytes: int) -> Found:
+def _ethernet(packet: bytes, wire_bytes: int) -> HeaderResult:
     return by_ethertype(packet, packet[12] << 8 | packet[13], _ETHERNET_BYTES, wire_bytes)
 
 
-def _linux_sll(packet: bytes, wire_bytes: int) -> Found:
+def _linux_sll(packet: bytes, wire_bytes: int) -> HeaderResult:
     return by_ethertype(packet, packet[14] << 8 | packet[15], 16, wire_bytes)
 
 
-def _linux_sll2(packet: bytes, wire_bytes: int) -> Found:
+def _linux_sll2(packet: bytes, wire_bytes: int) -> HeaderResult:
     return by_ethertype(packet, packet[0] << 8 | packet[1], 20, wire_bytes)
 
 
-def _null(packet: bytes, wire_bytes: int) -> Found:
+def _null(packet: bytes, wire_bytes: int) -> HeaderResult:
     """The family is in the byte order of the capturing host, which the file does not tell: the small number is meant."""
     little = int.from_bytes(packet[:4], "little")
     return _by_family(packet, little if little < 0x10000 else int.from_bytes(packet[:4], "big"), wire_bytes)
 
 
-def _loop(packet: bytes, wire_bytes: int) -> Found:
+def _loop(packet: bytes, wire_bytes: int) -> HeaderResult:
     return _by_family(packet, int.from_bytes(packet[:4], "big"), wire_bytes)
 
 
-def _raw(packet: bytes, wire_bytes: int) -> Found:
+def _raw(packet: bytes, wire_bytes: int) -> HeaderResult:
     version = packet[0] >> 4
     if version == 4:
         return ipv4_segment(packet, 0, wire_bytes)
@@ -130,15 +130,15 @@ def _raw(packet: bytes, wire_bytes: int) -> Found:
     return Reject.IP_HEADER
 
 
-def _ipv4(packet: bytes, wire_bytes: int) -> Found:
+def _ipv4(packet: bytes, wire_bytes: int) -> HeaderResult:
     return ipv4_segment(packet, 0, wire_bytes)
 
 
-def _ipv6(packet: bytes, wire_bytes: int) -> Found:
+def _ipv6(packet: bytes, wire_bytes: int) -> HeaderResult:
     return ipv6_segment(packet, 0, wire_bytes)
 
 
-_LINKS: Mapping[int, tuple[int, Callable[[bytes, int], Found]]] = {
+_LINKS: Mapping[int, tuple[int, Callable[[bytes, int], HeaderResult]]] = {
     NULL: (4, _null),
     ETHERNET: (_ETHERNET_BYTES, _ethernet),
     LOOP: (4, _loop),
@@ -156,7 +156,7 @@ def is_supported(link_type: int) -> bool:
     return link_type in _LINKS
 
 
-def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> Found:
+def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> HeaderResult:
     """The TCP segment in a captured frame, or what is further in; None when it carries something else or the capture cut its headers.
 
     Raises:
@@ -164,5 +164,5 @@ def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> Found:
     """
     header_bytes, network = _LINKS[link_type]
     if len(packet) < header_bytes:
-        return short(packet, wire_bytes, Reject.LINK_HEADER)
+        return too_short(packet, wire_bytes, Reject.LINK_HEADER)
     return network(packet, wire_bytes)

@@ -14,7 +14,7 @@ from pulsarscope.capture.link import link_layer as link
 from pulsarscope.capture.link.layers import ETHERTYPE_IPV4
 
 _IPV4_AND_TCP = "BxHxxI2x12sIIBBH"
-WHOLE_MASK, WHOLE_TCP = 0x3FFF_00FF, 6
+UNFRAGMENTED_MASK, UNFRAGMENTED_TCP = 0x3FFF_00FF, 6
 """What fragment field, time to live and protocol, one number, say of a packet of TCP that is no fragment."""
 
 _UNREACHABLE = 1 << 40  # a payload that starts here lies beyond every end
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
     """What `unpack` unpacks, as a format."""
 
     @property
-    def no_shape(self) -> Shape:
+    def unknown_shape(self) -> Shape:
         """Of packets of a length that was not met yet; the payload has to be cut out."""
         return -1, -1, Struct(self.form + "0s").unpack_from
 

@@ -16,13 +16,13 @@ from pulsarscope.capture.link.layers import (
     ETHERTYPE_IPV6,
     ETHERTYPES,
     TRANSPARENT_ETHERNET,
-    Inner,
+    Encapsulated,
     Reject,
-    short,
+    too_short,
 )
 from pulsarscope.model.limits import MPLS_LABELS_MAX
 
-Reader = Callable[[bytes, int, int], Inner | Reject | None]
+Reader = Callable[[bytes, int, int], Encapsulated | Reject | None]
 """Packet, start of the tunnel's header, and where on the wire its payload ends -> what is inside; None when that is not read."""
 
 _MPLS = 0x8847
@@ -36,26 +36,26 @@ _VXLAN_BYTES = 8
 _GENEVE_BYTES = 8
 
 
-def mpls(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def mpls(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     """A stack of labels. What is inside, only its first bytes tell: an IP packet, or an Ethernet frame, with a control word or without."""
     for position in range(start, start + 4 * MPLS_LABELS_MAX, 4):
         if position + 4 > min(len(packet), end):
-            return short(packet, end, Reject.TUNNEL_HEADER)
+            return too_short(packet, end, Reject.TUNNEL_HEADER)
         if packet[position + 2] & 1:
             return _pseudowire(packet, position + 4, end)
     return Reject.LABELS
 
 
-def _pseudowire(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def _pseudowire(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start >= min(len(packet), end):
-        return short(packet, end, Reject.TUNNEL_HEADER)
+        return too_short(packet, end, Reject.TUNNEL_HEADER)
     nibble = packet[start] >> 4
     if nibble == 0 and _is_ethernet(packet, start + 4):  # control word (RFC 4385 section 3)
-        return Inner(TRANSPARENT_ETHERNET, start + 4, end)
+        return Encapsulated(TRANSPARENT_ETHERNET, start + 4, end)
     ethertype = {4: ETHERTYPE_IPV4, 6: ETHERTYPE_IPV6}.get(nibble)
     if _is_ethernet(packet, start) and not (ethertype and _fits(packet, start, end)):
-        return Inner(TRANSPARENT_ETHERNET, start, end)
-    return None if ethertype is None else Inner(ethertype, start, end)
+        return Encapsulated(TRANSPARENT_ETHERNET, start, end)
+    return None if ethertype is None else Encapsulated(ethertype, start, end)
 
 
 def _is_ethernet(packet: bytes, start: int) -> bool:
@@ -70,33 +70,33 @@ def _fits(packet: bytes, start: int, end: int) -> bool:
     return int.from_bytes(packet[start + 4 : start + 6], "big") + 40 <= end - start
 
 
-def pppoe(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def pppoe(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     """A PPPoE session packet (RFC 2516 section 4)."""
     if start + 6 > min(len(packet), end):
-        return short(packet, end, Reject.TUNNEL_HEADER)
+        return too_short(packet, end, Reject.TUNNEL_HEADER)
     if packet[start] != 0x11 or packet[start + 1]:
         return Reject.TUNNEL_HEADER
     length = int.from_bytes(packet[start + 4 : start + 6], "big")
     return ppp(packet, start + 6, min(end, start + 6 + length))
 
 
-def ppp(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def ppp(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     """A PPP packet; address and control (RFC 1662) may stand before its protocol, of which a leading zero byte may be left out."""
     if packet.startswith(b"\xff\x03", start):
         start += 2
     header_bytes = 2 - (packet[start] & 1) if start < len(packet) else 2
     if start + header_bytes > min(len(packet), end):
-        return short(packet, end, Reject.TUNNEL_HEADER)
+        return too_short(packet, end, Reject.TUNNEL_HEADER)
     ethertype = _PPP_PROTOCOLS.get(int.from_bytes(packet[start : start + header_bytes], "big"))
-    return None if ethertype is None else Inner(ethertype, start + header_bytes, end)
+    return None if ethertype is None else Encapsulated(ethertype, start + header_bytes, end)
 
 
 _PPP_PROTOCOLS: Mapping[int, int] = {0x0021: ETHERTYPE_IPV4, 0x0057: ETHERTYPE_IPV6, 0x0281: _MPLS, 0x0283: _MPLS}
 
 
-def _gre(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def _gre(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start + 4 > min(len(packet), end):
-        return short(packet, end, Reject.TUNNEL_HEADER)
+        return too_short(packet, end, Reject.TUNNEL_HEADER)
     flags = int.from_bytes(packet[start : start + 2], "big")
     protocol = int.from_bytes(packet[start + 2 : start + 4], "big")
     version = flags & 7
@@ -105,53 +105,55 @@ def _gre(packet: bytes, start: int, end: int) -> Inner | Reject | None:
     options = flags & (_GRE_CHECKSUM | _GRE_KEY | _GRE_SEQUENCE | (_GRE_ACKNOWLEDGMENT if version else 0))
     inner = start + 4 + 4 * options.bit_count()
     if inner > min(len(packet), end):
-        return short(packet, end, Reject.TUNNEL_HEADER)
+        return too_short(packet, end, Reject.TUNNEL_HEADER)
     if version:
         return _pptp(packet, start, inner, end) if protocol == _PPP and flags & _GRE_KEY else Reject.TUNNEL_HEADER
     if protocol == _ERSPAN:
         # Type I has no header of its own, type II is told from it by the sequence number.
-        return _inside(packet, inner + 8 if flags & _GRE_SEQUENCE else inner, end)
+        return _ethernet_at(packet, inner + 8 if flags & _GRE_SEQUENCE else inner, end)
     if protocol == _ERSPAN_III:
         return _erspan_iii(packet, inner, end)
     return ppp(packet, inner, end) if protocol == _PPP else _by_ethertype(protocol, inner, end)
 
 
-def _pptp(packet: bytes, start: int, inner: int, end: int) -> Inner | Reject | None:
+def _pptp(packet: bytes, start: int, inner: int, end: int) -> Encapsulated | Reject | None:
     """The payload of PPTP's GRE, whose length is in the key; nothing but an acknowledgment has none."""
     length = int.from_bytes(packet[start + 4 : start + 6], "big")
     return ppp(packet, inner, min(end, inner + length)) if length else None
 
 
-def _erspan_iii(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def _erspan_iii(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start + 12 > min(len(packet), end):
-        return short(packet, end, Reject.TUNNEL_HEADER)
+        return too_short(packet, end, Reject.TUNNEL_HEADER)
     if packet[start + 10] >> 2 & 31:  # frame type: not Ethernet
         return None
-    return _inside(packet, start + 20 if packet[start + 11] & 1 else start + 12, end)
+    return _ethernet_at(packet, start + 20 if packet[start + 11] & 1 else start + 12, end)
 
 
-def _inside(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def _ethernet_at(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     """An Ethernet frame behind a header of which nothing is needed but that it is there."""
-    return Inner(TRANSPARENT_ETHERNET, start, end) if start <= min(len(packet), end) else short(packet, end, Reject.TUNNEL_HEADER)
+    return (
+        Encapsulated(TRANSPARENT_ETHERNET, start, end) if start <= min(len(packet), end) else too_short(packet, end, Reject.TUNNEL_HEADER)
+    )
 
 
-def _by_ethertype(ethertype: int, start: int, end: int) -> Inner | None:
-    return Inner(ethertype, start, end) if ethertype == TRANSPARENT_ETHERNET or ethertype in ETHERTYPES else None
+def _by_ethertype(ethertype: int, start: int, end: int) -> Encapsulated | None:
+    return Encapsulated(ethertype, start, end) if ethertype == TRANSPARENT_ETHERNET or ethertype in ETHERTYPES else None
 
 
-def _ether_ip(packet: bytes, start: int, end: int) -> Inner | Reject | None:
-    return _inside(packet, start + 2, end)
+def _ether_ip(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
+    return _ethernet_at(packet, start + 2, end)
 
 
-def _ipv4(_packet: bytes, start: int, end: int) -> Inner:
-    return Inner(ETHERTYPE_IPV4, start, end)
+def _ipv4(_packet: bytes, start: int, end: int) -> Encapsulated:
+    return Encapsulated(ETHERTYPE_IPV4, start, end)
 
 
-def _ipv6(_packet: bytes, start: int, end: int) -> Inner:
-    return Inner(ETHERTYPE_IPV6, start, end)
+def _ipv6(_packet: bytes, start: int, end: int) -> Encapsulated:
+    return Encapsulated(ETHERTYPE_IPV6, start, end)
 
 
-def _udp(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def _udp(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start + _UDP_BYTES > min(len(packet), end):
         return None  # whatever it is
     reader = _UDP_PORTS.get(packet[start + 2] << 8 | packet[start + 3])
@@ -164,28 +166,28 @@ def _udp(packet: bytes, start: int, end: int) -> Inner | Reject | None:
 # What has the port of a tunnel may still be something else: a header that is none is passed over like other UDP.
 
 
-def _vxlan(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def _vxlan(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start + _VXLAN_BYTES > min(len(packet), end):
         return None
-    return Inner(TRANSPARENT_ETHERNET, start + _VXLAN_BYTES, end) if packet[start] & 0x08 else None
+    return Encapsulated(TRANSPARENT_ETHERNET, start + _VXLAN_BYTES, end) if packet[start] & 0x08 else None
 
 
-def _vxlan_gpe(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def _vxlan_gpe(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start + _VXLAN_BYTES > min(len(packet), end) or not packet[start] & 0x08:
         return None
     ethertype = _GPE_PROTOCOLS.get(packet[start + 3]) if packet[start] & 0x04 else TRANSPARENT_ETHERNET
-    return None if ethertype is None else Inner(ethertype, start + _VXLAN_BYTES, end)
+    return None if ethertype is None else Encapsulated(ethertype, start + _VXLAN_BYTES, end)
 
 
 _GPE_PROTOCOLS: Mapping[int, int] = {1: ETHERTYPE_IPV4, 2: ETHERTYPE_IPV6, 3: TRANSPARENT_ETHERNET, 5: _MPLS}
 
 
-def _geneve(packet: bytes, start: int, end: int) -> Inner | Reject | None:
+def _geneve(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start + _GENEVE_BYTES > min(len(packet), end) or packet[start] >> 6:
         return None
     inner = start + _GENEVE_BYTES + (packet[start] & 0x3F) * 4
     if inner > min(len(packet), end):
-        return short(packet, end, Reject.TUNNEL_HEADER)
+        return too_short(packet, end, Reject.TUNNEL_HEADER)
     return _by_ethertype(packet[start + 2] << 8 | packet[start + 3], inner, end)
 
 
