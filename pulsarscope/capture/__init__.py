@@ -1,4 +1,4 @@
-"""Files and streams to blocks of TCP segments."""
+"""Capture files and streams, decoded into blocks of TCP segments."""
 
 from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts
 from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, PacketRecord, Segment

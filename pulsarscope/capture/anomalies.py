@@ -1,4 +1,4 @@
-"""Counts what the packets of one file do wrong, and sums it up: one finding per kind, with exact numbers and the first place."""
+"""Anomalies of the packets of one file, counted and summed up as one finding per kind, placed at the first packet."""
 
 from __future__ import annotations
 
@@ -11,22 +11,8 @@ from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.text import plural
 
 
-def capture_finding(
-    code: str,
-    text: str,
-    evidence: dict[str, Any],
-    *,
-    file: int | None = None,
-    packet: int | None = None,
-    time: int | None = None,
-) -> Finding:
-    """A finding of the capture layer, with the severity and hint of its code."""
-    row = CAPTURE_CODES[code]
-    return Finding(code, row.severity, row.layer, text, evidence, row.hint, file, packet, None, time)
-
-
 class AnomalyCount(msgspec.Struct):
-    """One kind of event in one file. `amount` is what the kind measures: bytes cut, nanoseconds stepped back."""
+    """Anomalies of one kind in one file; `total` and `largest` are in its own unit: bytes cut, nanoseconds stepped back."""
 
     code: str
     group: str | None
@@ -38,7 +24,7 @@ class AnomalyCount(msgspec.Struct):
     reasons: dict[str, int] = {}
 
     def add(self, reason: str | None, amount: int) -> None:
-        """Counts one more packet."""
+        """Count one more packet."""
         self.packets += 1
         self.total += amount
         self.largest = max(self.largest, amount)
@@ -46,7 +32,7 @@ class AnomalyCount(msgspec.Struct):
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def add_later(self, later: AnomalyCount) -> None:
-        """Counts what was counted further on in the file."""
+        """Add the counts of a later part of the file."""
         self.packets += later.packets
         self.total += later.total
         self.largest = max(self.largest, later.largest)
@@ -74,7 +60,7 @@ def _with_step(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
 
 
 def _damaged_blocks(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
-    text = f"{plural(count.packets, 'damaged block')} not read, or not in full: {_reasons(count)}."
+    text = f"{plural(count.packets, 'damaged block')} not read, or read in part: {_reasons(count)}."
     return text, {"blocks": count.packets, "reasons": dict(sorted(count.reasons.items()))}
 
 
@@ -93,24 +79,33 @@ _DESCRIPTIONS: Mapping[str, Callable[[AnomalyCount], tuple[str, dict[str, Any]]]
     "unknown-link-type": _with_link_type,
     "time-backwards": _with_step,
     "time-invalid": _with_reasons("without a valid time"),
-    "packet-malformed": _with_reasons("with a header that contradicts itself"),
-    "packet-length-odd": _with_reasons("with lengths that contradict each other or the file header"),
-    "fragment-incomplete": _with_reasons("not decoded for want of other fragments"),
-    "fragment-overlap": _with_reasons("with fragments that bring other bytes than those before"),
-    "nesting-too-deep": _with_reasons("not decoded because of too many tags, headers or tunnels"),
+    "packet-malformed": _with_reasons("with an inconsistent header"),
+    "packet-length-odd": _with_reasons("with inconsistent lengths"),
+    "fragment-incomplete": _with_reasons("not decoded because other fragments are missing"),
+    "fragment-overlap": _with_reasons("with overlapping fragments that differ"),
+    "nesting-too-deep": _with_reasons("not decoded because of too many nested tags, headers or tunnels"),
     "capture-malformed": _damaged_blocks,
 }
 
 
 class AnomalyCounts:
-    """The counts of one file."""
+    """Anomalies of one file, by code and group."""
 
     def __init__(self, file: int) -> None:
         self._file = file
         self._counts: dict[tuple[str, str | None], AnomalyCount] = {}
 
     def add(self, code: str, packet: int, time: int, *, reason: str | None = None, amount: int = 0, group: str | None = None) -> None:
-        """Counts one event at a packet. `group` splits a code into several findings (link types), `reason` only counts apart."""
+        """Count an anomaly at a packet.
+
+        Args:
+            code: finding code.
+            packet: number of the packet.
+            time: time of the packet, ns.
+            reason: detail that the finding of the code counts separately.
+            amount: size of the anomaly, in the unit of the code.
+            group: part of the code with a finding of its own, such as a link type.
+        """
         count = self._counts.get((code, group))
         if count is None:
             count = self._counts[code, group] = AnomalyCount(code, group, packet, time)
@@ -118,16 +113,16 @@ class AnomalyCounts:
 
     @property
     def counts(self) -> list[AnomalyCount]:
-        """What has been counted, in the order in which it first happened."""
+        """Return the counts in the order of their first packets."""
         return [*self._counts.values()]
 
     def resume(self, counts: Iterable[AnomalyCount]) -> None:
-        """Forget what has been counted, and go on from these counts."""
+        """Replace the counts by those of the packets before a portion."""
         self._counts.clear()
         self.add_later(counts)
 
     def add_later(self, counts: Iterable[AnomalyCount]) -> None:
-        """Counts what was counted further on in the file."""
+        """Add the counts of a later part of the file."""
         for count in counts:
             known = self._counts.get((count.code, count.group))
             if known is None:
@@ -136,11 +131,11 @@ class AnomalyCounts:
                 known.add_later(count)
 
     def findings(self) -> list[Finding]:
-        """One finding per code and group, in the order in which they first happened."""
+        """Return one finding per code and group, in the order of their first packets."""
         findings = []
         for (code, _), count in self._counts.items():
             text, evidence = _DESCRIPTIONS[code](count)
             findings.append(
-                capture_finding(code, text, evidence, file=self._file, packet=count.first_packet or None, time=count.first_time)
+                CAPTURE_CODES[code].at(text, evidence, file=self._file, packet=count.first_packet or None, time=count.first_time)
             )
         return findings

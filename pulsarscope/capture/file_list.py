@@ -1,4 +1,4 @@
-"""The command line's file arguments to the list of captures of a run."""
+"""Expansion of file arguments into the list of captures of a run."""
 
 from __future__ import annotations
 
@@ -11,45 +11,44 @@ from pathlib import Path
 
 import msgspec
 
-from pulsarscope.capture.anomalies import capture_finding
 from pulsarscope.capture.reader import STANDARD_INPUT, BlockReader, Opener, open_local
 from pulsarscope.model.errors import CaptureError, UsageError
-from pulsarscope.model.findings import Finding
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.text import plural, printable
 
 ONE_SOURCE = "none"
 SOURCE_BY_FOLDER = "dir"
 SOURCE_BY_INTERFACE = "interface"
-"""Words for how vantage points are told apart, beside regular expressions."""
+"""Values of --source-by other than regular expressions."""
 
 _NOT_OF_PATHS = (ONE_SOURCE, SOURCE_BY_INTERFACE)
 _SOURCE_BY = "none, dir, interface, or a regular expression for paths"
 
 _PROBE_READ_BYTES = 1 << 16
 _PROBE_MAX_BYTES = 8 << 20
-"""How far into a file its first packet is looked for; name-resolution and secrets blocks may stand before it."""
+"""Bytes of a file that are searched for its first packet; name resolution and secrets blocks may precede it."""
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """The captures of a run."""
+    """Captures of a run."""
 
     paths: list[str]
-    """In the order in which they are read; "-" is standard input."""
+    """Paths in reading order; "-" is standard input."""
     sizes: int | None
-    """Bytes of all of them as stored; None when one is a pipe."""
+    """Stored bytes of all captures; None when one is a pipe."""
     findings: list[Finding]
-    """What was named and is not in `paths`, and why."""
+    """Findings on arguments that are not in `paths`."""
     sources: list[str | None] = []
-    """The vantage point of each path; empty: all are one."""
+    """Vantage point of each path; empty when there is only one."""
     by_interface: bool = False
-    """Vantage points are the interfaces that packets were captured at; those of no known one share one. Then `sources` is empty."""
+    """True when the interfaces of packets are the vantage points; `sources` is then empty."""
 
     def source(self, file: int | None) -> str | None:
-        """The vantage point of the file at this position; None, too, when it may hold several."""
+        """Return the vantage point of a file, None when it is not known or may be several."""
         return self.sources[file] if self.sources and file is not None else None
 
     def continues(self, file: int) -> bool:
-        """Whether connections of the file before may go on in the one at this position."""
+        """Return True when connections of the previous file may continue in this one."""
         return file > 0 and self.source(file) == self.source(file - 1)
 
 
@@ -60,11 +59,11 @@ class _Candidate(msgspec.Struct, frozen=True):
 
 
 ListUri = Callable[[str], tuple[list[tuple[str, int]], bool]]
-"""Gives the files at a URI, each with its size, and whether it names them, not the folder that they are in; or raises OSError."""
+"""Function that returns the files at a URI with their sizes, and True when the URI names them rather than their folder."""
 
 
 class _Expansion:
-    """Looks at each argument in turn."""
+    """Captures and findings of the arguments so far."""
 
     def __init__(self, list_uri: ListUri | None, opener: Opener) -> None:
         self._list_uri = list_uri
@@ -107,9 +106,9 @@ class _Expansion:
             self.findings.append(refusal)
 
     def _path(self, path: str, *, named: bool = True) -> None:
-        """Takes a file if it is a capture; of a named folder, the files in it.
+        """Add a file that is a capture, or the captures in a named folder.
 
-        What else is in a folder is passed over in silence, unless it began like a capture.
+        Other files in a folder are ignored, unless they begin like a capture.
         """
         try:
             status = Path(path).stat()
@@ -123,7 +122,7 @@ class _Expansion:
             pass
         elif stat.S_ISDIR(status.st_mode):
             self._folder(path)
-        else:  # a pipe or device: looking into it would take its bytes away
+        else:  # a pipe or device: probing would consume its bytes
             self._add(_Candidate(path, None, None), path)
 
     def _folder(self, path: str) -> None:
@@ -147,7 +146,7 @@ class _Expansion:
 
     def _note(self, code: str, path: str, what: str) -> None:
         name = printable(path)
-        self.findings.append(capture_finding(code, f"{name} {what}.", {"path": name}))
+        self.findings.append(CAPTURE_CODES[code].at(f"{name} {what}.", {"path": name}))
 
 
 def _reason(error: OSError | ValueError) -> str:
@@ -155,7 +154,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:
-    """Time of the first packet of a file; if it is no capture, the finding that says so, and what it looks like instead."""
+    """Return the time of a file's first packet; for a file that is no capture, the finding and what the file looks like."""
     reader = BlockReader(path, read_bytes=_PROBE_READ_BYTES, opener=opener)
     refusal = None
     try:
@@ -173,14 +172,19 @@ def probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:
 def expand_inputs(
     arguments: Sequence[str], source_by: str = ONE_SOURCE, list_uri: ListUri | None = None, opener: Opener = open_local
 ) -> Inputs:
-    """The captures that the arguments name: files, globs, folders (the captures directly in them, whatever their names) and "-".
+    """Return the captures that the arguments name.
 
-    Several are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
-    `source_by` tells vantage points apart, as `source_namer` says. URIs are for who can `find` what is there, and has an `opener` for it.
+    They are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
+
+    Args:
+        arguments: files, globs, folders (for the captures directly in them, whatever their names) and "-".
+        source_by: separation of vantage points, see `source_namer`.
+        list_uri: lists the files at a URI; None when URIs are not supported.
+        opener: opens the paths.
 
     Raises:
-        UsageError: no argument; `source_by` is no regular expression, or finds nothing in any path.
-        CaptureError: no argument leads to a capture.
+        UsageError: no argument; an invalid `source_by`, or one that matches no path.
+        CaptureError: no argument names a capture.
     """
     if not arguments:
         message = "no capture given: name a pcap or pcapng file, a folder, or - for standard input"
@@ -197,7 +201,7 @@ def expand_inputs(
     )
     sources = [source_of(candidate.path) for candidate in candidates]
     if source_by not in _NOT_OF_PATHS and all(source is None for source in sources):
-        message = f"--source-by {source_by} finds no host in the path of any capture: give {_SOURCE_BY}"
+        message = f"--source-by {source_by} matches no path of a capture: give {_SOURCE_BY}"
         raise UsageError(message)
     sizes = [candidate.size for candidate in candidates]
     known = [size for size in sizes if size is not None]
@@ -211,13 +215,13 @@ def expand_inputs(
 
 
 def source_namer(source_by: str) -> Callable[[str], str | None]:
-    """Gives the vantage point of a path: with `dir` the path's folder, else what a regular expression finds.
+    """Return a function from a path to the name of its vantage point.
 
-    That is its first group, or all that it matches, escaped as all names; a path that it does not match has no name for its source. `none`
-    and `interface` say nothing of paths.
+    With `dir` the name is the path's folder; with a regular expression its first group, or else the whole match, escaped like all names. It
+    is None for a path that does not match, and for `none` and `interface`, which do not depend on paths.
 
     Raises:
-        UsageError: it is no regular expression.
+        UsageError: `source_by` is not a valid regular expression.
     """
     if source_by in _NOT_OF_PATHS:
         return lambda _: None

@@ -1,7 +1,7 @@
-"""Large capture files in portions, of which each can be read by itself: the packets have the numbers that they have in the file.
+"""Division of large capture files into portions that can be read independently; packets keep their numbers in the file.
 
-No border is guessed, for what looks like a record may stand inside of one: a capture that is copied over the network looks like records for
-as long as one likes. All records are walked from the first one of the file on, by their lengths; nothing else of packets is looked at.
+Borders are never guessed, because the payload of a packet may look like records: a capture copied over the network does for any length.
+All records are walked from the start of the file by their lengths; packets are not decoded.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from pulsarscope.capture.formats import pcap, pcapng
 from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
 
 WALK_BYTES = 1 << 20
-"""Bytes read at a time: small packets leave nothing to skip."""
+"""Bytes read at a time; with small packets there is nothing to skip."""
 
 Span = tuple[int, int]
-"""Position in the file of its first byte, and of the byte behind its last."""
+"""Positions in the file of the first byte and of the byte behind the last."""
 
 PACKET, HEADER, OTHER = range(3)
-"""What a record is: a header says how later ones are read."""
+"""Kinds of records; a header determines how later records are read."""
 
 
 class Portion(msgspec.Struct, frozen=True):
-    """A stretch of a capture file, from one border between records to another; or the whole file, whatever it is."""
+    """Part of a capture file between two borders of records, or the complete file."""
 
     file: int
     """Position in the run's list of files."""
     start: int = 0
-    """Position of its first byte in the file."""
+    """Position of the first byte in the file."""
     end: int | None = None
-    """Of the byte behind its last; None: it goes to the end of the file."""
+    """Position behind the last byte; None for the end of the file."""
     packets: int = 0
-    """So many are before it."""
+    """Number of packets before it."""
     preamble: tuple[Span, ...] = ()
-    """What stands before it and holds in it, in the order of the file: headers, sections, interfaces; and the packet before."""
+    """Records before it that its decoding needs, in file order: headers, sections, interfaces, and the last packet."""
     counts: tuple[AnomalyCount, ...] = ()
-    """What the packets before it do wrong, for who sums up the file."""
+    """Anomalies of the packets before it, for the last portion, which sums up the file."""
 
     @property
     def is_complete_file(self) -> bool:
-        """Whether it is all of the file."""
+        """Return True when it covers the file."""
         return self.start == 0 and self.end is None
 
     def seek(self, stream: Any) -> bytes:
-        """Go to where it starts; the bytes of what is before."""
+        """Position the stream at its start; return the bytes of the preamble."""
         parts = []
         for start, end in self.preamble:
             stream.seek(start)
@@ -60,24 +60,24 @@ class Portion(msgspec.Struct, frozen=True):
         return b"".join(parts)
 
     def remaining(self, read: int) -> int:
-        """Bytes of it that are left when so many have been read."""
+        """Return the number of bytes left after `read` of them."""
         return sys.maxsize if self.end is None else self.end - self.start - read
 
 
 class _IndivisibleError(Exception):
-    """What stands in a file cannot be read without all that is before it."""
+    """Raised for a file whose parts cannot be read without all that precedes them."""
 
 
 def divide(path: str, file: int, size: int) -> list[Portion]:
-    """The portions of a file, each of about `size` bytes or less; a single one when it is not larger, or cannot be divided.
+    """Return the portions of a file, each of about `size` bytes or less.
 
-    That is: when it is compressed, no capture, damaged, or has too much else than packets. What only the packets show, fragments for one,
-    is said by `BlockReader.is_entangled`.
+    A file that is smaller, compressed, damaged, no capture, or has too much else than packets is one portion. Dependencies that only
+    decoding shows, such as IP fragments, are reported by `BlockReader.has_dependencies`.
     """
     try:
         with Path(path).open("rb", buffering=0) as stream:
             return _portions(stream, file, size)
-    except (_IndivisibleError, OSError, ValueError):  # ValueError: a NUL in the path. Who reads it will say so.
+    except (_IndivisibleError, OSError, ValueError):  # ValueError: a NUL in the path; the reader reports it
         return [Portion(file)]
 
 
@@ -108,7 +108,7 @@ def _portions(stream: BinaryIO, file: int, size: int) -> list[Portion]:
 
 
 def _records(stream: BinaryIO) -> Iterator[tuple[int, int, int]]:
-    """Start and end of each record or block, and what it is, as far as they are whole but for the last."""
+    """Yield start, end and kind of each record or block; the last one may be cut."""
     head = stream.read(pcap.FILE_HEADER_BYTES)
     if head.startswith(pcapng.MAGIC):
         return _blocks_of_pcapng(stream, head[8:12])
@@ -179,4 +179,4 @@ KINDS: Mapping[int, int | None] = {
     pcapng.OLD_PACKET: None,  # counts drops from one packet to the next
     pcapng.SIMPLE_PACKET: None,  # has the time of the packet before
 }
-"""Blocks by what they are; None: a file with such is not divided. All others say nothing of packets."""
+"""Kinds of pcapng blocks; a file with a block of kind None is not divided, all other block types are OTHER."""

@@ -1,4 +1,4 @@
-"""One file or stream to blocks: the input side of the capture room."""
+"""Reader of one file or stream, the input side of the capture room."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from pulsarscope.capture.anomalies import AnomalyCount, capture_finding
+from pulsarscope.capture.anomalies import AnomalyCount
 from pulsarscope.capture.block import Block
 from pulsarscope.capture.formats import pcap, pcapng
 from pulsarscope.capture.formats.compression import ReadProgress, decompressed
 from pulsarscope.capture.formats.decoder import Decoder, NotACaptureError
 from pulsarscope.capture.formats.signatures import looks_like
 from pulsarscope.capture.portions import Portion
-from pulsarscope.model.findings import Finding
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import (
     HEAP_KEPT_BYTES,
     READ_BLOCK_BYTES,
@@ -27,20 +27,24 @@ from pulsarscope.model.text import plural, printable
 
 STANDARD_INPUT = "-"
 Opener = Callable[[str], AbstractContextManager["ByteStream"]]
-"""Opens a path, or raises OSError."""
+"""Function that opens a path; raises OSError."""
 
 _MAGIC_BYTES = 4
 
 
 class ByteStream(Protocol):
-    """What can be read: a file, a pipe, a socket's file, a BytesIO. Of one with `read1` that is used."""
+    """Readable stream of bytes: a file, a pipe, a socket's file, a BytesIO; `read1` is used where it exists."""
 
     def read(self, size: int, /) -> bytes | None:
-        """Up to `size` bytes; none at the end."""
+        """Return up to `size` bytes, none at the end."""
 
 
 def open_local(path: str) -> AbstractContextManager[ByteStream]:
-    """A file of this machine. Raises OSError."""
+    """Open a file of this machine.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
     try:
         return Path(path).open("rb", buffering=0)
     except ValueError as error:  # a NUL in the path
@@ -48,9 +52,10 @@ def open_local(path: str) -> AbstractContextManager[ByteStream]:
 
 
 class BlockReader:
-    """The blocks of one input, an iterator. Bad input never raises: it becomes findings in the last block, which always comes.
+    """Iterator over the blocks of one input.
 
-    Nothing seeks, but to a portion, and every read may be short: a pipe gives its packets as they arrive.
+    Bad input never raises: it becomes findings in the last block, which always comes. Every read may be short, so that packets of a pipe
+    are decoded as they arrive; only a portion needs to seek.
     """
 
     def __init__(
@@ -64,16 +69,16 @@ class BlockReader:
         opener: Opener = open_local,
         portion: Portion | None = None,
     ) -> None:
-        """Opens nothing yet.
+        """Prepare to read; the first iteration opens the input.
 
         Args:
             source: a path, "-" for standard input, or a stream of bytes, which the caller closes.
             file: position in the run's list of files.
-            read_bytes: bytes asked for in one read; None: as many as fit the size of the packets and the number of flows.
-            records: whether blocks hold the packets as they stand in the file, too.
-            by_interface: whether the interface, where it is known, stands behind flow keys (`flow.source_in`).
+            read_bytes: bytes of one read; None to adapt to the size of the packets and the number of flows.
+            records: keep the packets in their blocks as stored in the file.
+            by_interface: append the interface, where it is known, to flow keys (`flow.source_in`).
             opener: opens paths.
-            portion: of the file, if not all of it is to be read; the last one's findings sum up the file.
+            portion: part of the file to read; the findings of the last portion sum up the file.
         """
         self._source = source
         self._file = file
@@ -90,40 +95,37 @@ class BlockReader:
 
     @property
     def name(self) -> str:
-        """What messages call the input: its path with control characters escaped, or "standard input"."""
+        """Return the name of the input for messages: its path with control characters escaped, or "standard input"."""
         source = self._source if isinstance(self._source, str) else str(getattr(self._source, "name", "the stream"))
         return "standard input" if source == STANDARD_INPUT else printable(source)
 
     @property
     def looks_like(self) -> str:
-        """What an input that is no capture seems to be; "" when it began like one."""
+        """Return what an input that is no capture seems to be; "" when it began like one."""
         return self._looks_like
 
     @property
     def recognised(self) -> bool:
-        """Whether the input has turned out to be a capture."""
+        """Return True when the input has turned out to be a capture."""
         return self._decoder is not None and self._decoder.recognised
 
     @property
     def first_time(self) -> int | None:
-        """Time of the first packet, nanoseconds since the epoch; None before it was read."""
+        """Return the time of the first packet in ns since the epoch, None before it was read."""
         return None if self._decoder is None else self._decoder.first_time
 
     @property
     def counts(self) -> list[AnomalyCount]:
-        """What packets did wrong so far."""
+        """Return the anomalies of the packets so far."""
         return [] if self._decoder is None else self._decoder.counts
 
     @property
     def has_dependencies(self) -> bool:
-        """Whether what comes next cannot be read without all that came so far."""
+        """Return True when the following packets cannot be decoded without those so far."""
         return self._decoder is not None and self._decoder.has_dependencies
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
-        """TLS key logs that the capture has brought since they were last taken, in pcapng Decryption Secrets Blocks.
-
-        Each comes with the number of packets before it.
-        """
+        """Return the TLS key logs in pcapng Decryption Secrets Blocks since the last call, each with the number of packets before it."""
         if self._decoder is None or not self._decoder.secrets:
             return []
         secrets, self._decoder.secrets = self._decoder.secrets, []
@@ -136,11 +138,11 @@ class BlockReader:
         return next(self._iterator)
 
     def close(self) -> None:
-        """Stops reading and closes what was opened."""
+        """Stop reading, and close the file if the reader opened it."""
         self._iterator.close()
 
     def _blocks(self) -> Generator[Block, None, None]:
-        bytes(HEAP_KEPT_BYTES)  # freed at once: that is how glibc learns to keep so much (mallopt(3), M_MMAP_THRESHOLD)
+        bytes(HEAP_KEPT_BYTES)  # freed at once: glibc then keeps as much of the heap (mallopt(3), M_MMAP_THRESHOLD)
         try:
             with self._open() as stream:
                 for chunk in self._input(stream):
@@ -172,7 +174,7 @@ class BlockReader:
         return self._opener(self._source)
 
     def _input(self, stream: ByteStream) -> Iterator[bytes]:
-        """What the decoder is fed with."""
+        """Return the decompressed input, after decoding the preamble of a portion."""
         portion = self._portion
         if portion.is_complete_file:
             return decompressed(self._chunks(stream), self._progress, self._file)
@@ -182,7 +184,7 @@ class BlockReader:
         return self._chunks(stream)
 
     def _chunks(self, stream: ByteStream) -> Iterator[bytes]:
-        """What there is to read, without waiting to fill a block: `read1` of buffered streams, `read` of raw ones."""
+        """Yield available bytes without waiting to fill a block: with `read1` of buffered streams, `read` of raw ones."""
         read = getattr(stream, "read1", stream.read)
         while chunk := read(min(self._read_bytes, self._portion.remaining(self._progress.bytes_read))):
             self._progress.bytes_read += len(chunk)
@@ -223,10 +225,10 @@ class BlockReader:
         evidence = {"path": self.name}
         if self._looks_like:
             evidence["looks_like"] = self._looks_like
-        return capture_finding(code, text, evidence, file=self._file)
+        return CAPTURE_CODES[code].at(text, evidence, file=self._file)
 
     def _only_block(self, code: str, text: str) -> Block:
-        """The only block of an input that is no capture."""
+        """Return the only block of an input that is no capture."""
         return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)
 
 
@@ -240,7 +242,7 @@ def read_blocks(
     opener: Opener = open_local,
     portion: Portion | None = None,
 ) -> BlockReader:
-    """The blocks of one input, in packet order; see `BlockReader`."""
+    """Return the blocks of one input in packet order; see `BlockReader`."""
     return BlockReader(
         source, file_index, read_bytes=read_bytes, records=records, by_interface=by_interface, opener=opener, portion=portion
     )

@@ -60,6 +60,5 @@ def take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: 
         (left_out, "tls-secrets-cap", f"{plural(left_out, 'secret')} of {log} had no room beside {TLS_SECRETS_MAX:,} others."),
     ):
         if count:
-            known = TLS_CODES[code]
-            found.append(Finding(code, known.severity, known.layer, text, {"lines": count, "path": name}, known.hint, file))
+            found.append(TLS_CODES[code].at(text, {"lines": count, "path": name}, file=file))
     return found

@@ -12,10 +12,9 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from pulsarscope.capture import Block
-from pulsarscope.capture.anomalies import capture_finding
 from pulsarscope.capture.formats.pcapng import PcapngDecoder
 from pulsarscope.live.source import Captured, Health, Keep, Source
-from pulsarscope.model.findings import Finding
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, PACKET_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.pcapng import interface_block, section_block
@@ -183,7 +182,7 @@ class Feed:
             last = decoder.finish(self._bytes)
             if self._gone is not None:
                 text = f"{self.source.name} is gone: {self._gone.strerror or self._gone}."
-                last.findings.append(capture_finding("interface-gone", text, {"interface": self.source.name}, file=0))
+                last.findings.append(CAPTURE_CODES["interface-gone"].at(text, {"interface": self.source.name}, file=0))
             yield last
         finally:
             self._stopping = True
@@ -250,4 +249,4 @@ class Feed:
         self._late = late
 
     def _finding(self, code: str, text: str, evidence: dict[str, Any]) -> Finding:
-        return capture_finding(code, text, evidence, file=0, packet=self._decoder.packets or None, time=self._decoder.last_time or None)
+        return CAPTURE_CODES[code].at(text, evidence, file=0, packet=self._decoder.packets or None, time=self._decoder.last_time or None)

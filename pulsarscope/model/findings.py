@@ -20,7 +20,7 @@ LAYERS = ("capture", "tcp", "tls", "frame", "payload", "session")
 
 
 class Code(msgspec.Struct, frozen=True):
-    """What every finding of one code has in common."""
+    """Properties shared by all findings of one code."""
 
     code: str
     severity: str
@@ -28,9 +28,23 @@ class Code(msgspec.Struct, frozen=True):
     meaning: str
     hint: str
 
+    def at(
+        self, text: str, evidence: dict[str, Any], *, file: int | None = None, packet: int | None = None, time: int | None = None
+    ) -> Finding:
+        """Return a finding of this code, placed at a packet, a file, or nowhere.
+
+        Args:
+            text: one sentence with the numbers.
+            evidence: frames, ids and counts by name.
+            file: position in the run's list of files.
+            packet: number of the packet in its file.
+            time: ns since the epoch.
+        """
+        return Finding(self.code, self.severity, self.layer, text, evidence, self.hint, file=file, packet=packet, time=time)
+
 
 class Finding(msgspec.Struct, gc=False):
-    """Something worth an engineer's look: what, where, with the numbers. The where is null for a whole file or run."""
+    """Observation worth an engineer's attention, with its evidence; the place is null for a whole file or run."""
 
     code: str
     severity: str
@@ -105,7 +119,7 @@ CAPTURE_CODES = table(
         "packet-malformed",
         WARNING,
         "capture",
-        "Packets whose link, IP or TCP header contradicts itself.",
+        "Packets with an inconsistent link, IP or TCP header.",
         "Usually damage or an odd tunnel; they are not decoded.",
     ),
     Code(
@@ -119,14 +133,14 @@ CAPTURE_CODES = table(
         "packets-dropped",
         WARNING,
         "capture",
-        "The capturing host says that it dropped packets.",
+        "The capturing host reports dropped packets.",
         "Capture with a larger buffer (tcpdump -B) or a narrower filter.",
     ),
     Code(
         "packets-skipped",
         WARNING,
         "capture",
-        "Live decoding was too slow and left packets out.",
+        "Live decoding was too slow and skipped packets.",
         "Narrow the filter (-f), ask for fewer records, or keep the packets (-w) and decode the file.",
     ),
     Code("decode-lag", NOTE, "capture", "Live decoding is behind the traffic.", "It catches up when the traffic eases, or skips packets."),
@@ -149,36 +163,36 @@ CAPTURE_CODES = table(
         "fragment-incomplete",
         WARNING,
         "capture",
-        "IP fragments of which others are missing, in the same file.",
+        "IP fragments without the others of their packet in the same file.",
         'A capture filter on ports lets only first fragments through: add "or ip[6:2] & 0x1fff != 0".',
     ),
     Code(
         "fragment-overlap",
         WARNING,
         "capture",
-        "IP fragments that overlap bring different bytes.",
+        "Overlapping IP fragments have different bytes.",
         "The first bytes are kept; look for an attack.",
     ),
     Code(
         "nesting-too-deep",
         WARNING,
         "capture",
-        "A packet has more tags, headers or tunnels in each other than are walked.",
+        "A packet has more nested tags, headers or tunnels than are decoded.",
         "Usually a loop or an attack.",
     ),
-    Code("time-invalid", NOTE, "capture", "A packet has no time stamp, or one that cannot be.", "Latencies next to it mean little."),
+    Code("time-invalid", NOTE, "capture", "A packet has no valid time stamp.", "Latencies around it are not reliable."),
     Code(
         "packet-length-odd",
         NOTE,
         "capture",
-        "The lengths of a packet contradict each other or the file header.",
-        "The packet was read as far as it goes.",
+        "The lengths of a packet are inconsistent with each other or with the file header.",
+        "The packet was decoded as far as its bytes go.",
     ),
     Code(
         "memory-cap",
         WARNING,
         "capture",
-        "A whole-process bound was reached: what waited longest was given up, or judged before its end.",
+        "A bound of the whole process was reached: the longest-waiting data was given up, or evaluated early.",
         "Split the capture or filter it by port.",
     ),
 )
@@ -202,7 +216,7 @@ TCP_CODES = table(
         "overlap-conflict",
         ERROR,
         "tcp",
-        "A retransmission carries other bytes than the first transmission.",
+        "A retransmission differs from the first transmission.",
         "The first bytes are kept; look for a middlebox or an attack.",
     ),
     Code("connection-reset", NOTE, "tcp", "The connection was reset.", "See who sent the RST and what came before it."),
@@ -229,21 +243,21 @@ TLS_CODES = table(
         "tls-decrypt-failed",
         WARNING,
         "tls",
-        "TLS records did not decrypt with the secrets given, or use what is not decrypted.",
+        "TLS records could not be decrypted with the given secrets, or use an unsupported cipher suite.",
         "Check that the key log belongs to this capture, and that the capture lost no packets.",
     ),
     Code(
         "tls-key-log-malformed",
         WARNING,
         "tls",
-        "Lines of a TLS key log are none.",
-        "Lines are a label, the random of the client's hello and a secret, in hex: check that the file is a key log.",
+        "Lines of a TLS key log are not valid.",
+        "A line has a label, the client random and a secret in hex: check that the file is a key log.",
     ),
     Code(
         "tls-secrets-cap",
         WARNING,
         "tls",
-        "There are more TLS secrets than are kept.",
-        "Give only those of this capture: their lines name the random of a client's hello, as the finding tls-no-secrets does.",
+        "There are more TLS secrets than can be kept.",
+        "Give only the secrets of this capture: their lines have the client random that tls-no-secrets reports.",
     ),
 )

@@ -20,9 +20,8 @@ Where = tuple[int, int, int]
 
 def finding(code: str, text: str, evidence: dict[str, Any], where: Where) -> Finding:
     """Return a finding of this code; the assembler sets its connection at the end of the block."""
-    row = _CODES[code]
     file, packet, time = where
-    return Finding(row.code, row.severity, row.layer, text, evidence, row.hint, file=file, packet=packet, time=time)
+    return _CODES[code].at(text, evidence, file=file, packet=packet, time=time)
 
 
 class CodeCount(msgspec.Struct, gc=False):

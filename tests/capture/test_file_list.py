@@ -164,7 +164,7 @@ def test_hosts_are_told_apart_by_folder_or_by_what_is_found_in_paths(hosts: Path
         assert names == ["host-1.pcap0", "host-2.pcap0", "host-1.pcap1", "host-2.pcap1"]
 
 
-@pytest.mark.parametrize(("source_by", "why"), [("(", "regular expression for paths"), ("eth0", "finds no host in the path")])
+@pytest.mark.parametrize(("source_by", "why"), [("(", "regular expression for paths"), ("eth0", "matches no path of a capture")])
 def test_a_word_that_tells_no_host_is_refused(hosts: Path, source_by: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         expand_inputs([str(hosts / "a")], source_by)

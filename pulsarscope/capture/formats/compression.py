@@ -1,6 +1,6 @@
-"""Compressed captures: .gz and .zst, recognised by their first bytes, as pieces of bounded size.
+"""Streaming decompression of gzip (RFC 1952) and zstd (RFC 8878 section 3.1), recognised by their first bytes.
 
-What a cut or damaged file still holds is given in full before the damage is told. gzip: RFC 1952; zstd: RFC 8878 §3.1.
+All that a cut or damaged file still contains is decompressed, in pieces of bounded size, before the damage is reported.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from pulsarscope.capture.anomalies import capture_finding
-from pulsarscope.model.findings import Finding
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import DECOMPRESS_FREE_BYTES, DECOMPRESS_RATIO_MAX, READ_BLOCK_BYTES
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -22,18 +21,18 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class ReadProgress(msgspec.Struct):
-    """How far the stored input has been read, and why reading it ended early."""
+    """Progress of reading the stored input, and the finding that ended it early."""
 
     bytes_read: int = 0
     damage: Finding | None = None
 
 
 def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> Iterator[bytes]:
-    """The chunks as they are, or decompressed if they begin like a compressed file.
+    """Yield the chunks unchanged, or decompressed if they begin like a compressed file.
 
     Args:
         chunks: the stored input, in pieces of any size but 0.
-        progress: its `damage` is set when the input ends within a compressed unit or is not what it should be.
+        progress: receives the finding on cut or damaged input as `damage`.
         file: position in the run's list of files, for the finding.
     """
     head = b""
@@ -53,7 +52,7 @@ def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> 
 
 
 def is_zstd(head: bytes) -> bool:
-    """Whether these first four bytes or more begin a zstd frame, or a skippable one."""
+    """Return True when at least four bytes begin a zstd frame or a skippable frame."""
     return head.startswith(ZSTD_MAGIC) or (head[1:4] == _SKIPPABLE_MAGIC and head[0] & 0xF0 == 0x50)
 
 
@@ -63,15 +62,15 @@ def _with_head(head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _CutError(Exception):
-    """The compressed input ends early."""
+    """Raised for compressed input that ends early."""
 
 
 class _CorruptError(Exception):
-    """The compressed input is damaged."""
+    """Raised for damaged compressed input."""
 
 
 def _guarded(pieces: Iterator[bytes], name: str, progress: ReadProgress, file: int) -> Iterator[bytes]:
-    """The pieces until they end, fail, or become too many for what they come from."""
+    """Yield the pieces until they end, fail, or exceed the bound on the compression ratio."""
     total = 0
     code, text = "capture-malformed", ""
     try:
@@ -79,7 +78,7 @@ def _guarded(pieces: Iterator[bytes], name: str, progress: ReadProgress, file: i
             total += len(piece)
             yield piece
             if total > DECOMPRESS_FREE_BYTES and total > DECOMPRESS_RATIO_MAX * progress.bytes_read:
-                text = f"The {name} file grows more than {DECOMPRESS_RATIO_MAX:,}-fold"
+                text = f"The {name} file expands more than {DECOMPRESS_RATIO_MAX:,}-fold"
                 break
         else:
             return
@@ -87,8 +86,7 @@ def _guarded(pieces: Iterator[bytes], name: str, progress: ReadProgress, file: i
         code, text = "capture-truncated", f"The {name} file is cut"
     except _CorruptError as error:
         text = f"The {name} file is damaged ({error})"
-    progress.damage = capture_finding(
-        code,
+    progress.damage = CAPTURE_CODES[code].at(
         f"{text}, after {total:,} decompressed bytes.",
         {"compression": name, "bytes_read": progress.bytes_read, "decompressed": total},
         file=file,
@@ -96,7 +94,7 @@ def _guarded(pieces: Iterator[bytes], name: str, progress: ReadProgress, file: i
 
 
 def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The members of a gzip file, one after the other; zero bytes may stand between and after them."""
+    """Decompress the members of a gzip file; zero bytes may stand between and after them."""
     member = zlib.decompressobj(_GZIP)
     begun = False
     for chunk in chunks:
@@ -131,7 +129,7 @@ class _Inflater(Protocol):
 
 
 def _until_error(member: _Inflater, data: bytes) -> Iterator[bytes]:
-    """What comes out before the error: zlib forgets the output of the call that fails, so the input is given byte by byte."""
+    """Decompress byte by byte up to an error: zlib discards the output of a call that fails."""
     for position in range(len(data)):
         try:
             piece = member.decompress(data[position : position + 1])
@@ -146,11 +144,11 @@ def _reason(error: zlib.error) -> str:
 
 
 def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The frames of a zstd file.
+    """Decompress the frames of a zstd file.
 
-    The decompressor gets one block at a time: so at most 128 KiB come out at once, and all blocks before a damaged one are given.
+    The decompressor is fed one block at a time: this bounds a piece to 128 KiB, and all blocks before a damaged one are decompressed.
     """
-    import zstandard  # noqa: PLC0415 - only for who reads .zst
+    import zstandard  # noqa: PLC0415 - imported on use
 
     make: Callable[[], zstandard.ZstdDecompressionObj] = zstandard.ZstdDecompressor().decompressobj
     frame = make()
@@ -170,14 +168,14 @@ def _zstd_reason(error: Exception) -> str:
 
 
 class _Units:
-    """Takes exact numbers of bytes out of chunks."""
+    """Buffer that yields exact numbers of bytes from chunks."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._buffer = bytearray()
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end of the input."""
+        """Return the next `size` bytes, fewer only at the end of the input."""
         while len(self._buffer) < size:
             chunk = next(self._chunks, b"")
             if not chunk:
@@ -188,7 +186,7 @@ class _Units:
         return taken
 
     def take_all(self, size: int) -> bytes:
-        """The next `size` bytes.
+        """Return exactly the next `size` bytes.
 
         Raises:
             _CutError: the input ends before.
@@ -199,7 +197,7 @@ class _Units:
         return taken
 
     def skip(self, size: int) -> None:
-        """Drops the next `size` bytes without holding them.
+        """Drop the next `size` bytes without buffering them.
 
         Raises:
             _CutError: the input ends before.
@@ -209,9 +207,9 @@ class _Units:
 
 
 def _zstd_units(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Headers, blocks and checksums of the frames, and whether each ends its frame (RFC 8878 §3.1.1); skippable frames are left out.
+    """Yield headers, blocks and checksums of the frames with a flag for the end of a frame (RFC 8878 section 3.1.1).
 
-    Only lengths are read here; whether the contents are valid, the decompressor tells.
+    Skippable frames are left out. Only lengths are read here; the decompressor validates the contents.
     """
     units = _Units(chunks)
     while magic := units.take(4):
@@ -234,7 +232,7 @@ def _zstd_units(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
             header = units.take_all(3)
             bits = int.from_bytes(header, "little")
             last = bool(bits & 1)
-            is_run = bits >> 1 & 3 == 1  # one byte stands for all of the block
+            is_run = bits >> 1 & 3 == 1  # RLE block: one byte stands for all of it
             yield header + units.take_all(1 if is_run else bits >> 3), last and not has_checksum
         if has_checksum:
             yield units.take_all(4), True

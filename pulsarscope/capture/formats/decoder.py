@@ -1,4 +1,4 @@
-"""What the two formats share: bytes in, blocks out, without any input or output."""
+"""Common part of the decoders of both formats: bytes in, blocks out, no I/O."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable
 
-from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts, capture_finding
+from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts
 from pulsarscope.capture.block import CONTROL_FLAGS, Block, PacketRecord, Segment
 from pulsarscope.capture.link import link_layer as link
 from pulsarscope.capture.link.decapsulation import Decapsulator
 from pulsarscope.capture.link.layers import Encapsulated, Fragment, Reject
-from pulsarscope.model.findings import Finding
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.flow import key_at
 from pulsarscope.model.text import plural
 
@@ -21,53 +21,53 @@ Flows = dict[bytes, list[Segment]]
 
 
 class NotACaptureError(Exception):
-    """Inside this room only: the bytes are no capture; says why, as the end of the sentence "FILE is …"."""
+    """Raised within this room for input that is no capture; the message completes the sentence "FILE is …"."""
 
 
 class Decoder(ABC):
-    """Decodes one capture file, fed in pieces of any size; the pieces' borders change nothing but the borders of the blocks."""
+    """Decoder of one capture file, fed in pieces of any size; their borders only determine those of the blocks."""
 
     def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
-        """Decodes nothing yet.
+        """Initialize the decoder.
 
         Args:
             file: position in the run's list of files.
-            records: keep each packet as it stands in the file; all of them then go the general way, not through the hot loops.
-            by_interface: put the name of the interface behind flow keys, where it is known.
+            records: keep each packet as stored in the file; no packet then takes the hot loop.
+            by_interface: append the name of the interface, where it is known, to flow keys.
         """
         self.secrets: list[tuple[int, bytes]] = []
-        """TLS key logs in the file, each with the number of packets before it; whoever reads takes them."""
+        """TLS key logs in the file, each with the number of packets before it; the reader removes them."""
         self.first_time: int | None = None
-        """Time of the first packet."""
+        """Time of the first packet, ns."""
         self.stopped = False
-        """Damage from which no way leads on: feeding more is of no use."""
+        """True after damage behind which nothing can be decoded."""
         self.recognised = False
-        """The file header is there and is one."""
+        """True when a valid file header was read."""
         self._file = file
         self._records: list[PacketRecord] | None = [] if records else None
         self._anomalies = AnomalyCounts(file)
         self._decapsulator = Decapsulator(self._anomalies)
         self._flows_by_interface: dict[str, tuple[Flows, set[bytes]]] | None = {} if by_interface else None
-        """Of the block: flows and those of them with control flags, by the interface whose name is to stand behind their keys."""
+        """Flows of the current block, and those of them with control flags, by the interface to append to their keys."""
         self._packets = 0
         self._last_time = 0
         self._ordered = True
-        self._offset = 0  # in the file, of the first byte held
+        self._offset = 0  # position in the file of the first buffered byte
         self._pieces: list[bytes] = []
         self._buffered = 0
-        self._bytes_needed = 0  # bytes that the unfinished record held takes; 0 when that is not known
+        self._bytes_needed = 0  # size of the buffered unfinished record; 0 when unknown
         self._damage: Finding | None = None
 
     @abstractmethod
     def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
-        """Reads whole records from `position` on, and returns the position behind them."""
+        """Read complete records from `position` on; return the position behind them."""
 
     @abstractmethod
     def _end(self, rest: int) -> list[Finding]:
-        """What the end of the file says; `rest` bytes of an unfinished record are held."""
+        """Return the findings of the end of the file, with `rest` bytes of an unfinished record buffered."""
 
     def feed(self, chunk: bytes, bytes_read: int) -> Block:
-        """The packets that this piece of the file completes.
+        """Return a block with the packets that a piece of the file completes.
 
         Args:
             chunk: the next bytes of the file.
@@ -81,7 +81,7 @@ class Decoder(ABC):
         first_packet = self._packets + 1
         self._ordered = True
         position = 0
-        # The record that the border between two chunks cuts is put together by itself: the others are read where they are, not copied.
+        # Only the record cut by the border of two chunks is copied; all others are read in place.
         while self._buffered and position < len(chunk) and not self.stopped:
             piece = chunk[position : position + self._bytes_needed - self._buffered] if self._bytes_needed else chunk[position:]
             position += len(piece)
@@ -100,7 +100,7 @@ class Decoder(ABC):
         return self._block(flows, control, [], first_packet, bytes_read)
 
     def _read(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> None:
-        """Read the records from `position` on, and hold the unfinished one."""
+        """Read the records from `position` on, and buffer the unfinished one."""
         self._bytes_needed = 0
         self._offset -= position
         consumed = self._walk(data, position, flows, control)
@@ -109,13 +109,13 @@ class Decoder(ABC):
         self._buffered = len(data) - consumed
 
     def resume(self, preamble: bytes, offset: int, packets: int, counts: Iterable[AnomalyCount]) -> None:
-        """Go on at a place further on in the file, between two packets.
+        """Continue at a later position in the file, between two packets.
 
         Args:
-            before: of what stands before it all that holds there, and the packet before.
-            offset: of the place.
-            packets: so many are before it.
-            counts: of them.
+            preamble: headers, sections and interfaces that apply there, and the packet before it.
+            offset: position in the file.
+            packets: number of packets before it.
+            counts: anomalies of those packets.
 
         Raises:
             NotACaptureError: the file header is not that of a capture.
@@ -126,12 +126,12 @@ class Decoder(ABC):
 
     @property
     def counts(self) -> list[AnomalyCount]:
-        """What packets did wrong so far."""
+        """Return the anomalies of the packets so far."""
         return self._anomalies.counts
 
     @property
     def has_dependencies(self) -> bool:
-        """Whether more of what came so far than `go_on` is told matters for what comes: fragments, or damage."""
+        """Return True when fragments or damage so far affect the following packets, beyond the arguments of `resume`."""
         return (
             self._decapsulator.has_seen_fragments
             or self._damage is not None
@@ -139,26 +139,26 @@ class Decoder(ABC):
         )
 
     def skip(self, packets: int) -> None:
-        """So many packets are left out here: those that follow keep the numbers that they have in the capture."""
+        """Leave out a number of packets; those that follow keep their numbers in the capture."""
         self._packets += packets
 
     @property
     def packets(self) -> int:
-        """Number of the last packet so far."""
+        """Return the number of the last packet so far."""
         return self._packets
 
     @property
     def last_time(self) -> int:
-        """Its time; 0 before the first."""
+        """Return the time of the last packet so far in ns, 0 before the first."""
         return self._last_time
 
     def finish(self, bytes_read: int, damage: Finding | None = None, *, continues: bool = False) -> Block:
-        """The last block: no packets, and the findings that sum up the file.
+        """Return the last block, which has no packets but the findings that sum up the file.
 
         Args:
-            bytes_read: as for `feed`.
-            damage: why the input ended early; then an unfinished record is no finding of its own.
-            goes_on: the file does, so that only damage is told.
+            bytes_read: position in the stored input.
+            damage: finding that ended the input early; it replaces the one on an unfinished record.
+            continues: the file continues behind this portion, so that only damage is reported.
 
         Raises:
             NotACaptureError: the file ended within its header.
@@ -192,11 +192,11 @@ class Decoder(ABC):
         return block
 
     def _skips_hot_loop(self, link_type: int) -> bool:
-        """Whether all packets of a link type go the general way: they are kept, or say themselves which interface they are of."""
+        """Return True when packets of a link type must not take the hot loop: they are kept, or carry their interface."""
         return self._records is not None or (self._flows_by_interface is not None and link_type == link.LINUX_SLL2)
 
     def _flows_of(self, source: str) -> tuple[Flows, set[bytes]]:
-        """Where packets of an interface go, which are told apart."""
+        """Return the flows of an interface."""
         flows_by_interface: dict[str, tuple[Flows, set[bytes]]] = self._flows_by_interface  # type: ignore[assignment]
         return flows_by_interface.setdefault(source, (defaultdict(list), set()))
 
@@ -211,7 +211,7 @@ class Decoder(ABC):
         control: set[bytes],
         interface: str = "",
     ) -> None:
-        """The general way: any packet of any link type into its flow, or into a count of why there is none."""
+        """Decode any packet of any link type, and add its segment to its flow or count the reason that it has none."""
         interface = "" if self._flows_by_interface is None else link.interface_of(packet, link_type, interface)
         if interface:
             flows, control = self._flows_of(interface)
@@ -244,7 +244,7 @@ class Decoder(ABC):
             self._anomalies.add(code, number, time, reason=reason)
             return None
         key, sequence, acknowledgment, flags, window, payload, missing = result
-        if missing and cut <= 0 and not self._decapsulator.is_joined(number):  # what fragments lack is counted with them
+        if missing and cut <= 0 and not self._decapsulator.is_joined(number):  # missing bytes of fragments are counted with the fragments
             self._anomalies.add("snaplen-truncated", number, time, amount=missing)
         return key, (number, time, sequence, acknowledgment, flags, window, payload, missing)
 
@@ -253,13 +253,12 @@ class Decoder(ABC):
         self._anomalies.add("time-backwards", number, time, amount=previous - time)
 
     def _note_damage(self, text: str, position: int) -> None:
-        """Notes damage at a position in the bytes held: the first place as a finding, later ones as its count."""
+        """Report damage at a position in the buffered bytes: the first as a finding, later ones in its count."""
         if self._damage is not None:
             self._damage.evidence["places"] += 1
             return
         offset = self._offset + position
-        self._damage = capture_finding(
-            "capture-malformed",
+        self._damage = CAPTURE_CODES["capture-malformed"].at(
             f"{text}, at byte {offset:,} of the capture, after {plural(self._packets, 'packet')}.",
             {"offset": offset, "packets": self._packets, "places": 1},
             file=self._file,
@@ -268,9 +267,8 @@ class Decoder(ABC):
         )
 
     def _truncated(self, rest: int) -> Finding:
-        """The file ends `rest` bytes into a record."""
-        return capture_finding(
-            "capture-truncated",
+        """Return the finding on a file that ends `rest` bytes into a record."""
+        return CAPTURE_CODES["capture-truncated"].at(
             f"The capture ends {plural(rest, 'byte')} into the record at byte {self._offset:,}, after {plural(self._packets, 'packet')}.",
             {"offset": self._offset, "bytes": rest, "packets": self._packets},
             file=self._file,

@@ -1,4 +1,4 @@
-"""A pcapng interface: link type, clock and drop counts (draft-ietf-opsawg-pcapng-02 §4.2, §4.6)."""
+"""Interfaces of pcapng: link type, clock and drop counts (draft-ietf-opsawg-pcapng-02 sections 4.2 and 4.6)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ from pulsarscope.model.text import printable
 NANOSECONDS = 1_000_000_000
 TIME_MIN = -(1 << 63)
 TIME_MAX = (1 << 63) - 1
-"""Times are signed 64-bit nanoseconds in every output."""
+"""Bounds of a time in ns, which every output stores in 64 bits."""
 
 _IF_NAME, _IF_TSRESOL, _IF_TSOFFSET = 2, 9, 14
 _ISB_IFDROP, _ISB_OSDROP = 5, 7
 
 
 class Interface:
-    """One Interface Description Block."""
+    """Interface Description Block."""
 
     def __init__(self, description: bytes, byte_order: str, number: int) -> None:
-        """Reads the body of the block, which has at least its eight fixed bytes; it is the one with this number in its section."""
+        """Parse an Interface Description Block.
+
+        Args:
+            description: body of the block, at least its eight fixed bytes.
+            byte_order: byte order of the section, < or >.
+            number: number of the interface in its section.
+        """
         self.link_type: int
         self.snaplen: int
         self.link_type, self.snaplen = Struct(byte_order + "HxxI").unpack_from(description)
@@ -39,44 +45,44 @@ class Interface:
             elif code == _IF_TSOFFSET and len(value) == 8:
                 self._offset = int.from_bytes(value, "little" if byte_order == "<" else "big", signed=True) * NANOSECONDS
         self.source = printable(self.name)[:INTERFACE_NAME_MAX_CHARACTERS] or f"interface {number}"
-        """What it is called when it is told apart from others."""
+        """Name of the interface as a vantage point."""
         self.description = CaptureInterface(self.link_type, self.snaplen, self.name)
         power = resolution & 0x7F
         self._ticks_per_second: int = (2 if resolution & 0x80 else 10) ** power
         quotient, remainder = divmod(NANOSECONDS, self._ticks_per_second)
         self.unit = 0 if remainder else quotient
-        """Nanoseconds per tick; 0 when that is no whole number."""
+        """Nanoseconds per tick; 0 when that is not an integer."""
         self.layout = layout_of(self.link_type) or NO_LAYOUT
         self.bound = -1
-        """Longest packet that the hot loop may take by the layout."""
+        """Longest packet for the hot loop, bytes; -1 for none."""
         if layout_of(self.link_type) is not None:
             self.bound = min(self.snaplen or PACKET_MAX_BYTES, PACKET_MAX_BYTES)
 
     def time(self, ticks: int) -> int:
-        """A time stamp as nanoseconds since the epoch; what 64 bits cannot hold becomes the nearest that they can."""
+        """Convert a time stamp to ns since the epoch, clamped to 64 bits."""
         return min(max(ticks * NANOSECONDS // self._ticks_per_second + self._offset, TIME_MIN), TIME_MAX)
 
     def is_linear(self, high: int) -> bool:
-        """Whether all 2^32 time stamps with this upper half are the first of them plus `unit` times the lower half."""
+        """Return True when all 2^32 time stamps with this upper half are `time(high << 32) + unit * low`."""
         first = (high << 32) * self.unit + self._offset
         return self.unit != 0 and first >= TIME_MIN and first + 0xFFFF_FFFF * self.unit <= TIME_MAX
 
     def in_range(self, ticks: int) -> bool:
-        """Whether `time` is what the time stamp says."""
+        """Return True when `time` does not clamp the time stamp."""
         return TIME_MIN <= ticks * NANOSECONDS // self._ticks_per_second + self._offset <= TIME_MAX
 
     def read_statistics(self, statistics: bytes, byte_order: str) -> None:
-        """Takes the drop counts of the body of an Interface Statistics Block; they count from the start of the capture."""
+        """Update the drop count from the body of an Interface Statistics Block, which counts from the start of the capture."""
         dropped = 0
         for code, value in options(statistics, 12, byte_order):
             if code in {_ISB_IFDROP, _ISB_OSDROP} and len(value) == 8:
                 count = int.from_bytes(value, "little" if byte_order == "<" else "big")
-                dropped += 0 if count == (1 << 64) - 1 else count  # all ones: not known
+                dropped += 0 if count == (1 << 64) - 1 else count  # all ones: unknown
         self.dropped = max(self.dropped, dropped)
 
 
 def options(body: bytes, start: int, byte_order: str) -> Iterator[tuple[int, bytes]]:
-    """Code and value of the options of a block, as far as they are whole (§3.5); ends at opt_endofopt or the end of the body."""
+    """Yield code and value of the complete options of a block, up to opt_endofopt (section 3.5)."""
     header = Struct(byte_order + "HH")
     while start + 4 <= len(body):
         code, length = header.unpack_from(body, start)

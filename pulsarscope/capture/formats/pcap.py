@@ -1,4 +1,4 @@
-"""The pcap format: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html."""
+"""Decoder of the pcap format (https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html)."""
 
 from __future__ import annotations
 
@@ -21,25 +21,15 @@ MAGICS: Mapping[bytes, tuple[str, int, int]] = {
     for magic, unit, record_bytes in (
         (0xA1B2C3D4, 1000, _RECORD_BYTES),
         (0xA1B23C4D, 1, _RECORD_BYTES),
-        (
-            0xA1B2CD34,
-            1000,
-            _RECORD_BYTES + 8,
-        ),  # "modified" by A. Kuznetzov: interface, protocol and packet type in each record
+        (0xA1B2CD34, 1000, _RECORD_BYTES + 8),  # "modified" by A. Kuznetzov: interface, protocol and packet type in each record
     )
     for byte_order in "<>"
 }
-"""First four bytes to byte order, nanoseconds per unit of the fraction, bytes of a record header."""
+"""Byte order, nanoseconds per unit of the fraction, and bytes of a record header, by the first four bytes of the file."""
 
 
 class PcapDecoder(Decoder):
-    """Decodes one pcap file.
-
-    Args:
-        file: position in the run's list of files.
-        magic: the first four bytes, one of MAGICS.
-        records, by_interface: as `Decoder`. The format knows no interfaces; packets of Linux's "any" may.
-    """
+    """Decoder of one pcap file; `magic` is its first four bytes, one of MAGICS."""
 
     def __init__(self, file: int, magic: bytes, *, records: bool = False, by_interface: bool = False) -> None:
         super().__init__(file, records=records, by_interface=by_interface)
@@ -49,18 +39,18 @@ class PcapDecoder(Decoder):
         self._link_type = 0
         self._interface = CaptureInterface(0, 0, "")
         self._snaplen = PACKET_MAX_BYTES
-        self._shapes: dict[int, Shape] = {}  # by captured length: that of the latest packet with it
+        self._shapes: dict[int, Shape] = {}  # shape of the latest packet of each captured length
         self._second = -1
         self._last_fraction = 0
 
     def _read_header(self, data: bytes) -> None:
         major, minor, _, _, snaplen, link_field = self._header.unpack_from(data, 4)
         if (major, minor) != (2, 4):
-            message = f"a pcap file of version {major}.{minor}, only 2.4 is read"
+            message = f"a pcap file of version {major}.{minor}, only version 2.4 is supported"
             raise NotACaptureError(message)
         if 0 < snaplen < PACKET_MAX_BYTES:
             self._snaplen = snaplen
-        self._link_type = link_field & 0xFFFF  # above it: length of the frame check sequence, and reserved bits
+        self._link_type = link_field & 0xFFFF  # the upper bits hold the length of the frame check sequence
         self._interface = CaptureInterface(self._link_type, snaplen, "")
         self.recognised = True
 
@@ -83,8 +73,8 @@ class PcapDecoder(Decoder):
         base = second * NANOSECONDS
         last_record = size - header_bytes
         while True:
-            # The hot loop, left where a packet is not plain: the general way takes that one. Attributes are local names. There is no look
-            # at the end of the data, because unpacking fails there; and none at the place of the payload, where the shape tells it.
+            # Hot loop over plain packets; any other packet leaves it and is decoded below. The end of the data is not checked because
+            # unpacking fails there, nor is the place of the payload when the shape gives it.
             try:
                 for number in numbers:
                     seconds, fraction, captured, wire_bytes = unpack_record(data, position)
@@ -144,7 +134,7 @@ class PcapDecoder(Decoder):
         return position
 
     def _look_ahead(self, data: bytes, position: int, size: int) -> None:
-        """Judges the unfinished record at `position`: what it waits for, or that it cannot be a record."""
+        """Compute the size of the unfinished record at `position`, or stop when it cannot be a record."""
         self._bytes_needed = self._record_bytes
         if size - position >= self._record_bytes:
             captured = self._unpack_record(data, position)[2]
@@ -154,7 +144,7 @@ class PcapDecoder(Decoder):
                 self.stopped = True
 
     def _check_time(self, number: int, time: int, previous: int, fraction: int) -> None:
-        """Called when a packet's second is new or its fraction is odd."""
+        """Check the time of a packet with a new second, or a fraction that is out of range or decreases."""
         if self.first_time is None:
             self.first_time = time
         elif time < previous:

@@ -1,34 +1,33 @@
-"""The pcapng format: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html (section numbers are its)."""
+"""Decoder of the pcapng format (https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html, the source of section numbers)."""
 
 from __future__ import annotations
 
 from struct import Struct
 
-from pulsarscope.capture.anomalies import capture_finding
 from pulsarscope.capture.block import CONTROL_FLAGS, PacketRecord
 from pulsarscope.capture.formats.decoder import Decoder, Flows, NotACaptureError
 from pulsarscope.capture.formats.interface import TIME_MAX, Interface
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Layout
-from pulsarscope.model.findings import Finding
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
 from pulsarscope.model.text import plural
 
 MAGIC = b"\n\r\r\n"
-"""Type of a Section Header Block (§4.1), the same in both byte orders."""
+"""Type of a Section Header Block (section 4.1), the same in both byte orders."""
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-_TLS_KEY_LOG = 0x544C534B  # "TLSK" (§4.7)
+_TLS_KEY_LOG = 0x544C534B  # "TLSK" (section 4.7)
 
 BLOCK_MIN_BYTES = 12
 _SECTION_MIN_BYTES = 28
-_PACKET_START = 28  # of the bytes of a packet in an Enhanced or (old) Packet Block
-_NO_PACKET = (0,) * 7  # stands for the words of a block at the end of the data that is too short for a packet
-_NEVER = TIME_MAX + 1  # stands for the time of the packet before the first, which the general way has to see
+_PACKET_START = 28  # offset of the packet in an Enhanced or (old) Packet Block
+_NO_PACKET = (0,) * 7  # words of a block at the end of the data that is too short for a packet
+_NEVER = TIME_MAX + 1  # time before the first packet: keeps that packet out of the hot loop
 
 
 class PcapngDecoder(Decoder):
-    """Decodes one pcapng file. Damage loses the rest of its section: reading goes on at the next section header."""
+    """Decoder of one pcapng file; after damage it continues at the next section header."""
 
     def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
         super().__init__(file, records=records, by_interface=by_interface)
@@ -46,7 +45,7 @@ class PcapngDecoder(Decoder):
         self._unpack_word = Struct(byte_order + "I").unpack_from
 
     def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
-        # The hot loop, as in `pcap`. All seven words that begin a packet block are unpacked at once; other blocks may be shorter.
+        # Hot loop as in `pcap`. All seven words that begin a packet block are unpacked at once; other blocks may be shorter.
         size = len(data)
         if self._searching:
             position = self._next_section(data, position, size)
@@ -98,7 +97,7 @@ class PcapngDecoder(Decoder):
             if next_position < 0:
                 break
             position = next_position
-            if block_type != PACKET:  # a section or interface begins perhaps
+            if block_type != PACKET:  # perhaps a new section or interface
                 unpack_words, unpack_word = self._unpack_packet_words, self._unpack_word
                 current_interface = -1
             number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
@@ -107,7 +106,7 @@ class PcapngDecoder(Decoder):
         return position
 
     def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
-        """What the hot loop needs for time stamps of this upper half: bound, unit, time of lower half 0, layout."""
+        """Return bound, unit, time of lower half 0 and layout for time stamps of this upper half in the hot loop."""
         if interface_id < len(self._interfaces):
             interface = self._interfaces[interface_id]
             if interface.is_linear(high) and not self._skips_hot_loop(interface.link_type):
@@ -115,7 +114,7 @@ class PcapngDecoder(Decoder):
         return -1, 0, 0, NO_LAYOUT
 
     def _read_block(self, data: bytes, position: int, size: int, flows: Flows, control: set[bytes]) -> int:
-        """Reads the block at `position`, any block, and returns where the next one starts; -1 when it is not all there."""
+        """Read any block at `position`; return the position of the next one, -1 when the block is not complete."""
         if data.startswith(MAGIC, position):
             byte_order = BYTE_ORDERS.get(data[position + 8 : position + 12])
             if byte_order is None:
@@ -128,7 +127,7 @@ class PcapngDecoder(Decoder):
                 f"A block of type {block_type:#x} claims an impossible length of {length:,} bytes", data, position, size
             )
         end: int = position + length
-        padding = -length & 3  # early writers left it out, or left it out of the length
+        padding = -length & 3  # early writers omitted it, or omitted it from the length
         if end + padding > size and (end > size or self._unpack_word(data, end - 4)[0] != length):
             self._bytes_needed = length + padding
             return -1
@@ -163,7 +162,7 @@ class PcapngDecoder(Decoder):
         return self._next_section(data, position + 4, size)
 
     def _next_section(self, data: bytes, position: int, size: int) -> int:
-        """Where the search for a section header has arrived; too close to the end of the data to go on if it is not there."""
+        """Return the position of the next section header, or else a position too close to the end of the data to hold one."""
         while (match := data.find(MAGIC, position, size)) >= 0:
             if match + BLOCK_MIN_BYTES > size:
                 return match
@@ -178,7 +177,7 @@ class PcapngDecoder(Decoder):
         self._unreadable_section = major != 1
         if major != 1:
             if not self.recognised:
-                message = f"a pcapng file of version {major}.{minor}, only 1 is read"
+                message = f"a pcapng file of version {major}.{minor}, only version 1 is supported"
                 raise NotACaptureError(message)
             self._malformed_block("section-version")
         self.recognised = True
@@ -215,7 +214,7 @@ class PcapngDecoder(Decoder):
             self.secrets.append((self._packets, secrets))
 
     def _read_packet(self, body: bytes, block_type: int, flows: Flows, control: set[bytes]) -> None:
-        """An Enhanced Packet Block (§4.3) or the Packet Block before it, whose fields are of the same widths but for the first."""
+        """Read an Enhanced Packet Block (section 4.3) or an obsolete Packet Block, which differs in its first field only."""
         self._packets += 1
         start = _PACKET_START - 8
         if len(body) < start:
@@ -229,7 +228,7 @@ class PcapngDecoder(Decoder):
             self._malformed_block("interface-undefined")
             return
         interface = self._interfaces[interface_id]
-        if drops != 0xFFFF:  # not known
+        if drops != 0xFFFF:  # unknown
             interface.dropped += drops
         ticks = high << 32 | low
         time = interface.time(ticks)
@@ -243,7 +242,7 @@ class PcapngDecoder(Decoder):
         self._read_bytes(body[start : start + captured], captured, wire_bytes, interface, flows, control)
 
     def _read_simple_packet(self, body: bytes, flows: Flows, control: set[bytes]) -> None:
-        """A Simple Packet Block (§4.4): no time, and the captured length follows from the interface's limit and the block."""
+        """Read a Simple Packet Block (section 4.4): it has no time, and the snap length determines its captured length."""
         self._packets += 1
         if len(body) < 4:
             self._malformed_block("packet-block-short")
@@ -272,7 +271,7 @@ class PcapngDecoder(Decoder):
         self._decode_packet(packet, wire_bytes, interface.link_type, self._packets, self._last_time, flows, control, interface.source)
 
     def _add_drops(self) -> None:
-        """Takes over the drop counts of a section that ends."""
+        """Add up the drop counts of a section that ends."""
         for interface in self._interfaces:
             if interface.dropped:
                 self._drops[interface.source] = self._drops.get(interface.source, 0) + interface.dropped
@@ -287,7 +286,7 @@ class PcapngDecoder(Decoder):
         if self._drops:
             dropped = sum(self._drops.values())
             text = f"The capturing host dropped {plural(dropped, 'packet')}."
-            findings.append(capture_finding("packets-dropped", text, {"packets": dropped, "interfaces": self._drops}, file=self._file))
+            findings.append(CAPTURE_CODES["packets-dropped"].at(text, {"packets": dropped, "interfaces": self._drops}, file=self._file))
         if rest and not self._searching:
             findings.append(self._truncated(rest))
         return findings

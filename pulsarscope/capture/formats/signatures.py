@@ -1,4 +1,4 @@
-"""What a file that is no capture looks like, so that the message can say it."""
+"""Signatures of other file types, for messages about files that are no captures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TAR_MAGIC_OFFSET = 257
 
 
 def looks_like(head: bytes) -> str:
-    """What the first bytes of a file look like, with an article: "text", "a PDF document", "unknown data …"."""
+    """Return the type of a file by its first bytes, with an article: "text", "a PDF document", "unknown data …"."""
     if not head:
         return "empty"
     for magic, name in _MAGICS:
@@ -55,7 +55,7 @@ def looks_like(head: bytes) -> str:
 def _is_text(head: bytes) -> bool:
     sample = head[:512]
     text = sample.decode("utf-8", "ignore")
-    cut_character = 3  # bytes that the end of the sample may leave of one
+    cut_character = 3  # bytes of a character that the end of the sample may cut
     if len(text.encode()) < len(sample) - cut_character:
         return False
     return all(character.isprintable() or character in "\t\r\n\f" for character in text)

@@ -1,4 +1,4 @@
-"""Out of tunnels and fragments: from a header that is not the last one to the TCP segment inside, however deep."""
+"""Decapsulation of tunnels and defragmentation, nested to any depth, down to the TCP segment."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from pulsarscope.model.limits import TUNNELS_MAX
 
 
 class Decapsulator:
-    """Unwraps the packets of one file, in their order."""
+    """Decapsulator of the packets of one file, in packet order."""
 
     def __init__(self, anomalies: AnomalyCounts) -> None:
         self._fragments = Fragments(anomalies)
         self.fragments: list[tuple[int, int]] = []
-        """Packets that brought parts of a segment that another packet completed, each with that one; for the caller to take out."""
+        """(packet, completing packet) for each fragment of a segment since the last block; the decoder removes them."""
         self.has_seen_fragments = False
 
     def segment(self, outer: Encapsulated | Fragment, packet: bytes, number: int, time: int, interface: str = "") -> Tcp | Reject | None:
-        """The TCP segment in what was found in packet `number`; None when there is none, or none yet.
+        """Return the TCP segment in a tunnel or fragment; None when there is none, or none yet.
 
-        Fragments with another `interface` are not of one packet.
+        Args:
+            outer: result of the outermost headers.
+            packet: captured frame.
+            number: number of the packet.
+            time: time of the packet, ns.
+            interface: interface of the packet; fragments of different interfaces are not joined.
         """
         numbers: tuple[int, ...] = (number,)
         tunnels = 0
@@ -47,19 +52,19 @@ class Decapsulator:
                 packet, numbers = joined.payload, joined.packets
                 result = joined_segment(packet, result.addresses, joined.protocol, joined.wire_bytes)
                 if isinstance(result, Fragment):
-                    return Reject.FRAGMENT  # senders fragment once (RFC 8200 section 4.5)
+                    return Reject.FRAGMENT  # a packet is fragmented once, at its source (RFC 8200 section 4.5)
             else:
                 if isinstance(result, tuple):
                     self._note_fragments(numbers, number)
                 return result
 
     def is_joined(self, number: int) -> bool:
-        """Whether the segment of this packet, the latest, was put together from fragments."""
+        """Return True when the segment of the latest packet was joined from fragments."""
         return bool(self.fragments) and self.fragments[-1][1] == number
 
     def _note_fragments(self, numbers: tuple[int, ...], completed_by: int) -> None:
         self.fragments += [(number, completed_by) for number in numbers if number != completed_by]
 
     def end(self) -> None:
-        """The file has ended."""
+        """End the file: count incomplete fragments."""
         self._fragments.end()

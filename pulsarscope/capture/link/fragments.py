@@ -1,9 +1,9 @@
-"""IP fragments to the payloads that they are parts of (RFC 791 section 3.2, RFC 8200 section 4.5), in whatever order they come.
+"""IP reassembly of fragments in any order (RFC 791 section 3.2, RFC 8200 section 4.5).
 
-Of bytes that come twice the first are kept, and other bytes in their place are told. A payload put together is remembered for a while, so
-that copies of its fragments (packets captured twice) begin nothing new. Fragments are joined within one file: each can be read by itself.
+Of overlapping bytes the first are kept, and differing ones are counted. A joined payload is remembered for a while, so that duplicates of
+its fragments (packets captured twice) do not begin a new one. Fragments are joined within one file, so that each file can be read alone.
 
-Kept is what FRAGMENTS_MAX_BYTES allow, and no fragment waits longer than FRAGMENT_NANOSECONDS; the payload that was begun first has to go.
+Memory is bounded by FRAGMENTS_MAX_BYTES, waiting time by FRAGMENT_NANOSECONDS; the oldest payload is dropped first.
 """
 
 from __future__ import annotations
@@ -19,55 +19,55 @@ from pulsarscope.capture.link.tunnels import PROTOCOL_UDP, is_tunnel
 from pulsarscope.model.limits import FRAGMENT_NANOSECONDS, FRAGMENTS_MAX_BYTES
 
 IP_MAX_BYTES = 65_535
-"""What the length field of an IP packet can say."""
+"""Largest value of the length field of an IP packet."""
 
 _IPV4_ADDRESSES_BYTES = 8
 _PAYLOAD_COST = 600
 _FRAGMENT_COST = 400
-"""Bytes that Python takes for a payload, and for what is kept of a fragment besides its own."""
+"""Memory of a payload, and of a fragment beyond its own bytes."""
 
 _end_of = itemgetter(1)
 
 
 class Joined(NamedTuple):
-    """A payload put together, up to the first byte that the capture cut off."""
+    """Joined payload, up to the first byte that the capture cut off."""
 
     payload: bytes
     wire_bytes: int
     protocol: int
-    """What it begins with."""
+    """IP protocol of the payload."""
     packets: tuple[int, ...]
-    """Numbers of the packets that brought it, in the order in which they came."""
+    """Numbers of the packets with its fragments, in order of arrival."""
 
 
 class _Payload:
-    """What is known of one payload."""
+    """Payload being joined, or joined and remembered."""
 
     __slots__ = ("completed_by", "cost", "family", "ignored", "packets", "pieces", "protocol", "received", "reported", "size", "time")
 
     def __init__(self, fragment: Fragment, time: int) -> None:
         self.family = "ipv4" if len(fragment.addresses) == _IPV4_ADDRESSES_BYTES else "ipv6"
         self.time = time
-        """Of the fragment that came first."""
+        """Time of the first fragment, ns."""
         self.packets: list[tuple[int, int]] = []
-        """Numbers and times; none once it is complete."""
+        """Numbers and times of its packets; empty once it is complete."""
         self.pieces: list[tuple[int, int, bytes]] = []
-        """Start, end and bytes as far as they were captured; in order, without overlap."""
+        """(start, end, captured bytes), in order, without overlap."""
         self.cost = 0
         self.received = 0
         """Bytes of all pieces on the wire."""
         self.size: int | None = None
-        """Known from the last fragment."""
+        """Size on the wire in bytes, known from the last fragment."""
         self.protocol = fragment.protocol
         self.reported = fragment.protocol != PROTOCOL_UDP
-        """It may carry TCP, so it is told when it stays incomplete. Of UDP only the first fragment says whether it is a tunnel."""
+        """True when it may carry TCP and is counted if it stays incomplete; for UDP only the first fragment shows a tunnel."""
         self.ignored = False
-        """It carries nothing that is read."""
+        """True when it carries nothing that is decoded."""
         self.completed_by = 0
-        """Number of the packet that completed it."""
+        """Number of the packet that completed it, 0 before."""
 
     def insert(self, start: int, end: int, data: bytes) -> bool:
-        """Keeps what is new of a fragment; false when bytes of it differ from those that are there."""
+        """Insert the new bytes of a fragment; return False when others differ from those present."""
         pieces = self.pieces
         at = stop = bisect_left(pieces, start + 1, key=_end_of)
         position, agrees, fresh = start, True, []
@@ -85,18 +85,18 @@ class _Payload:
         if fresh:
             pieces[at:stop] = sorted(pieces[at:stop] + fresh)
             self.received += sum(high - low for low, high, _ in fresh)
-        # What it takes to look at pieces counts, too: else a flood of fragments that overlap thousands of others would take hours.
+        # The pieces examined count, too: else a flood of fragments that overlap thousands of others would take hours.
         self.cost += len(data) + _FRAGMENT_COST * (1 + stop - at)
         return agrees
 
     def contradicts(self, end: int, *, last: bool) -> bool:
-        """Whether a fragment that ends there contradicts where the payload does."""
+        """Return True when a fragment that ends at `end` contradicts the size of the payload."""
         if last and self.pieces and self.pieces[-1][1] > end:
             return True
         return self.size is not None and (end > self.size or (last and end != self.size))
 
     def join(self, number: int) -> tuple[bytes, int]:
-        """Its bytes, up to the first that the capture cut off, and its length on the wire; packet `number` was the last one missing."""
+        """Complete the payload at packet `number`; return its bytes up to the first cut-off one, and its size on the wire."""
         parts = []
         for start, end, data in self.pieces:
             parts.append(data)
@@ -109,26 +109,32 @@ class _Payload:
         return known, self.received
 
     def contains(self, fragment: Fragment, data: bytes) -> bool:
-        """Whether it is complete, and was so before this copy of one of its fragments came."""
+        """Return True when a fragment duplicates part of the completed payload."""
         end = fragment.offset + fragment.end - fragment.start
         known = self.pieces[0][2][fragment.offset : fragment.offset + len(data)]
         return (end == self.size if fragment.last else end < self.received) and data.startswith(known)
 
 
 class Fragments:
-    """The fragments of one file."""
+    """Fragments of one file."""
 
     def __init__(self, anomalies: AnomalyCounts) -> None:
         self._anomalies = anomalies
         self._payloads: OrderedDict[bytes, _Payload] = OrderedDict()
-        """By key, in the order in which they were begun."""
+        """Payloads by key, the oldest first."""
         self._bytes = 0
 
     def add(self, fragment: Fragment, packet: bytes, numbers: tuple[int, ...], time: int) -> Joined | Reject | int | None:
-        """Takes the fragment that lies in `packet`.
+        """Add a fragment.
 
-        `numbers` are the packets of the capture that brought it, the last of them at `time`. Gives the payload when no part of it is
-        missing any more, and the number of the packet that completed it when this fragment is a copy that came later.
+        Args:
+            fragment: place of the fragment in `packet`.
+            packet: captured frame, or the payload that contains it.
+            numbers: numbers of the packets that carried it; several for a tunnel in fragments.
+            time: time of the last of these packets, ns.
+
+        Returns:
+            The payload when this fragment completes it, the number of the completing packet when the fragment is a late duplicate.
         """
         start, size = fragment.offset, fragment.end - fragment.start
         end = start + size
@@ -163,12 +169,12 @@ class Fragments:
         return joined
 
     def end(self) -> None:
-        """The file has ended: what is incomplete stays so."""
+        """Count all incomplete payloads at the end of the file."""
         for key in list(self._payloads):
             self._drop(key)
 
     def _payload_of(self, fragment: Fragment, data: bytes, time: int) -> _Payload:
-        """The payload of a fragment; a new one if that of this key cannot be meant, for senders use their few numbers again."""
+        """Return the payload of a fragment, a new one when the sender has reused the identification."""
         payload = self._payloads.get(fragment.key)
         if payload is not None:
             expired = abs(time - payload.time) > FRAGMENT_NANOSECONDS

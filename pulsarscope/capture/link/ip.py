@@ -1,8 +1,8 @@
-"""IP and TCP headers, any of them: from the first byte of an IP header to the TCP segment, tunnel or fragment it carries.
+"""Decoding of IP and TCP headers, down to the TCP segment, tunnel or fragment that a packet carries.
 
-The hot loops of `pcap` and `pcapng` take plain IPv4 without options by themselves and give the rest to this module; on what both
-read they agree. IPv4: RFC 791; IPv6: RFC 8200, RFC 4302 (AH), RFC 6946 (atomic fragments); TCP: RFC 9293 §3.1.
-Checksums are not looked at: network cards compute them after the capture.
+The hot loops of `pcap` and `pcapng` decode plain IPv4 without options themselves, with the same result, and pass the rest to this module.
+IPv4: RFC 791; IPv6: RFC 8200, RFC 4302 (AH), RFC 6946 (atomic fragments); TCP: RFC 9293 section 3.1. Checksums are not verified:
+network cards compute them after the capture.
 """
 
 from __future__ import annotations
@@ -16,16 +16,7 @@ from pulsarscope.model.limits import IPV6_EXTENSION_HEADERS_MAX
 _MORE_FRAGMENTS = 0x2000
 _FRAGMENT_OFFSET = 0x1FFF  # in units of eight bytes
 
-_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, _MOBILITY, _HIP, _SHIM6 = (
-    0,
-    43,
-    44,
-    51,
-    60,
-    135,
-    139,
-    140,
-)
+_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, _MOBILITY, _HIP, _SHIM6 = 0, 43, 44, 51, 60, 135, 139, 140
 _EXTENSION_HEADERS = frozenset({_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, _MOBILITY, _HIP, _SHIM6})
 _IPV4_READ = frozenset({PROTOCOL_TCP, _AUTHENTICATION, *IP_PROTOCOLS})
 _IPV6_READ = _IPV4_READ | _EXTENSION_HEADERS
@@ -39,10 +30,10 @@ _TCP_BYTES = 20
 
 
 def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
-    """What the IPv4 packet at `start` carries; None when that is nothing that is read, or its header was not captured.
+    """Decode the IPv4 packet at `start`; return None when it carries nothing that is decoded, or its header was not captured.
 
     Args:
-        packet: a whole link-layer frame, as far as captured.
+        packet: captured link-layer frame.
         start: position of the IPv4 header.
         wire_bytes: length of the frame on the wire.
     """
@@ -50,7 +41,7 @@ def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
         return too_short(packet, wire_bytes, Reject.IP_HEADER)
     first, total, fragment, protocol = _IPV4.unpack_from(packet, start)
     header_bytes = (first & 15) * 4
-    # Total length 0: the card segments a packet larger than the field can say (TSO), the frame tells its length.
+    # Total length 0: segmentation offload (TSO) of a packet larger than the field can express; the frame has its length.
     end = start + total if total else max(wire_bytes, len(packet))
     if first >> 4 != 4 or header_bytes < _IPV4_BYTES or start + header_bytes > end:
         return Reject.IP_HEADER
@@ -67,7 +58,7 @@ def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
 
 
 def ipv6_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
-    """As `ipv4_segment`, for the IPv6 packet at `start`."""
+    """Decode the IPv6 packet at `start`, like `ipv4_segment`."""
     if len(packet) - start < _IPV6_BYTES:
         return too_short(packet, wire_bytes, Reject.IP_HEADER)
     first, payload_bytes, protocol = _IPV6.unpack_from(packet, start)
@@ -80,12 +71,12 @@ def ipv6_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
 
 
 def joined_segment(payload: bytes, addresses: bytes, protocol: int, wire_bytes: int) -> HeaderResult:
-    """What a payload put together from fragments carries: `protocol` says what it begins with."""
+    """Decode a payload joined from fragments, which begins with `protocol`."""
     return _upper_layer(payload, addresses, protocol, 0, wire_bytes, wire_bytes)
 
 
 def _upper_layer(packet: bytes, addresses: bytes, protocol: int, position: int, end: int, wire_bytes: int) -> HeaderResult:
-    """What is behind the extension headers, of which IPv4 has one (AH); `protocol` says what stands at `position`."""
+    """Decode what follows the extension headers (of IPv4 only AH), from the header of type `protocol` at `position` on."""
     for _ in range(IPV6_EXTENSION_HEADERS_MAX + 1):
         if protocol == PROTOCOL_TCP:
             return _tcp_segment(packet, addresses, position, end, wire_bytes)
@@ -99,7 +90,7 @@ def _upper_layer(packet: bytes, addresses: bytes, protocol: int, position: int, 
         following, length = packet[position], packet[position + 1]
         if protocol == _FRAGMENT:
             field = int.from_bytes(packet[position + 2 : position + 4], "big")
-            if field & 0xFFF9:  # all else is an atomic fragment (RFC 6946), which is whole
+            if field & 0xFFF9:  # otherwise an atomic fragment (RFC 6946), which is complete
                 key = addresses + packet[position + 4 : position + 8]
                 fragment = Fragment(key, addresses, following, field & 0xFFF8, not field & 1, position + 8, end)
                 return fragment if following in _IPV6_READ else None
@@ -113,7 +104,7 @@ def _upper_layer(packet: bytes, addresses: bytes, protocol: int, position: int, 
 
 
 def _tcp_segment(packet: bytes, addresses: bytes, start: int, end: int, wire_bytes: int) -> Tcp | Reject | None:
-    """The TCP segment at `start` of an IP packet that says it ends at `end`, which may lie beyond what was captured."""
+    """Decode the TCP segment at `start` of an IP packet that ends at `end` on the wire."""
     if start + _TCP_BYTES > end:
         return Reject.TCP_HEADER
     if start + _TCP_BYTES > len(packet):

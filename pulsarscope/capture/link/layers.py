@@ -1,4 +1,4 @@
-"""What the readers of headers answer: a TCP segment, something further in, a fragment of it, or why there is none."""
+"""Results of decoding headers: a TCP segment, an encapsulated packet, a fragment, or the reason that there is none."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ Tcp = tuple[bytes, int, int, int, int, bytes, int]
 
 
 class Encapsulated(NamedTuple):
-    """A tunnel's header was read; inside is a packet of its own."""
+    """Packet inside a tunnel."""
 
     ethertype: int
-    """What it begins with; TRANSPARENT_ETHERNET is an Ethernet header."""
+    """Type of its first header; TRANSPARENT_ETHERNET is an Ethernet header."""
     start: int
     end: int
-    """On the wire: may lie beyond what was captured."""
+    """Position behind its last byte on the wire, possibly beyond the captured bytes."""
 
 
 class Fragment(NamedTuple):
-    """Part of the payload of an IP packet that was sent in several."""
+    """Fragment of the payload of an IP packet."""
 
     key: bytes
-    """The same in all fragments of one packet: addresses and identification, of IPv4 the protocol, too."""
+    """Key shared by the fragments of one packet: addresses and identification, for IPv4 also the protocol."""
     addresses: bytes
-    """Source and destination, as they stand in the packet."""
+    """Source and destination address as in the packet."""
     protocol: int
-    """What begins at offset 0 of the payload."""
+    """Protocol of the payload at offset 0."""
     offset: int
-    """Of the payload, in bytes."""
+    """Offset in the payload, bytes."""
     last: bool
     start: int
     end: int
-    """As in `Inner`."""
+    """Position behind its last byte, as in `Encapsulated`."""
 
 
 class Reject(Enum):
-    """Why a packet that should be readable is not: finding code and reason."""
+    """Finding code and reason of a packet that cannot be decoded."""
 
     LINK_HEADER = ("packet-malformed", "link-header")
     IP_HEADER = ("packet-malformed", "ip-header")
@@ -51,7 +51,7 @@ class Reject(Enum):
 
 
 HeaderResult = Tcp | Encapsulated | Fragment | Reject | None
-"""None: the packet carries something else, or the capture cut its headers."""
+"""Result of decoding headers; None when the packet carries no TCP, or the capture cut its headers."""
 
 PROTOCOL_TCP = 6
 
@@ -62,9 +62,9 @@ ETHERTYPES_MPLS = frozenset({0x8847, 0x8848})
 ETHERTYPE_PPPOE = 0x8864
 TRANSPARENT_ETHERNET = 0x6558
 ETHERTYPES = frozenset({ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_PPPOE, *ETHERTYPES_VLAN, *ETHERTYPES_MPLS})
-"""All that an Ethernet header is followed by and that is read."""
+"""Ethertypes that are decoded."""
 
 
 def too_short(packet: bytes, wire_bytes: int, reject: Reject) -> Reject | None:
-    """A header that is not all there: no fault of the packet if the capture cut it."""
+    """Return the reason to reject a packet with an incomplete header, None when the capture cut it."""
     return None if len(packet) < wire_bytes else reject

@@ -1,4 +1,4 @@
-"""Link layers, any of them: from the first byte of a captured frame to its IP header, or to that of a tunnel.
+"""Decoding of link layers, from the first byte of a captured frame to its IP header or the header of a tunnel.
 
 Link types: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcaplinktype-08.html; VLAN tags: IEEE 802.1Q.
 """
@@ -49,11 +49,11 @@ NAMES: Mapping[int, str] = {
     253: "netlink",
     258: "pktap",
 }
-"""Link types that engineers meet and this room does not read."""
+"""Names of common link types that are not decoded."""
 
 
 def interface_of(packet: bytes, link_type: int, name: str) -> str:
-    """The interface of a packet that was captured at the one of this name: Linux's "any" says in each packet which one it was."""
+    """Return the interface of a packet captured at `name`; packets captured at "any" of Linux carry an index of their own."""
     if link_type != LINUX_SLL2 or len(packet) < 8:
         return name
     return f"{name} ifindex {int.from_bytes(packet[4:8], 'big')}".lstrip()
@@ -61,13 +61,13 @@ def interface_of(packet: bytes, link_type: int, name: str) -> str:
 
 FAMILY_IPV4 = 2
 FAMILIES_IPV6 = frozenset({10, 24, 28, 30})
-"""AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, of macOS; AF_INET is 2 everywhere."""
+"""AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, and of macOS; AF_INET is 2 everywhere."""
 
 _ETHERNET_BYTES = 14
 
 
 def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> HeaderResult:
-    """The TCP segment, or what is further in, at `start` of a frame; the ethertype says what stands there."""
+    """Decode the header of type `ethertype` at `start` of a frame."""
     if ethertype == TRANSPARENT_ETHERNET:
         if start + _ETHERNET_BYTES > len(packet):
             return too_short(packet, wire_bytes, Reject.LINK_HEADER)
@@ -112,7 +112,7 @@ def _linux_sll2(packet: bytes, wire_bytes: int) -> HeaderResult:
 
 
 def _null(packet: bytes, wire_bytes: int) -> HeaderResult:
-    """The family is in the byte order of the capturing host, which the file does not tell: the small number is meant."""
+    """Decode a loopback frame, whose family is in the unknown byte order of the capturing host: the smaller value is taken."""
     little = int.from_bytes(packet[:4], "little")
     return _by_family(packet, little if little < 0x10000 else int.from_bytes(packet[:4], "big"), wire_bytes)
 
@@ -148,19 +148,19 @@ _LINKS: Mapping[int, tuple[int, Callable[[bytes, int], HeaderResult]]] = {
     LINUX_SLL2: (20, _linux_sll2),
     **dict.fromkeys(RAW, (1, _raw)),
 }
-"""Link type to the bytes of its header and its function, which may rely on having them."""
+"""Header size in bytes and decoding function by link type; the function may rely on a complete header."""
 
 
 def is_supported(link_type: int) -> bool:
-    """Whether packets of this link type can be read."""
+    """Return True when packets of this link type can be decoded."""
     return link_type in _LINKS
 
 
 def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> HeaderResult:
-    """The TCP segment in a captured frame, or what is further in; None when it carries something else or the capture cut its headers.
+    """Decode the headers of a captured frame.
 
     Raises:
-        KeyError: not `is_supported`.
+        KeyError: the link type is not supported.
     """
     header_bytes, network = _LINKS[link_type]
     if len(packet) < header_bytes:

@@ -1,6 +1,7 @@
-"""Where the hot loops find things: per link type, one unpack that gives all of a plain IPv4 TCP packet.
+"""Layouts for the hot loops: per link type, one unpack that decodes a plain IPv4 TCP packet.
 
-Plain is: no tags, an IPv4 header of 20 bytes, no fragment, captured whole. Everything else goes through `link` and `ip`.
+A packet is plain when it has no tags, an IPv4 header of 20 bytes, is no fragment and was captured completely. All others are decoded by
+`link_layer` and `ip`.
 """
 
 from __future__ import annotations
@@ -15,45 +16,56 @@ from pulsarscope.capture.link.layers import ETHERTYPE_IPV4
 
 _IPV4_AND_TCP = "BxHxxI2x12sIIBBH"
 UNFRAGMENTED_MASK, UNFRAGMENTED_TCP = 0x3FFF_00FF, 6
-"""What fragment field, time to live and protocol, one number, say of a packet of TCP that is no fragment."""
+"""Mask and value of fragment field, time to live and protocol, read as one number, of an unfragmented TCP packet."""
 
-_UNREACHABLE = 1 << 40  # a payload that starts here lies beyond every end
-
+_UNREACHABLE = 1 << 40  # start of a payload beyond every end
 
 SHAPES_MAX = 4096
-"""Shapes that are remembered: packets of most captures have a few dozen lengths."""
+"""Shapes kept by the cache; packets of most captures have a few dozen lengths."""
 
 Shape = tuple[int, int, Callable[..., tuple[Any, ...]]]
-"""Total length and data offset that packets of one captured length have, and an unpack that gives what that of the layout gives, and the
-payload of such a packet: to cut it out by itself takes a tenth of the hot loop. It fails where the data end within the packet."""
+"""(total length, data offset, unpack) of packets of one captured length.
+
+`unpack` returns the fields of the layout and the payload, which saves the tenth of the hot loop that a slice takes. It fails when the data
+end within the packet.
+"""
 
 
 class Layout(NamedTuple):
-    """How a plain packet of one link type looks.
+    """Layout of a plain packet of one link type.
 
-    `unpack` gives (marker, version and header length, total length, what to compare with WHOLE_TCP, flow key, sequence, acknowledgment,
-    data offset, flags, window); the packet is IPv4 if the marker equals `marker`.
+    `unpack` returns (marker, version and header length, total length, number to compare with UNFRAGMENTED_TCP, flow key, sequence,
+    acknowledgment, data offset, flags, window). The packet is IPv4 if the marker equals `marker`.
     """
 
     link_bytes: int
     minimum: int
-    """Bytes of the three headers."""
+    """Size of the three headers, bytes."""
     marker: int | bytes
     unpack: Callable[..., tuple[Any, ...]]
     payload_starts: tuple[int, ...]
-    """Start of the payload in the frame, by the byte that holds the TCP data offset."""
+    """Start of the payload in the frame by the byte with the TCP data offset."""
     form: str
-    """What `unpack` unpacks, as a format."""
+    """Format of `unpack`."""
 
     @property
     def unknown_shape(self) -> Shape:
-        """Of packets of a length that was not met yet; the payload has to be cut out."""
+        """Return the shape for a new length, which has an empty payload."""
         return -1, -1, Struct(self.form + "0s").unpack_from
 
 
 @lru_cache(SHAPES_MAX)
 def shape_of(form: str, captured: int, total: int, offset: int, payload_start: int, payload_end: int) -> Shape:
-    """The shape of packets of this captured length, whose payloads lie there in their frames."""
+    """Return the shape of packets.
+
+    Args:
+        form: format of the layout.
+        captured: captured length, bytes.
+        total: total length of the IP packet, bytes.
+        offset: byte with the TCP data offset.
+        payload_start: position of the payload in the frame.
+        payload_end: position behind the payload in the frame.
+    """
     options, rest = payload_start - Struct(form).size, captured - payload_end
     return total, offset, Struct(f"{form}{options}x{payload_end - payload_start}s{rest}x").unpack_from
 
@@ -78,9 +90,9 @@ LAYOUTS: Mapping[int, Layout] = {
 
 
 def layout_of(link_type: int) -> Layout | None:
-    """The layout of a link type, None when all its packets go the general way."""
+    """Return the layout of a link type, None when its packets do not take the hot loop."""
     return LAYOUTS.get(link_type)
 
 
 NO_LAYOUT = _RAW
-"""Stands in the loops' variables when there is none; a bound of -1 on the packet length keeps it from being used."""
+"""Placeholder for a link type without a layout; a bound of -1 on the packet length keeps it from being used."""

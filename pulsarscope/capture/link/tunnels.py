@@ -1,10 +1,10 @@
-"""Headers of tunnels, from their first byte to what is inside; one function for each, of the same shape.
+"""Decoding of tunnel headers, with one function of type `Reader` for each.
 
 GRE: RFC 2784, 2890, PPTP's 2637; ERSPAN: draft-foschiano-erspan-03; VXLAN: RFC 7348, its group policy and GPE drafts; Geneve: RFC 8926;
 MPLS: RFC 3032, 4023, 7510, pseudowires 4385, 4448; IP in IP: RFC 2003, 2473, 4213; EtherIP: RFC 3378; PPP: RFC 1661, 2516 (PPPoE).
 
-Addresses and numbers of tunnels (network identifiers, keys, labels) tell no connections apart: routers change them on the way, and many
-tunnels have another one in each direction.
+Addresses and identifiers of tunnels (network identifiers, keys, labels) are not part of flow keys: routers change them on the way, and
+many tunnels use different ones in each direction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pulsarscope.capture.link.layers import (
 from pulsarscope.model.limits import MPLS_LABELS_MAX
 
 Reader = Callable[[bytes, int, int], Encapsulated | Reject | None]
-"""Packet, start of the tunnel's header, and where on the wire its payload ends -> what is inside; None when that is not read."""
+"""Function of packet, start of the tunnel header, and end of its payload on the wire; returns None for content that is not decoded."""
 
 _MPLS = 0x8847
 _ERSPAN, _ERSPAN_III = 0x88BE, 0x22EB
@@ -37,7 +37,7 @@ _GENEVE_BYTES = 8
 
 
 def mpls(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
-    """A stack of labels. What is inside, only its first bytes tell: an IP packet, or an Ethernet frame, with a control word or without."""
+    """Decode a label stack; its content is recognised by the first bytes, as IP or as Ethernet with or without a control word."""
     for position in range(start, start + 4 * MPLS_LABELS_MAX, 4):
         if position + 4 > min(len(packet), end):
             return too_short(packet, end, Reject.TUNNEL_HEADER)
@@ -59,19 +59,19 @@ def _pseudowire(packet: bytes, start: int, end: int) -> Encapsulated | Reject | 
 
 
 def _is_ethernet(packet: bytes, start: int) -> bool:
-    """Whether an ethertype that is read stands where it does in an Ethernet header."""
+    """Return True when a known ethertype stands at its place in an Ethernet header."""
     return int.from_bytes(packet[start + 12 : start + 14], "big") in ETHERTYPES
 
 
 def _fits(packet: bytes, start: int, end: int) -> bool:
-    """Whether the length in an IP header is one: where Ethernet has its type, IP has addresses, which may look like any."""
+    """Return True when the length in an IP header is plausible: its addresses may look like an ethertype."""
     if packet[start] >> 4 == 4:
         return 20 <= int.from_bytes(packet[start + 2 : start + 4], "big") <= end - start
     return int.from_bytes(packet[start + 4 : start + 6], "big") + 40 <= end - start
 
 
 def pppoe(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
-    """A PPPoE session packet (RFC 2516 section 4)."""
+    """Decode a PPPoE session packet (RFC 2516 section 4)."""
     if start + 6 > min(len(packet), end):
         return too_short(packet, end, Reject.TUNNEL_HEADER)
     if packet[start] != 0x11 or packet[start + 1]:
@@ -81,7 +81,7 @@ def pppoe(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
 
 
 def ppp(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
-    """A PPP packet; address and control (RFC 1662) may stand before its protocol, of which a leading zero byte may be left out."""
+    """Decode a PPP packet; address and control (RFC 1662) and the leading zero byte of its protocol are optional."""
     if packet.startswith(b"\xff\x03", start):
         start += 2
     header_bytes = 2 - (packet[start] & 1) if start < len(packet) else 2
@@ -109,7 +109,7 @@ def _gre(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if version:
         return _pptp(packet, start, inner, end) if protocol == _PPP and flags & _GRE_KEY else Reject.TUNNEL_HEADER
     if protocol == _ERSPAN:
-        # Type I has no header of its own, type II is told from it by the sequence number.
+        # Type I has no header of its own; type II has a sequence number.
         return _ethernet_at(packet, inner + 8 if flags & _GRE_SEQUENCE else inner, end)
     if protocol == _ERSPAN_III:
         return _erspan_iii(packet, inner, end)
@@ -117,7 +117,7 @@ def _gre(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
 
 
 def _pptp(packet: bytes, start: int, inner: int, end: int) -> Encapsulated | Reject | None:
-    """The payload of PPTP's GRE, whose length is in the key; nothing but an acknowledgment has none."""
+    """Decode the GRE payload of PPTP, whose length is in the key; a bare acknowledgment has none."""
     length = int.from_bytes(packet[start + 4 : start + 6], "big")
     return ppp(packet, inner, min(end, inner + length)) if length else None
 
@@ -131,7 +131,7 @@ def _erspan_iii(packet: bytes, start: int, end: int) -> Encapsulated | Reject | 
 
 
 def _ethernet_at(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
-    """An Ethernet frame behind a header of which nothing is needed but that it is there."""
+    """Return the Ethernet frame at `start`, behind a header that must be complete but is not evaluated."""
     return (
         Encapsulated(TRANSPARENT_ETHERNET, start, end) if start <= min(len(packet), end) else too_short(packet, end, Reject.TUNNEL_HEADER)
     )
@@ -155,7 +155,7 @@ def _ipv6(_packet: bytes, start: int, end: int) -> Encapsulated:
 
 def _udp(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start + _UDP_BYTES > min(len(packet), end):
-        return None  # whatever it is
+        return None
     reader = _UDP_PORTS.get(packet[start + 2] << 8 | packet[start + 3])
     if reader is None:
         return None
@@ -163,7 +163,7 @@ def _udp(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     return reader(packet, start + _UDP_BYTES, min(end, start + length) if length else end)
 
 
-# What has the port of a tunnel may still be something else: a header that is none is passed over like other UDP.
+# Other UDP may use the port of a tunnel: a packet without a valid tunnel header is ignored.
 
 
 def _vxlan(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
@@ -192,14 +192,14 @@ def _geneve(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None
 
 
 _UDP_PORTS: Mapping[int, Reader] = {4789: _vxlan, 8472: _vxlan, 4790: _vxlan_gpe, 6081: _geneve, 6635: mpls}
-"""By destination port; 8472 is Linux's and flannel's for VXLAN."""
+"""Tunnels by UDP destination port; Linux and flannel use 8472 for VXLAN."""
 
 PROTOCOL_UDP = 17
 
 IP_PROTOCOLS: Mapping[int, Reader] = {4: _ipv4, PROTOCOL_UDP: _udp, 41: _ipv6, 47: _gre, 97: _ether_ip, 137: mpls}
-"""By the protocol in the IP header."""
+"""Tunnels by the protocol in the IP header."""
 
 
 def is_tunnel(udp: bytes) -> bool:
-    """Whether UDP that begins with these bytes is to the port of a tunnel."""
+    """Return True when a UDP datagram is sent to the port of a tunnel."""
     return int.from_bytes(udp[2:4], "big") in _UDP_PORTS

@@ -106,7 +106,7 @@ def test_a_bomb_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(compression, "DECOMPRESS_RATIO_MAX", 100)
             found = findings_of(blocks_of(data))
-        assert "grows more than 100-fold" in found["capture-malformed"].text
+        assert "expands more than 100-fold" in found["capture-malformed"].text
         assert found["capture-malformed"].evidence["decompressed"] < 10 << 20
 
 
