@@ -259,7 +259,7 @@ class Timeline:
     def _of_tls(self, row: ConnectionRow) -> Finding | None:
         """What of TLS could not be read, when that is of interest: somebody gave secrets, or the port is one of a known protocol."""
         tls = self._tls
-        unread = None if tls is None else tls.unread()
+        unread = None if tls is None else tls.undecrypted()
         if tls is None or unread is None:
             return None
         failed = unread.reason == "failed"
@@ -291,7 +291,7 @@ class Timeline:
     @property
     def _carried(self) -> str | None:
         """Name of another protocol that is spoken."""
-        return self._conversation.foreign if self._tls is None or self._tls.opened else "TLS"
+        return self._conversation.foreign if self._tls is None or self._tls.decrypted else "TLS"
 
     def _finding(self, code: str, text: str, row: ConnectionRow, more: Mapping[str, Any]) -> Finding:
         known = self._settings.codes[code]
@@ -325,7 +325,7 @@ class Timeline:
             row.closed_by = CLIENT if connection.closed_by == client else SERVER
         if self._tls is not None:
             row.tls = self._tls.describe()
-            if row.dissector is None and self._tls.opened and self._carried is not None:
+            if row.dissector is None and self._tls.decrypted and self._carried is not None:
                 row.tls += f" content={self._carried.lower()}"
         splitters = self._conversation.splitters
         if splitters is not None:
@@ -343,7 +343,7 @@ class Timeline:
         splitter = splitters[stream]
         if self._tls is not None:
             inside = self._tls.directions[stream]
-            return inside.length, splitter.frames, inside.missing + splitter.cut, splitter.skipped + inside.unread, splitter.tail
+            return inside.length, splitter.frames, inside.missing + splitter.cut, splitter.skipped + inside.undecrypted, splitter.tail
         return length, splitter.frames, missing + splitter.cut, splitter.skipped, splitter.tail
 
 

@@ -56,8 +56,8 @@ def take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: 
     log = f"the TLS key log {'' if file is None else 'in '}{name}"
     found = []
     for count, code, text in (
-        (malformed, "tls-key-log-malformed", f"{plural(malformed, 'line')} of {log} cannot be read."),
-        (left_out, "tls-secrets-cap", f"{plural(left_out, 'secret')} of {log} had no room beside {TLS_SECRETS_MAX:,} others."),
+        (malformed, "tls-key-log-malformed", f"{plural(malformed, 'line')} of {log} are not valid."),
+        (left_out, "tls-secrets-cap", f"{plural(left_out, 'secret')} of {log} dropped: at most {TLS_SECRETS_MAX:,} are kept."),
     ):
         if count:
             found.append(TLS_CODES[code].at(text, {"lines": count, "path": name}, file=file))

@@ -41,7 +41,7 @@ def read_key_files(paths: Iterable[str]) -> tuple[KeyFile, ...]:
             message = f"the private key {path} cannot be read: {getattr(error, 'strerror', None) or error}"
             raise UsageError(message) from None
         if len(content) > PRIVATE_KEY_MAX_BYTES:
-            raise _unusable(path, f"is none: it holds more than {PRIVATE_KEY_MAX_BYTES:,} bytes")
+            raise _unusable(path, f"is too large: it has more than {PRIVATE_KEY_MAX_BYTES:,} bytes")
         files.append(KeyFile(path, content))
     return tuple(files)
 

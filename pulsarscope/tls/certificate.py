@@ -1,4 +1,4 @@
-"""Whose certificate it is. Imported when one is seen."""
+"""Names in X.509 certificates; imported on use."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from cryptography import x509
 
 _REFUSALS = (
     ValueError,
-    TypeError,  # for a name of a kind that it cannot have
+    TypeError,  # raised for a name of an invalid type
     x509.InvalidVersion,
     x509.ExtensionNotFound,
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
 )
-"""What the library says to a certificate that it does not read."""
+"""Exceptions of the library for a certificate that it cannot parse."""
 
 
-def holder(der: bytes) -> tuple[str, list[str]] | None:
-    """Subject (RFC 4514) and alternative names of a certificate; None when it cannot be read."""
+def certificate_names(der: bytes) -> tuple[str, list[str]] | None:
+    """Return subject (RFC 4514) and alternative names of a certificate in DER, None when it cannot be parsed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of certificates that bend the rules
+        warnings.simplefilter("ignore")  # raised for certificates that violate the standard
         try:
             certificate = x509.load_der_x509_certificate(der)
             subject = certificate.subject.rfc4514_string()

@@ -1,4 +1,4 @@
-"""A TLS connection: the handshakes of both sides, whatever is in clear of them, and, with its secrets, all that is inside."""
+"""TLS connection: the cleartext of its handshake, and with its secrets the decrypted streams."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pulsarscope.model.limits import TLS_NAME_MAX_CHARACTERS, TLS_NAMES_MAX
 from pulsarscope.model.text import escape
 from pulsarscope.tcp.pieces import Gap, Item, Piece
 from pulsarscope.tls import handshake
-from pulsarscope.tls.decrypter import Opener
+from pulsarscope.tls.decrypter import Decrypter
 from pulsarscope.tls.direction import Direction
 from pulsarscope.tls.handshake import TLS_1_2, TLS_1_3, ClientHello, Message, ServerHello
 from pulsarscope.tls.record_layer import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Mark, TlsRecord
-from pulsarscope.tls.suites import SUITES, is_opened
+from pulsarscope.tls.suites import SUITES, is_supported
 
 if TYPE_CHECKING:
     from pulsarscope.tls.keys import Key
@@ -54,26 +54,26 @@ _ALERTS = {
 
 
 class Undecrypted(NamedTuple):
-    """Why nothing, or not all, of a connection was opened."""
+    """Reason that a connection was not decrypted, or not completely."""
 
     reason: str
-    """no-handshake, no-secrets, unsupported, failed."""
+    """Reason: no-handshake, no-secrets, unsupported or failed."""
     text: str
-    """End of a sentence about the connection."""
+    """Reason as the end of a sentence about the connection."""
     records: int
-    """How many of them were refused by the keys."""
+    """Number of records that no key decrypted."""
 
 
 class TlsConnection:
-    """Feed it the items of both streams, block by block: it gives those of what was said inside. Then finish it."""
+    """Decryption of both streams of a connection, fed block by block, then finished."""
 
     def __init__(self, known: Secrets, head_bytes: tuple[int, int] = (0, 0), *, spans: bool = False) -> None:
-        """What is given of the connection.
+        """Initialize the connection.
 
         Args:
-            known: secrets, of this connection and others; more may come to them.
-            head_bytes: what stands before TLS in each stream, a PROXY protocol header for one; it is handed on as it is.
-            spans: remember where in the streams what is handed on came from, for `place`.
+            known: secrets of this and other connections; more may be added later.
+            head_bytes: size of what precedes TLS in each stream, such as a PROXY protocol header; it is delivered unchanged.
+            spans: keep the positions of contents in the TLS streams, for `place`.
         """
         self.directions = (Direction(head_bytes[0], spans=spans), Direction(head_bytes[1], spans=spans))
         self._known = known
@@ -82,19 +82,19 @@ class TlsConnection:
         self._server_hello: ServerHello | None = None
         self._version: int | None = None
         self._protocol: str | None = None
-        self._holders: dict[int, tuple[str, list[str]]] = {}
+        self._certificates: dict[int, tuple[str, list[str]]] = {}
         self._alerts: dict[int, str] = {}
         self._lacks_secrets = False
         self.protected = False
-        """Something was said that is not in clear: both sides speak TLS."""
+        """True after the first encrypted record."""
 
     # ---- streams
 
     def feed(self, items: Sequence[Sequence[Item]], file: int) -> tuple[list[Item], list[Item]]:
-        """The items of stream 0 and of stream 1; their moments are packets of `file`."""
+        """Return the plaintext items of stream 0 and stream 1; the moments are packets of `file`."""
         entries: list[tuple[int, int, int, Piece | Gap]] = []
-        for stream, some in enumerate(items):
-            for item in some:
+        for stream, stream_items in enumerate(items):
+            for item in stream_items:
                 if isinstance(item, Gap):
                     entries.append((item.moment, stream, 0, item))
                 else:
@@ -104,55 +104,55 @@ class TlsConnection:
             direction, other = self.directions[stream], self.directions[1 - stream]
             if isinstance(entry, Gap):
                 self._read_cut(stream)
-                direction.lose(entry.size)
+                direction.add_gap(entry.size)
             else:
                 direction.take(origin, entry)
-            if direction.records.complete:
+            if direction.records.can_continue:
                 self._read(stream, moment, (file, moment))
-            if other.waits:
+            if other.waiting:
                 self._read(1 - stream, moment, (file, moment))
-        return self._taken()
+        return self._take_items()
 
     def finish(self, moment: int, file: int) -> tuple[list[Item], list[Item]]:
-        """The streams have ended with packet `moment` of `file`."""
+        """End both streams at packet `moment` of `file`; return the remaining items."""
         for stream, direction in enumerate(self.directions):
-            if direction.waits:
+            if direction.waiting:
                 self._read(stream, moment, (file, moment))
             self._read_cut(stream)
             direction.finish()
-        return self._taken()
+        return self._take_items()
 
-    def _taken(self) -> tuple[list[Item], list[Item]]:
+    def _take_items(self) -> tuple[list[Item], list[Item]]:
         first, second = self.directions
-        taken = first.items, second.items
+        items = first.items, second.items
         first.items, second.items = [], []
-        return taken
+        return items
 
     # ---- records
 
     def _read(self, stream: int, moment: int, place: Position) -> None:
-        """All records of a stream that are whole, until one has to wait."""
+        """Process the complete records of a stream, until one needs unknown keys."""
         direction = self.directions[stream]
-        direction.waits = False
+        direction.waiting = False
         records = direction.records
-        while not direction.given_up and (record := records.next()) is not None:
-            if direction.opener is None or (record.kind != APPLICATION_DATA and self._version == TLS_1_3 and records.certain):
+        while not direction.stopped and (record := records.next()) is not None:
+            if direction.decrypter is None or (record.kind != APPLICATION_DATA and self._version == TLS_1_3 and records.synchronized):
                 if not self._read_clear(stream, record, place):
                     direction.wait()
                     break
-                if direction.opener is None or record.kind != APPLICATION_DATA:
+                if direction.decrypter is None or record.kind != APPLICATION_DATA:
                     continue
-            # What only seems to be a record in clear, among bytes whose records are lost, is refused by the keys.
-            opened = direction.open(record, moment)
-            if opened is None:
+            # An apparent cleartext record behind lost bytes is refused if the keys do not decrypt it.
+            decrypted = direction.open(record, moment)
+            if decrypted is None:
                 direction.fail(record)
             else:
-                (kind, content), mark = opened
+                (kind, content), mark = decrypted
                 self._take_content(stream, record, kind, content, mark, moment, place)
         records.trim()
 
     def _read_clear(self, stream: int, record: TlsRecord, place: Position) -> bool:
-        """A record before the keys; false when it is not, and they are not known yet. Application data stays the next record."""
+        """Process a cleartext record; return False for an encrypted one without known keys. Application data stays the next record."""
         direction = self.directions[stream]
         if record.kind == HANDSHAKE:
             direction.records.accept(record)
@@ -169,80 +169,90 @@ class TlsConnection:
             return True
         self.protected = True
         if self._is_unsupported:
-            direction.give_up()
+            direction.stop()
             return True
-        direction.opener = self._opener(stream, place)
-        if direction.opener is None:
+        direction.decrypter = self._decrypter(stream, place)
+        if direction.decrypter is None:
             return False
         if record.kind == CHANGE_CIPHER_SPEC:
             direction.records.accept(record)
         return True
 
     def _read_cut(self, stream: int) -> None:
-        """What is there of a record whose end is lost: the messages in it, when it is one before the keys."""
+        """Process the messages in the available part of a cleartext record whose end is lost."""
         direction = self.directions[stream]
-        record = None if direction.opener is not None or direction.given_up else direction.records.beginning()
+        record = None if direction.decrypter is not None or direction.stopped else direction.records.partial()
         if record is not None and record.kind == HANDSHAKE:
-            self._glimpse_hello(stream)
+            self._read_partial_hello(stream)
             direction.clear_bytes = record.end
             for message in direction.messages.feed(record.body):
                 self._take_message(stream, message)
 
-    def _glimpse_hello(self, stream: int) -> None:
-        """The client's hello while its end is missing: the answer to it is large, and would not wait for long."""
-        record = self.directions[stream].records.beginning()
+    def _read_partial_hello(self, stream: int) -> None:
+        """Take the client random from an incomplete ClientHello, because the records of the answer can only be buffered for so long."""
+        record = self.directions[stream].records.partial()
         if record is not None and record.kind == HANDSHAKE and self._client_hello is None:
-            self._client_hello = handshake.begun_client_hello(record.body)
+            self._client_hello = handshake.partial_client_hello(record.body)
             if self._client_hello is not None:
                 self._client = stream
 
     def _take_content(self, stream: int, record: TlsRecord, kind: int, content: bytes, mark: Mark, moment: int, place: Position) -> None:
-        """What was in a record."""
+        """Process the content of a decrypted record.
+
+        Args:
+            stream: index of the stream.
+            record: the record.
+            kind: inner content type.
+            content: decrypted content.
+            mark: packet that names the record.
+            moment: packet at which the content became available.
+            place: position in the capture at which secrets must be known.
+        """
         direction = self.directions[stream]
-        opener = direction.opener
-        early = opener is not None and opener.is_early
+        decrypter = direction.decrypter
+        early = decrypter is not None and decrypter.is_early
         if not early:
-            direction.forget_early()
+            direction.drop_early()
         if kind == APPLICATION_DATA:
             if early:
-                direction.hold_early(record, content, mark)
+                direction.buffer_early(record, content, mark)
             else:
-                direction.hand_on(record, content, mark, moment)
+                direction.deliver(record, content, mark, moment)
         elif kind == HANDSHAKE:
             for message in direction.messages.feed(content):
                 self._take_message(stream, message)
-                if opener is not None and self._version == TLS_1_3:
-                    self._follow_keys(direction, opener, message[0], moment)
+                if decrypter is not None and self._version == TLS_1_3:
+                    self._follow_keys(direction, decrypter, message[0], moment)
         elif kind == ALERT:
             self._take_alert(stream, content)
-        elif kind == CHANGE_CIPHER_SPEC and self._version != TLS_1_3:  # of a renegotiation
-            direction.opener = self._opener(stream, place)
-            if direction.opener is None:
-                direction.give_up()
+        elif kind == CHANGE_CIPHER_SPEC and self._version != TLS_1_3:  # renegotiation
+            direction.decrypter = self._decrypter(stream, place)
+            if direction.decrypter is None:
+                direction.stop()
 
     @staticmethod
-    def _follow_keys(direction: Direction, opener: Opener, kind: int, moment: int) -> None:
-        """What a message of TLS 1.3 means for the keys of its sender."""
+    def _follow_keys(direction: Direction, decrypter: Decrypter, kind: int, moment: int) -> None:
+        """Change the keys of the sender after a handshake message of TLS 1.3."""
         if kind == handshake.END_OF_EARLY_DATA:
             direction.release_early(moment)
-            opener.go_on()
+            decrypter.next_key()
         elif kind == handshake.FINISHED:
-            opener.go_on()
+            decrypter.next_key()
         elif kind == handshake.KEY_UPDATE:
-            opener.renew()
+            decrypter.update_key()
 
     # ---- the handshake
 
     @property
     def _is_unsupported(self) -> bool:
-        """Whether nobody could open it, whatever secrets there are."""
+        """Return True when the negotiated version or cipher suite is not supported."""
         hello = self._server_hello
-        return hello is not None and not is_opened(hello.suite, hello.version)
+        return hello is not None and not is_supported(hello.suite, hello.version)
 
-    def _opener(self, stream: int, place: Position) -> Opener | None:
-        """What opens the records of a stream; None when something for it is not known at this place."""
+    def _decrypter(self, stream: int, place: Position) -> Decrypter | None:
+        """Return the decrypter of a stream, None when a hello or secret is not known at this position in the capture."""
         if self._client_hello is None:
-            self._glimpse_hello(1 - stream)
+            self._read_partial_hello(1 - stream)
         client, server, role = self._client_hello, self._server_hello, self._role(stream)
         if client is None or server is None or role is None or self._is_unsupported:
             return None
@@ -254,21 +264,21 @@ class TlsConnection:
             self._lacks_secrets = found[1] is None
             if found[1] is None:
                 return None
-            from pulsarscope.tls.keys import key_13  # noqa: PLC0415 - most runs meet no secrets
+            from pulsarscope.tls.keys import key_13  # noqa: PLC0415 - needed with secrets only
 
             keys = [key_13(suite, secret) for secret in (early, *found) if secret is not None]
-            return Opener(keys, early=early is not None)
+            return Decrypter(keys, early=early is not None)
         master = self._known.find(secrets.MASTER_SECRET, client.random, place) or self._known.find_session(server.session_id, place)
         self._lacks_secrets = master is None
         if master is None:
             return None
         from pulsarscope.tls.keys import keys_12  # noqa: PLC0415 - as above
 
-        both: tuple[Key, Key] = keys_12(suite, master, client.random, server.random, encrypt_then_mac=server.encrypt_then_mac)
-        return Opener((both[role],))
+        pair: tuple[Key, Key] = keys_12(suite, master, client.random, server.random, encrypt_then_mac=server.encrypt_then_mac)
+        return Decrypter((pair[role],))
 
     def _role(self, stream: int) -> int | None:
-        """0 for the client's stream, 1 for the server's."""
+        """Return 0 for the client's stream, 1 for the server's, None when unknown."""
         return None if self._client is None else int(stream != self._client)
 
     def _take_message(self, stream: int, message: Message) -> None:
@@ -278,7 +288,7 @@ class TlsConnection:
             if hello is not None:
                 self._client = stream
                 if self._client_hello is not None and self._client_hello.random != hello.random:
-                    self._server_hello = self._version = None  # it begins anew
+                    self._server_hello = self._version = None  # renegotiation
                 self._client_hello = hello
         elif kind == handshake.SERVER_HELLO:
             answer = handshake.server_hello(body)
@@ -292,78 +302,78 @@ class TlsConnection:
             self._protocol = handshake.chosen_protocol(body)
         elif kind == handshake.CERTIFICATE:
             for der in handshake.certificates(body, self._version or TLS_1_2):
-                from pulsarscope.tls.certificate import holder  # noqa: PLC0415 - as above
+                from pulsarscope.tls.certificate import certificate_names  # noqa: PLC0415 - as above
 
-                found = holder(der)
+                found = certificate_names(der)
                 if found is not None:
-                    self._holders[stream] = found
+                    self._certificates[stream] = found
                 break
 
     def _take_alert(self, stream: int, content: bytes) -> None:
         if len(content) == 2 and content[0] == _FATAL:
             self._alerts.setdefault(stream, _ALERTS.get(content[1], str(content[1])))
 
-    # ---- what is known of it
+    # ---- description
 
     @property
     def client(self) -> int | None:
-        """Index of the stream of the client."""
+        """Return the index of the client's stream, None when unknown."""
         return self._client
 
     @property
-    def opened(self) -> bool:
-        """Whether anything inside was read."""
-        return any(direction.opened for direction in self.directions)
+    def decrypted(self) -> bool:
+        """Return True when at least one record was decrypted."""
+        return any(direction.decrypted for direction in self.directions)
 
     def describe(self) -> str:
-        """Version, names and algorithms, as far as they are known, in one line."""
+        """Return version, names and algorithms, as far as they are known, in one line."""
         client, server = self._client_hello, self._server_hello
         words = [handshake.VERSIONS.get(server.version, f"TLS {server.version:#06x}") if server is not None else "TLS"]
         if client is not None and client.server_name is not None:
-            words.append(f"sni={_shown(client.server_name)}")
+            words.append(f"sni={_printable(client.server_name)}")
         if self._protocol is not None:
-            words.append(f"alpn={_shown(self._protocol)}")
-        elif client is not None and client.protocols and (server is None or not self.opened):
-            offered = ",".join(map(_shown, client.protocols[:TLS_NAMES_MAX]))
+            words.append(f"alpn={_printable(self._protocol)}")
+        elif client is not None and client.protocols and (server is None or not self.decrypted):
+            offered = ",".join(map(_printable, client.protocols[:TLS_NAMES_MAX]))
             words.append(f"alpn-offered={offered}")
         if server is not None:
             suite = SUITES.get(server.suite)
             words.append(f"cipher={suite.name if suite is not None else f'{server.suite:#06x}'}")
-        for stream, (subject, names) in sorted(self._holders.items(), key=lambda entry: entry[0] == self._client):
+        for stream, (subject, names) in sorted(self._certificates.items(), key=lambda entry: entry[0] == self._client):
             side = "client" if stream == self._client else "server"
-            words.append(f'{side}-certificate="{_shown(subject)}"')
+            words.append(f'{side}-certificate="{_printable(subject)}"')
             if names:
-                words.append(f"{side}-names={','.join(map(_shown, names[:TLS_NAMES_MAX]))}")
+                words.append(f"{side}-names={','.join(map(_printable, names[:TLS_NAMES_MAX]))}")
         for stream, alert in self._alerts.items():
             words.append(f"{'client' if stream == self._client else 'server'}-alert={alert}")
         return " ".join(words)
 
     @property
     def client_random(self) -> str | None:
-        """What names the connection in a key log, in hex."""
+        """Return the client random in hex, the name of the connection in a key log."""
         return None if self._client_hello is None else self._client_hello.random.hex()
 
-    def unread(self) -> Undecrypted | None:
-        """Why not all was opened; None when all was."""
+    def undecrypted(self) -> Undecrypted | None:
+        """Return the reason for undecrypted data, None when all was decrypted."""
         failed = sum(direction.failed for direction in self.directions)
         if failed:
-            return Undecrypted("failed", f"{failed} of its records did not decrypt with the secrets given", failed)
-        if not any(direction.given_up or direction.unread for direction in self.directions):
+            return Undecrypted("failed", f"{failed} of its records could not be decrypted with the given secrets", failed)
+        if not any(direction.stopped or direction.undecrypted for direction in self.directions):
             return None
         if self._is_unsupported and self._server_hello is not None:
-            return Undecrypted("unsupported", "its version or cipher suite is none that is decrypted", 0)
+            return Undecrypted("unsupported", "its version or cipher suite is not supported", 0)
         if self._client_hello is None or self._server_hello is None:
-            return Undecrypted("no-handshake", "its handshake is not in the capture, without which no secrets can open it", 0)
+            return Undecrypted("no-handshake", "its handshake is not in the capture, so no secrets can decrypt it", 0)
         if self._lacks_secrets:
-            return Undecrypted("no-secrets", "no secrets of it are given", 0)
+            return Undecrypted("no-secrets", "its secrets are not known", 0)
         return None
 
     def place(self, stream: int, start: int, end: int) -> tuple[int, int]:
-        """Where in the stream itself that lies which was handed on from `start` to `end`: whole records."""
+        """Return start and end in the TLS stream of the records that contain the plaintext from `start` to `end`."""
         spans = self.directions[stream].spans
         return (start, end) if spans is None else spans.place(start, end)
 
 
-def _shown(text: str) -> str:
-    """Text off the wire: bounded, and with nothing active in it."""
+def _printable(text: str) -> str:
+    """Escape and truncate text from the wire."""
     return escape(text[:TLS_NAME_MAX_CHARACTERS]).replace(" ", "\\x20").replace('"', "\\x22")

@@ -1,4 +1,4 @@
-"""Opens the records of one direction, one key after the other, and finds the count of the records again where some are lost."""
+"""Decryption of the records of one direction, with recovery of the sequence number when records are lost."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ if TYPE_CHECKING:
     from pulsarscope.tls.record_layer import TlsRecord
 
 _TRIAL_BYTES = 1024
-"""What a trial costs beside its bytes."""
+"""Cost of a trial decryption beyond its bytes, in bytes."""
 
-_LEAST_RECORD_BYTES = 5 + 16
-"""No record that is encrypted is shorter, one of a suite with a short tag excepted."""
+_RECORD_MIN_BYTES = 5 + 16
+"""Smallest encrypted record, except with suites with a short tag."""
 
 
-class Opener:
-    """Give it each record; tell it when the key changes."""
+class Decrypter:
+    """Decrypter of one direction; `next_key` and `update_key` follow the handshake."""
 
     def __init__(self, keys: Sequence[Key], *, early: bool = False) -> None:
-        """`keys`: one after the other, as the handshake goes on; `early`: the first is that of early data."""
+        """Initialize with the keys in the order of the handshake; with `early` the first is the key of early data."""
         self.skipped = 0
-        """Records that were lost before the one opened last."""
-        self.renewed = False
-        """The key that opened it came after a key update that was lost, so it is not known how many records were."""
+        """Number of records lost before the last one."""
+        self.updated = False
+        """True when the last record used the key after a lost key update; the number of lost records is then unknown."""
         self._keys = list(keys)
         self._early = self._keys[0] if early else None
         self._sequence = 0
         self._opened_bytes = 0
-        self._searched = 0
+        self._searched_bytes = 0
 
     @property
     def overhead(self) -> int | None:
-        """Of the present key."""
+        """Return the overhead of the current key, see `Key.overhead`."""
         return self._keys[0].overhead
 
     @property
     def exhausted(self) -> bool:
-        """So much was searched in vain that nothing more is."""
-        return self._searched > TLS_SEARCH_BYTES + TLS_SEARCH_FACTOR * self._opened_bytes
+        """Return True when the search for lost sequence numbers has used up its budget."""
+        return self._searched_bytes > TLS_SEARCH_BYTES + TLS_SEARCH_FACTOR * self._opened_bytes
 
     @property
     def is_early(self) -> bool:
-        """Whether the present key is that of early data."""
+        """Return True when the current key is that of early data."""
         return self._keys[0] is self._early
 
     @property
     def is_last(self) -> bool:
-        """No further key is known but by update."""
+        """Return True when only a key update can replace the current key."""
         return len(self._keys) == 1
 
     def open(self, record: TlsRecord, lost: int) -> Content | None:
-        """What is in a record, `lost` bytes behind the one before; None when no key opens it."""
-        self.skipped, self.renewed = 0, False
+        """Decrypt a record that follows `lost` missing bytes; return None when no key fits."""
+        self.skipped, self.updated = 0, False
         content = self._keys[0].open(self._sequence, record.header, record.body)
         if content is not None:
             self._sequence += 1
             self._opened_bytes += len(record.body)
             return content
-        # What ends the use of a key may be lost, or not have been read.
+        # The message that ends the use of a key may be lost or undecrypted.
         for index in range(1, len(self._keys)):
             content = self._keys[index].open(0, record.header, record.body)
             if content is not None:
@@ -71,32 +71,32 @@ class Opener:
         return self._search(record, lost) if lost else None
 
     def _search(self, record: TlsRecord, lost: int) -> Content | None:
-        most = min(lost // _LEAST_RECORD_BYTES + 1, TLS_LOST_RECORDS_MAX)
-        renewed = self._keys[-1].following()
-        for index, key in enumerate([*self._keys, *([] if renewed is None else [renewed])]):
+        most_lost = min(lost // _RECORD_MIN_BYTES + 1, TLS_LOST_RECORDS_MAX)
+        updated = self._keys[-1].updated()
+        for index, key in enumerate([*self._keys, *([] if updated is None else [updated])]):
             first = self._sequence if index == 0 else 0
-            for skipped in range(most + 1):
+            for skipped in range(most_lost + 1):
                 if self.exhausted:
                     return None
-                self._searched += len(record.body) + _TRIAL_BYTES
+                self._searched_bytes += len(record.body) + _TRIAL_BYTES
                 content = key.open(first + skipped, record.header, record.body)
                 if content is not None:
                     self.skipped = skipped
-                    self.renewed = index == len(self._keys)
-                    self._keys = [key] if self.renewed else self._keys[index:]
+                    self.updated = index == len(self._keys)
+                    self._keys = [key] if self.updated else self._keys[index:]
                     self._sequence = first + skipped + 1
                     return content
         return None
 
-    def go_on(self) -> None:
-        """The key has done its part of the handshake."""
+    def next_key(self) -> None:
+        """Advance to the next key of the handshake."""
         if not self.is_last:
             del self._keys[0]
             self._sequence = 0
 
-    def renew(self) -> None:
-        """The key was updated."""
-        following = self._keys[0].following()
-        if following is not None:
-            self._keys[0] = following
+    def update_key(self) -> None:
+        """Replace the key after a KeyUpdate message."""
+        updated_key = self._keys[0].updated()
+        if updated_key is not None:
+            self._keys[0] = updated_key
             self._sequence = 0

@@ -1,8 +1,7 @@
-"""One direction of a TLS connection: what of it was opened is handed on, and the rest is counted.
+"""One direction of a TLS connection: decrypted content is delivered, the rest is counted.
 
-What is opened is handed on at the moment at which it can be: with the last byte of its record, or when what was waited for has come.
-Lost records are a gap in it, as long as their contents were, as far as that follows from the bytes that are missing: with AEAD suites,
-and without padding, it does exactly.
+Content is delivered with the last byte of its record, or as soon as the missing keys are known. Lost records are a gap of the size of
+their contents, as far as it follows from the missing bytes; it is exact for AEAD suites without padding.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ from pulsarscope.tls.handshake import HandshakeMessages
 from pulsarscope.tls.record_layer import Mark, RecordReader, TlsRecord
 
 if TYPE_CHECKING:
-    from pulsarscope.tls.decrypter import Opener
+    from pulsarscope.tls.decrypter import Decrypter
     from pulsarscope.tls.keys import Content
 
 _SPANS_STEP = 4096
-"""Records whose places are let go of together."""
+"""Number of positions dropped at once."""
 
 
 class Spans:
-    """Where contents lie: in what was handed on, and in the stream itself. Those further back than any frame reaches are forgotten."""
+    """Positions of contents in the plaintext and in the TLS stream, as far back as a frame may reach."""
 
     def __init__(self) -> None:
-        self._plain = array("q")  # ends
+        self._plain = array("q")  # ends in the plaintext
         self._starts = array("q")
         self._ends = array("q")
 
     def add(self, plain_end: int, start: int, end: int) -> None:
-        """The next one."""
+        """Add a record: its end in the plaintext, its start and end in the TLS stream."""
         if len(self._plain) > _SPANS_STEP and self._plain[_SPANS_STEP] < plain_end - 2 * FRAME_HARD_MAX_BYTES:
             for column in (self._plain, self._starts, self._ends):
                 del column[:_SPANS_STEP]
@@ -41,7 +40,7 @@ class Spans:
             column.append(value)
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Start and end in the stream of what lies from `start` to `end` of what was handed on."""
+        """Return start and end in the TLS stream of the records that contain the plaintext from `start` to `end`."""
         last = len(self._plain) - 1
         if last < 0:
             return start, end
@@ -49,141 +48,141 @@ class Spans:
 
 
 class Direction:
-    """What the connection knows of one direction; it decides what becomes of each record."""
+    """State of one direction; the connection decides how each record is processed."""
 
     def __init__(self, head_bytes: int, *, spans: bool) -> None:
-        """`head_bytes` stand before TLS and are handed on as they are. `spans`: remember where contents lie."""
+        """Initialize a direction with `head_bytes` before TLS, which are delivered unchanged; with `spans` positions are kept."""
         self.items: list[Item] = []
-        """To hand on; the connection takes them."""
+        """Items to deliver; the connection removes them."""
         self.records = RecordReader()
         self.records.begin_at(head_bytes)
         self.messages = HandshakeMessages()
-        self.opener: Opener | None = None
-        self.opened = 0
-        """Records opened."""
+        self.decrypter: Decrypter | None = None
+        self.decrypted = 0
+        """Number of decrypted records."""
         self.failed = 0
-        """Records that the keys did not open."""
-        self.given_up = False
-        """Nothing more is opened."""
-        self.waits = False
-        """The next record cannot be dealt with yet."""
+        """Number of records that no key decrypted."""
+        self.stopped = False
+        """True when nothing more is decrypted."""
+        self.waiting = False
+        """True while the next record needs keys that may still become known."""
         self.length = 0
-        """Bytes handed on, gaps included; at the end with those that never were."""
+        """Bytes delivered, gaps included, and at the end those not decrypted."""
         self.missing = 0
-        """Of them, those that are not in the capture: the contents of lost records, at the end what is not known of the stream."""
-        self.unread = 0
-        """Of them, those that were not opened."""
+        """Bytes of `length` that are not in the capture: contents of lost records, at the end also missing bytes of the stream."""
+        self.undecrypted = 0
+        """Bytes of `length` that were not decrypted."""
         self.clear_bytes = head_bytes
-        """Where in the stream the last record ends that was in clear."""
+        """Offset in the stream behind the last cleartext record."""
         self.spans = Spans() if spans else None
         self._head_bytes = head_bytes
-        self._refused = 0  # records since one was opened
-        self._guessed = 0  # of what only seemed to be records, since then
-        self._early: list[tuple[TlsRecord, bytes, Mark]] = []  # early data, until it is known that the server read it
+        self._refused = 0  # records refused since the last decrypted one
+        self._refused_guesses = 0  # of these, guesses at the start of a record
+        self._early: list[tuple[TlsRecord, bytes, Mark]] = []  # early data that the server may still reject
         self._early_bytes = 0
 
     def take(self, file: int, piece: Piece) -> None:
-        """The next bytes of the stream."""
+        """Append a piece of the stream."""
         if self._head_bytes:
             payload, packet, time, moment = piece
-            head, rest = payload[: self._head_bytes], payload[self._head_bytes :]
+            head, remaining = payload[: self._head_bytes], payload[self._head_bytes :]
             self._head_bytes -= len(head)
-            self._hand_on(head, Mark(file, packet, time), moment)
+            self._deliver(head, Mark(file, packet, time), moment)
             if self.spans is not None:
                 self.spans.add(self.length, self.length - len(head), self.length)
-            if not rest:
+            if not remaining:
                 return
-            piece = rest, packet, time, moment
+            piece = remaining, packet, time, moment
         self.records.take(file, piece)
-        if self.given_up:
+        if self.stopped:
             self.records.discard()
 
-    def lose(self, size: int) -> None:
-        """So many bytes of the stream are not in the capture."""
+    def add_gap(self, size: int) -> None:
+        """Append a gap of `size` bytes."""
         if self._head_bytes:
             self._head_bytes = 0
-        self.waits = False
+        self.waiting = False
         self.messages.clear()
         self.records.gap(size)
 
     def wait(self) -> None:
-        """The next record needs what may still come."""
-        self.waits = True
-        if self.records.held > TLS_WAITING_MAX_BYTES:
-            self.give_up()
+        """Wait for keys for the next record, or stop when too many bytes are buffered."""
+        self.waiting = True
+        if self.records.buffered > TLS_WAITING_MAX_BYTES:
+            self.stop()
 
-    def give_up(self) -> None:
-        """Only count from here on."""
-        self.given_up = True
-        self.waits = False
+    def stop(self) -> None:
+        """Stop decrypting, and only count bytes."""
+        self.stopped = True
+        self.waiting = False
         self.records.discard()
 
     def fail(self, record: TlsRecord) -> None:
-        """No key opens this record."""
+        """Count a record that no key decrypts."""
         if self.records.refuse(record):
             self.failed += 1
             self._refused += 1
         else:
-            self._guessed += 1
-        if self.opener is None or self.opener.exhausted or self._refused > TLS_FAILED_RECORDS_MAX:
-            self.give_up()
+            self._refused_guesses += 1
+        if self.decrypter is None or self.decrypter.exhausted or self._refused > TLS_FAILED_RECORDS_MAX:
+            self.stop()
 
     def open(self, record: TlsRecord, moment: int) -> tuple[Content, Mark] | None:
-        """What is in a record that the opener opens; the gap before it is handed on."""
-        assert self.opener is not None  # noqa: S101 - the connection asks with one only
-        opener, records = self.opener, self.records
-        # Keys for what comes first may not be known: those records are passed over until one opens, and nothing is lost with them.
-        begins = not self.opened and not records.lost_missing
-        content = opener.open(record, 0 if begins else records.lost)
+        """Decrypt a record, and deliver the gap before it; return None when no key fits."""
+        assert self.decrypter is not None  # noqa: S101 - set by the connection
+        decrypter, records = self.decrypter, self.records
+        # The keys of the first records may be unknown: the records before the first decrypted one are skipped without a gap.
+        is_first = not self.decrypted and not records.lost_missing
+        content = decrypter.open(record, 0 if is_first else records.lost)
         if content is None:
             return None
-        if begins:
+        if is_first:
             self.failed = 0
-        elif opener.skipped or opener.renewed:
-            overhead = opener.overhead
-            size = records.lost if opener.renewed or overhead is None else records.lost - opener.skipped * overhead
-            self._hand_on_gap(max(size, 1), moment)
-        self.opened += 1
-        self._refused = self._guessed = 0
+        elif decrypter.skipped or decrypter.updated:
+            overhead = decrypter.overhead
+            size = records.lost if decrypter.updated or overhead is None else records.lost - decrypter.skipped * overhead
+            self._deliver_gap(max(size, 1), moment)
+        self.decrypted += 1
+        self._refused = self._refused_guesses = 0
         return content, records.accept(record)
 
-    def hand_on(self, record: TlsRecord, content: bytes, mark: Mark, moment: int) -> None:
-        """Content of a record, in the order of the stream."""
+    def deliver(self, record: TlsRecord, content: bytes, mark: Mark, moment: int) -> None:
+        """Deliver the content of a record."""
         if content:
-            self._hand_on(content, mark, moment)
+            self._deliver(content, mark, moment)
             if self.spans is not None:
                 self.spans.add(self.length, record.start, record.end)
 
-    def hold_early(self, record: TlsRecord, content: bytes, mark: Mark) -> None:
-        """Early data (RFC 8446 section 2.3): the server may refuse it, and then the client says it again."""
+    def buffer_early(self, record: TlsRecord, content: bytes, mark: Mark) -> None:
+        """Buffer early data (RFC 8446 section 2.3), which the client repeats if the server rejects it."""
         self._early_bytes += len(content)
         if self._early_bytes <= TLS_WAITING_MAX_BYTES:
             self._early.append((record, content, mark))
 
     def release_early(self, moment: int) -> None:
-        """The client says that its early data is complete, so the server has not refused it."""
+        """Deliver early data: its end shows that the server has not rejected it."""
         for record, content, mark in self._early:
             self._early_bytes -= len(content)
-            self.hand_on(record, content, mark, moment)
-        if self._early_bytes:  # of what was too much to hold
-            self._hand_on_gap(self._early_bytes, moment)
-        self.forget_early()
+            self.deliver(record, content, mark, moment)
+        if self._early_bytes:  # of records beyond the bound
+            self._deliver_gap(self._early_bytes, moment)
+        self.drop_early()
 
-    def forget_early(self) -> None:
-        """Early data that was not released before other records came was refused."""
+    def drop_early(self) -> None:
+        """Drop early data, which the server rejected if other records follow before its end."""
         self._early = []
         self._early_bytes = 0
 
     def finish(self) -> None:
-        """No more bytes will come: what is left is counted."""
+        """End the direction: count the remaining bytes."""
         records = self.records
         records.discard()
-        self.failed += self._guessed
+        self.failed += self._refused_guesses
         self.length += records.lost
         self.missing += records.lost_missing
-        self.unread += records.lost - records.lost_missing
+        self.undecrypted += records.lost - records.lost_missing
 
-    def _hand_on(self, content: bytes, mark: Mark, moment: int) -> None:
+    def _deliver(self, content: bytes, mark: Mark, moment: int) -> None:
         piece = (content, mark.packet, mark.time, moment)
         last = self.items[-1] if self.items else None
         if isinstance(last, Data) and last.file == mark.file:
@@ -192,7 +191,7 @@ class Direction:
             self.items.append(Data(mark.file, self.length, [piece]))
         self.length += len(content)
 
-    def _hand_on_gap(self, size: int, moment: int) -> None:
+    def _deliver_gap(self, size: int, moment: int) -> None:
         self.items.append(Gap(self.length, size, moment, HOLE))
         self.length += size
         self.missing += size

@@ -1,4 +1,4 @@
-"""Handshake messages: joined from records, and what matters in them (RFC 8446 section 4, RFC 5246 section 7.4)."""
+"""Handshake messages: reassembly from records and parsing (RFC 8446 section 4, RFC 5246 section 7.4)."""
 
 from __future__ import annotations
 
@@ -17,62 +17,62 @@ _SERVER_NAME, _ALPN, _ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 0, 16, 22, 43
 _RETRY_RANDOM = sha256(b"HelloRetryRequest").digest()
 
 Message = tuple[int, bytes]
-"""Type, body."""
+"""(type, body)."""
 
 
 class HandshakeMessages:
-    """Joins the messages of one direction. What is too long to be one that matters is passed over."""
+    """Reassembly of the handshake messages of one direction; messages above the size limit are skipped."""
 
-    __slots__ = ("_held", "_passing")
+    __slots__ = ("_buffer", "_skipping")
 
     def __init__(self) -> None:
-        self._held = b""
-        self._passing = 0
+        self._buffer = b""
+        self._skipping = 0
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that the content of this record completes."""
-        if self._passing:
-            passed = min(self._passing, len(data))
-            self._passing -= passed
-            data = data[passed:]
-        data = self._held + data
-        found: list[Message] = []
+        """Return the messages completed by the content of a record."""
+        if self._skipping:
+            skipped = min(self._skipping, len(data))
+            self._skipping -= skipped
+            data = data[skipped:]
+        data = self._buffer + data
+        messages: list[Message] = []
         position = 0
         while len(data) - position >= 4:
             size = int.from_bytes(data[position + 1 : position + 4], "big")
             end = position + 4 + size
             if end > len(data):
                 if size > TLS_HANDSHAKE_MESSAGE_MAX_BYTES:
-                    self._passing = end - len(data)
+                    self._skipping = end - len(data)
                     position = len(data)
                 break
-            found.append((data[position], data[position + 4 : end]))
+            messages.append((data[position], data[position + 4 : end]))
             position = end
-        self._held = data[position:]
-        return found
+        self._buffer = data[position:]
+        return messages
 
     def clear(self) -> None:
-        """Forget a message whose rest is lost."""
-        self._held = b""
-        self._passing = 0
+        """Drop an incomplete message."""
+        self._buffer = b""
+        self._skipping = 0
 
 
 class ClientHello(NamedTuple):
-    """What a client asks for."""
+    """Parsed ClientHello."""
 
     random: bytes
     server_name: str | None
     protocols: tuple[str, ...]
-    """ALPN."""
+    """ALPN protocols offered."""
 
 
-def begun_client_hello(content: bytes) -> ClientHello | None:
-    """What a hello tells of which only the beginning is there: its random, which names the secrets. None when it is not even that."""
+def partial_client_hello(content: bytes) -> ClientHello | None:
+    """Return the random of a truncated ClientHello, which identifies its secrets; None when it is missing."""
     return ClientHello(content[6:38], None, ()) if len(content) >= 38 and content[0] == CLIENT_HELLO else None
 
 
 class ServerHello(NamedTuple):
-    """What a server answers; `version` and `suite` by number."""
+    """Parsed ServerHello, with `version` and `suite` by number."""
 
     random: bytes
     session_id: bytes
@@ -83,16 +83,16 @@ class ServerHello(NamedTuple):
 
     @property
     def is_retry(self) -> bool:
-        """It asks the client for another hello (RFC 8446 section 4.1.4)."""
+        """Return True for a HelloRetryRequest (RFC 8446 section 4.1.4)."""
         return self.random == _RETRY_RANDOM
 
 
 class _MalformedError(Exception):
-    """Inside this module: a length reaches beyond its message."""
+    """Raised within this module for a length beyond the end of the message."""
 
 
 class _Fields:
-    """Goes through the fields of a message."""
+    """Cursor over the fields of a message."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -102,15 +102,15 @@ class _Fields:
         end = self._position + size
         if end > len(self._data):
             raise _MalformedError
-        taken = self._data[self._position : end]
+        field = self._data[self._position : end]
         self._position = end
-        return taken
+        return field
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "big")
 
     def vector(self, length_bytes: int) -> bytes:
-        """What a length of so many bytes says."""
+        """Return a variable-length vector with a length field of `length_bytes` bytes."""
         return self.take(self.number(length_bytes))
 
     def __bool__(self) -> bool:
@@ -118,7 +118,7 @@ class _Fields:
 
 
 def client_hello(body: bytes) -> ClientHello | None:
-    """None when it is malformed."""
+    """Parse a ClientHello; return None when it is malformed."""
     fields = _Fields(body)
     try:
         fields.take(2)
@@ -139,7 +139,7 @@ def client_hello(body: bytes) -> ClientHello | None:
 
 
 def server_hello(body: bytes) -> ServerHello | None:
-    """None when it is malformed."""
+    """Parse a ServerHello; return None when it is malformed."""
     fields = _Fields(body)
     try:
         version = fields.number(2)
@@ -157,7 +157,7 @@ def server_hello(body: bytes) -> ServerHello | None:
 
 
 def chosen_protocol(body: bytes) -> str | None:
-    """ALPN of the encrypted extensions of TLS 1.3."""
+    """Return the ALPN protocol in the encrypted extensions of TLS 1.3, None when there is none."""
     try:
         protocols = _protocols(_extensions(_Fields(body)))
     except _MalformedError:
@@ -166,36 +166,36 @@ def chosen_protocol(body: bytes) -> str | None:
 
 
 def certificates(body: bytes, version: int) -> Iterator[bytes]:
-    """The certificates of a message, in DER, that of its sender first."""
+    """Yield the certificates of a message in DER, the sender's first."""
     fields = _Fields(body)
     try:
         if version == TLS_1_3:
             fields.vector(1)
-        listed = _Fields(fields.vector(3))
-        while listed:
-            yield listed.vector(3)
+        entries = _Fields(fields.vector(3))
+        while entries:
+            yield entries.vector(3)
             if version == TLS_1_3:
-                listed.vector(2)
+                entries.vector(2)
     except _MalformedError:
         return
 
 
 def _extensions(fields: _Fields) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
+    messages: dict[int, bytes] = {}
     if fields:
-        listed = _Fields(fields.vector(2))
-        while listed:
-            kind = listed.number(2)
-            found.setdefault(kind, listed.vector(2))
-    return found
+        entries = _Fields(fields.vector(2))
+        while entries:
+            kind = entries.number(2)
+            messages.setdefault(kind, entries.vector(2))
+    return messages
 
 
 def _protocols(extensions: dict[int, bytes]) -> tuple[str, ...]:
-    listed = _Fields(_Fields(extensions.get(_ALPN, b"\0\0")).vector(2))
-    found = []
-    while listed:
-        found.append(_text(listed.vector(1)))
-    return tuple(found)
+    entries = _Fields(_Fields(extensions.get(_ALPN, b"\0\0")).vector(2))
+    messages = []
+    while entries:
+        messages.append(_text(entries.vector(1)))
+    return tuple(messages)
 
 
 def _text(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""From secrets to keys, and from records to what is in them. Imported when a connection with secrets is met."""
+"""Key derivation and record protection; imported on use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from pulsarscope.tls.suites import Suite
 
 HEADER_BYTES = 5
-"""Type, version and length before each record."""
+"""Size of a record header: type, version and length."""
 
 _IV_BYTES = 12
 _SALT_BYTES, _EXPLICIT_BYTES = 4, 8
@@ -25,21 +25,21 @@ _BLOCK_BYTES = 16
 _associated = Struct(">QBHH").pack
 
 Content = tuple[int, bytes]
-"""What is in a record: its true type, and the bytes."""
+"""(inner content type, content) of a record."""
 
 
 class Key(ABC):
-    """Opens the records of one direction while its keys do not change."""
+    """Key of one direction between two key changes."""
 
     overhead: int | None
-    """Bytes of a record, with its header, beyond what is in it; None when that differs from record to record."""
+    """Size of a record minus the size of its content, bytes; None when it varies."""
 
     @abstractmethod
     def open(self, sequence: int, header: bytes, body: bytes) -> Content | None:
-        """What is in the record with this number; None when it is not that one, or damaged."""
+        """Decrypt the record with this sequence number; return None when authentication fails."""
 
-    def following(self) -> Key | None:
-        """The key after a key update (RFC 8446 section 7.2); None where there is no such thing."""
+    def updated(self) -> Key | None:
+        """Return the key after a key update (RFC 8446 section 7.2), None for TLS 1.2."""
         return None
 
 
@@ -50,18 +50,18 @@ def _aead(suite: Suite, key: bytes) -> Callable[[bytes, bytes, bytes], bytes]:
 
 
 class _Key13(Key):
-    """RFC 8446 section 5.2: the type stands behind the content, zeros may follow."""
+    """Key of TLS 1.3 (RFC 8446 section 5.2): the content type follows the content, then zero padding."""
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self._suite = suite
         self._secret = secret
         self._decrypt = _aead(suite, expand_label(suite.hash, secret, b"key", suite.key_bytes))
         self._iv = int.from_bytes(expand_label(suite.hash, secret, b"iv", _IV_BYTES), "big")
-        self._least = suite.tag_bytes + 1
-        self.overhead = HEADER_BYTES + self._least
+        self._overhead = suite.tag_bytes + 1
+        self.overhead = HEADER_BYTES + self._overhead
 
     def open(self, sequence: int, header: bytes, body: bytes) -> Content | None:
-        if len(body) < self._least:
+        if len(body) < self._overhead:
             return None
         try:
             content = self._decrypt((self._iv ^ sequence).to_bytes(_IV_BYTES, "big"), body, header).rstrip(b"\0")
@@ -69,7 +69,7 @@ class _Key13(Key):
             return None
         return (content[-1], content[:-1]) if content else (0, b"")
 
-    def following(self) -> Key | None:
+    def updated(self) -> Key | None:
         digest = self._suite.hash
         return _Key13(self._suite, expand_label(digest, self._secret, b"traffic upd", len(self._secret)))
 
@@ -78,7 +78,7 @@ class _Key13(Key):
 
 
 class _Key12(Key):
-    """RFC 5288, 6655, 7905: the nonce is in the record, or, with ChaCha20, made of its number."""
+    """AEAD key of TLS 1.2 (RFC 5288, 6655, 7905): the nonce is explicit, or derived from the sequence number with ChaCha20."""
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
         self._suite = suite
@@ -87,11 +87,11 @@ class _Key12(Key):
         self._explicit_bytes = _IV_BYTES - len(iv)
         self._salt = iv
         self._iv = int.from_bytes(iv, "big")
-        self._least = self._explicit_bytes + suite.tag_bytes
-        self.overhead = HEADER_BYTES + self._least
+        self._overhead = self._explicit_bytes + suite.tag_bytes
+        self.overhead = HEADER_BYTES + self._overhead
 
     def open(self, sequence: int, header: bytes, body: bytes) -> Content | None:
-        size = len(body) - self._least
+        size = len(body) - self._overhead
         if size < 0:
             return None
         associated = _associated(sequence, header[0], header[1] << 8 | header[2], size)
@@ -107,7 +107,7 @@ class _Key12(Key):
 
 
 class _KeyCbc(Key):
-    """RFC 5246 section 6.2.3.2, and RFC 7366 where the MAC is that of what is encrypted."""
+    """CBC key of TLS 1.2 (RFC 5246 section 6.2.3.2), optionally with encrypt-then-MAC (RFC 7366)."""
 
     overhead = None
 
@@ -143,32 +143,47 @@ class _KeyCbc(Key):
 
 
 def expand_label(digest: str, secret: bytes, label: bytes, size: int) -> bytes:
-    """HKDF-Expand-Label with an empty context (RFC 8446 section 7.1), for sizes up to that of the hash."""
+    """Compute HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
+
+    Args:
+        digest: name of the hash function.
+        secret: secret to expand.
+        label: label without the prefix "tls13 ".
+        size: size of the result in bytes, at most that of the hash.
+    """
     label = b"tls13 " + label
     return hmac.digest(secret, size.to_bytes(2, "big") + bytes((len(label),)) + label + b"\0\1", digest)[:size]
 
 
 def key_13(suite: Suite, secret: bytes) -> Key:
-    """The key that a traffic secret gives."""
+    """Derive the key of a traffic secret of TLS 1.3."""
     return _Key13(suite, secret)
 
 
 def keys_12(suite: Suite, master_secret: bytes, client_random: bytes, server_random: bytes, *, encrypt_then_mac: bool) -> tuple[Key, Key]:
-    """The keys of the client and of the server (RFC 5246 section 6.3)."""
+    """Derive the keys of client and server from a master secret of TLS 1.2 (RFC 5246 section 6.3).
+
+    Args:
+        suite: cipher suite.
+        master_secret: master secret of the session.
+        client_random: random of the ClientHello.
+        server_random: random of the ServerHello.
+        encrypt_then_mac: extension of RFC 7366 was negotiated.
+    """
     mac_bytes = suite.tag_bytes if suite.mac is not None else 0
     iv_bytes = 0 if suite.mac is not None else _IV_BYTES if suite.scheme == "CHACHA20" else _SALT_BYTES
     seed = b"key expansion" + server_random + client_random
-    wanted = 2 * (mac_bytes + suite.key_bytes + iv_bytes)
+    size_needed = 2 * (mac_bytes + suite.key_bytes + iv_bytes)
     block = b""
     step = seed
-    while len(block) < wanted:
+    while len(block) < size_needed:
         step = hmac.digest(master_secret, step, suite.hash)
         block += hmac.digest(master_secret, step + seed, suite.hash)
-    parts: list[bytes] = []
+    slices: list[bytes] = []
     for size in (mac_bytes, mac_bytes, suite.key_bytes, suite.key_bytes, iv_bytes, iv_bytes):
-        parts.append(block[:size])
+        slices.append(block[:size])
         block = block[size:]
     if suite.mac is not None:
-        client, server = (_KeyCbc(suite, parts[2 + side], parts[side], encrypt_then_mac=encrypt_then_mac) for side in (0, 1))
+        client, server = (_KeyCbc(suite, slices[2 + side], slices[side], encrypt_then_mac=encrypt_then_mac) for side in (0, 1))
         return client, server
-    return _Key12(suite, parts[2], parts[4]), _Key12(suite, parts[3], parts[5])
+    return _Key12(suite, slices[2], slices[4]), _Key12(suite, slices[3], slices[5])

@@ -1,6 +1,6 @@
-"""The records of one direction: where they lie, which packets name them, what was lost between them (RFC 8446 section 5.1).
+"""Record layer of one direction: position, naming packet, and lost bytes between records (RFC 8446 section 5.1).
 
-A record is named as a frame is: by the packet that completed it, behind a gap by the latest of the packets that brought it.
+A record is named like a frame: by the packet that completed it, behind a gap by the latest packet that carried its bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _START_BYTES = 3
 
 
 class Mark(NamedTuple):
-    """Who brought bytes."""
+    """Packet that carried or completed bytes."""
 
     file: int
     packet: int
@@ -29,7 +29,7 @@ class Mark(NamedTuple):
 
 
 class TlsRecord(NamedTuple):
-    """One record, whole. Offsets are those of the stream."""
+    """Complete record; `start` and `end` are offsets in the stream."""
 
     kind: int
     header: bytes
@@ -39,7 +39,7 @@ class TlsRecord(NamedTuple):
 
 
 def begins_record(head: bytes) -> bool:
-    """Whether these bytes, five or fewer, may begin a record."""
+    """Return True when up to five bytes may be the start of a record."""
     if len(head) < _HEADER.size:
         return 20 <= head[0] <= 23 and (len(head) < 2 or head[1] == 3)
     kind, version, length = _HEADER.unpack_from(head)
@@ -47,84 +47,84 @@ def begins_record(head: bytes) -> bool:
 
 
 class RecordReader:
-    """Feed it pieces and gaps; take one record after the other, and say of each whether it is one."""
+    """Reader of the records in a stream of pieces and gaps; the caller accepts or refuses each record."""
 
     def __init__(self) -> None:
         self.lost = 0
-        """Bytes passed over since the last record that was accepted: gaps, refused records and what lay between."""
+        """Bytes skipped since the last accepted record: gaps, refused records and unrecognised bytes."""
         self.lost_missing = 0
-        """Those of them that are not in the capture."""
+        """Bytes of `lost` that are not in the capture."""
         self._data = b""
-        self._more: list[bytes] = []
-        self._position = 0  # in _data
-        self._base = 0  # offset of _data[0]
-        self._end = 0  # offset after all that came
-        self._wake = 0  # offset up to which bytes must be there to go on
-        self._ends: list[int] = []  # offset after each piece
+        self._chunks: list[bytes] = []
+        self._position = 0  # in `_data`
+        self._base = 0  # offset of `_data[0]`
+        self._end = 0  # offset behind the last byte received
+        self._wake = 0  # offset up to which bytes are needed to continue
+        self._ends: list[int] = []  # offset behind each piece
         self._marks: list[Mark] = []
-        self._certain = True  # a record begins at the position
-        self._resume = 0  # offset of the next record, known although what is before it is lost
+        self._synchronized = True  # True when a record begins at the position
+        self._resume = 0  # known offset of the next record behind a gap
         self._gapped = False
 
     @property
-    def held(self) -> int:
-        """Bytes not dealt with."""
+    def buffered(self) -> int:
+        """Return the number of unprocessed bytes."""
         return self._end - self._base - self._position
 
     @property
-    def certain(self) -> bool:
-        """Whether the next record is known to be one: it follows the one before, or a header that was read told where it begins."""
-        return self._certain
+    def synchronized(self) -> bool:
+        """Return True when the start of the next record is known from the previous record or header."""
+        return self._synchronized
 
     @property
-    def complete(self) -> bool:
-        """Whether there is enough to go on."""
+    def can_continue(self) -> bool:
+        """Return True when enough bytes have arrived to continue."""
         return self._end >= self._wake
 
     def begin_at(self, offset: int) -> None:
-        """What comes before is not TLS."""
+        """Set the offset at which TLS begins."""
         self._base = self._end = offset
 
     def take(self, file: int, piece: Piece) -> None:
-        """The next bytes."""
+        """Append a piece of the stream."""
         payload, packet, time, _ = piece
-        self._more.append(payload)
+        self._chunks.append(payload)
         self._end += len(payload)
         self._ends.append(self._end)
         self._marks.append(Mark(file, packet, time))
 
     def gap(self, size: int) -> None:
-        """So many bytes are lost, and with them the record that they cut."""
+        """Append a gap of `size` bytes; the record that it cuts is lost."""
         self._join()
-        following = self._resume
-        if self._certain and following <= self._base + self._position:
+        next_start = self._resume
+        if self._synchronized and next_start <= self._base + self._position:
             position = self._position
             while len(self._data) - position >= _HEADER.size and begins_record(self._data[position : position + _HEADER.size]):
                 position += _HEADER.size + int.from_bytes(self._data[position + 3 : position + 5], "big")
-            following = self._base + position
-        self.lost += self.held + size
+            next_start = self._base + position
+        self.lost += self.buffered + size
         self.lost_missing += size
         self._end += size
-        self._forget()
-        self._certain = following >= self._end
-        self._resume = following if self._certain else 0
+        self._reset()
+        self._synchronized = next_start >= self._end
+        self._resume = next_start if self._synchronized else 0
         self._gapped = True
 
     def next(self) -> TlsRecord | None:
-        """The next record; None when bytes are missing. It stays the next one until it is accepted or refused."""
+        """Return the next record, None when it is incomplete; it remains the next one until it is accepted or refused."""
         if self._end < self._wake:
             return None
         self._join()
         while True:
             start = self._base + self._position
             if self._resume > start:
-                self._pass(min(self._resume, self._end) - start)
+                self._skip(min(self._resume, self._end) - start)
                 if self._resume > self._end:
                     return None
                 continue
-            if not self._certain:
+            if not self._synchronized:
                 match = _START.search(self._data, self._position)
-                self._pass((max(len(self._data) - _START_BYTES + 1, self._position) if match is None else match.start()) - self._position)
+                self._skip((max(len(self._data) - _START_BYTES + 1, self._position) if match is None else match.start()) - self._position)
                 if match is None:
                     return None
                 start = self._base + self._position
@@ -133,8 +133,8 @@ class RecordReader:
                 self._wake = start + _HEADER.size
                 return None
             if not begins_record(header):
-                self._certain = False
-                self._pass(1)
+                self._synchronized = False
+                self._skip(1)
                 continue
             kind, _, length = _HEADER.unpack(header)
             end = start + _HEADER.size + length
@@ -145,9 +145,9 @@ class RecordReader:
             return TlsRecord(kind, header, body, start, end)
 
     def accept(self, record: TlsRecord) -> Mark:
-        """It is one: go on behind it. Gives what names it."""
+        """Continue behind a record; return the mark that names it."""
         self._position = record.end - self._base
-        self._certain = True
+        self._synchronized = True
         self.lost = self.lost_missing = 0
         index = bisect_left(self._ends, record.end)
         if not self._gapped:
@@ -155,23 +155,23 @@ class RecordReader:
         return max(self._marks[bisect_right(self._ends, record.start) : index + 1])
 
     def refuse(self, record: TlsRecord) -> bool:
-        """It is none, or damaged: go on behind it, or look further if it was only a guess. False for a guess."""
-        self._pass(record.end - record.start if self._certain else 1)
-        return self._certain
+        """Skip a record that cannot be decrypted; return False, and search on, when its start was a guess."""
+        self._skip(record.end - record.start if self._synchronized else 1)
+        return self._synchronized
 
-    def beginning(self) -> TlsRecord | None:
-        """The next record as far as it is there; None when it is not known where it begins."""
+    def partial(self) -> TlsRecord | None:
+        """Return the available part of the next record, None when its start is not known."""
         self._join()
         start = self._base + self._position
         header = self._data[self._position : self._position + _HEADER.size]
-        if not self._certain or self._resume > start or len(header) < _HEADER.size or not begins_record(header):
+        if not self._synchronized or self._resume > start or len(header) < _HEADER.size or not begins_record(header):
             return None
         kind, _, length = _HEADER.unpack(header)
         end = min(start + _HEADER.size + length, self._end)
         return TlsRecord(kind, header, self._data[self._position + _HEADER.size : end - self._base], start, end)
 
     def trim(self) -> None:
-        """Let go of what was dealt with."""
+        """Release the processed bytes."""
         if not self._position:
             return
         self._base += self._position
@@ -181,14 +181,14 @@ class RecordReader:
         del self._ends[:first], self._marks[:first]
 
     def discard(self) -> None:
-        """Pass over all that there is."""
-        self.lost += self.held
+        """Skip all buffered bytes."""
+        self.lost += self.buffered
         self._base = self._end
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._data = b""
-        self._more = []
+        self._chunks = []
         self._position = 0
         self._base = self._end
         self._wake = 0
@@ -196,11 +196,11 @@ class RecordReader:
         self._marks = []
 
     def _join(self) -> None:
-        if self._more:
-            self._data = b"".join((self._data, *self._more) if self._data else self._more)
-            self._more = []
+        if self._chunks:
+            self._data = b"".join((self._data, *self._chunks) if self._data else self._chunks)
+            self._chunks = []
         self._wake = 0
 
-    def _pass(self, size: int) -> None:
+    def _skip(self, size: int) -> None:
         self._position += size
         self.lost += size

@@ -1,4 +1,4 @@
-"""The cipher suites that can be opened, by their numbers (IANA TLS Cipher Suites)."""
+"""Supported cipher suites by their numbers (IANA TLS Cipher Suites)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Literal, NamedTuple
 from pulsarscope.tls.handshake import TLS_1_2, TLS_1_3
 
 _SUITES_OF_1_3 = 0x13
-"""First byte of their numbers."""
+"""First byte of the numbers of TLS 1.3 suites."""
 
 Scheme = Literal["GCM", "CCM", "CHACHA20", "CBC"]
 
 
 class Suite(NamedTuple):
-    """What is needed of a suite to open its records."""
+    """Parameters of a cipher suite for the decryption of records."""
 
     name: str
     scheme: Scheme
     key_bytes: int
     tag_bytes: int
-    """Of the AEAD; with CBC of the MAC."""
+    """Size of the AEAD tag, or of the MAC with CBC, bytes."""
     hash: str
-    """Of the key schedule, by its name in hashlib."""
+    """Hash function of the key schedule, by its name in hashlib."""
     mac: str | None
-    """Of CBC, by its name in hashlib."""
+    """Hash function of the CBC MAC, by its name in hashlib."""
 
 
 _MAC_BYTES = {"sha1": 20, "sha256": 32, "sha384": 48}
@@ -89,6 +89,6 @@ def _suite(name: str) -> Suite:
 SUITES = {number: _suite(name) for number, name in _NAMES.items()}
 
 
-def is_opened(number: int, version: int) -> bool:
-    """Whether records of this suite can be opened in this version of TLS: 1.3 has suites of its own (RFC 8446 appendix B.4)."""
+def is_supported(number: int, version: int) -> bool:
+    """Return True when a suite is supported in a TLS version; 1.3 has its own suites (RFC 8446 appendix B.4)."""
     return number in SUITES and version == (TLS_1_3 if number >> 8 == _SUITES_OF_1_3 else TLS_1_2)

@@ -26,7 +26,7 @@ def test_what_is_no_line_of_a_key_log_is_counted(tmp_path: Path) -> None:
 
 def test_a_log_of_a_capture_is_said_to_be_in_it() -> None:
     (finding,) = take_key_log(Secrets(), [b"odd", b"odder"], "x.pcapng", (3, 17))
-    assert (finding.file, finding.text) == (3, "2 lines of the TLS key log in x.pcapng cannot be read.")
+    assert (finding.file, finding.text) == (3, "2 lines of the TLS key log in x.pcapng are not valid.")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

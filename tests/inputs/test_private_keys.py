@@ -72,7 +72,7 @@ def test_files_are_read_once_each_and_bounded(tmp_path: Path) -> None:
     assert read_key_files([str(path)]) == (KeyFile(str(path), PEM),)
     path.write_bytes(bytes(PRIVATE_KEY_MAX_BYTES + 1))
     for bad, why in (
-        (path, "is none: it holds more than 1,048,576 bytes"),
+        (path, "is too large: it has more than 1,048,576 bytes"),
         (tmp_path, "cannot be read"),
         (tmp_path / "x", "cannot be read"),
         ("a\0b", "cannot be read"),

@@ -69,8 +69,8 @@ def read(recording: Recording, known: Secrets | None = None, sizes: tuple[int, .
 
 def check(got: Given, inside: tuple[bytes, ...] = INSIDE) -> None:
     assert (got.plain(CLIENT), got.plain(SERVER)) == inside
-    assert got.connection.unread() is None
-    assert [direction.unread for direction in got.connection.directions] == [0, 0]
+    assert got.connection.undecrypted() is None
+    assert [direction.undecrypted for direction in got.connection.directions] == [0, 0]
 
 
 @pytest.mark.parametrize(("ciphers", "certificate"), SUITES_1_2)
@@ -113,9 +113,9 @@ def test_names_protocols_and_the_certificates_of_both_are_told(version: ssl.TLSV
     assert "sni=broker.example alpn=h2 " in described
     assert 'server-certificate="CN=broker"' in described
     assert 'client-certificate="CN=broker"' in described
-    unread = read(recording, Secrets()).connection.describe()
-    assert "sni=broker.example alpn" in unread
-    assert ('server-certificate="CN=broker"' in unread) == (version == TLS_1_2)
+    undecrypted = read(recording, Secrets()).connection.describe()
+    assert "sni=broker.example alpn" in undecrypted
+    assert ('server-certificate="CN=broker"' in undecrypted) == (version == TLS_1_2)
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
@@ -183,8 +183,8 @@ def test_a_handshake_within_tls_1_2_brings_keys_of_its_own(suite: int, inside: b
         flights.append((CLIENT, client.record(content)))
     got = feed(TlsConnection(secrets_of(key_log)), cut(flights, (1460,)))
     assert got.plain(CLIENT) == inside
-    unread = got.connection.unread()
-    assert (unread and unread.reason) == {0xC02F: None, 0xC030: "failed", 0x000A: "unsupported"}[suite]
+    undecrypted = got.connection.undecrypted()
+    assert (undecrypted and undecrypted.reason) == {0xC02F: None, 0xC030: "failed", 0x000A: "unsupported"}[suite]
 
 
 # ---- TLS 1.3 of our own making
@@ -247,11 +247,11 @@ def test_early_data_that_the_server_takes_is_content() -> None:
 def test_more_early_data_than_is_held_is_a_gap_of_its_length() -> None:
     early, client = Sealer(sealing.EARLY), Sealer(sealing.TRAFFIC[0])
     hello, answer, finished = sealing.handshake()
-    held = b"e" * (TLS_WAITING_MAX_BYTES - 10_000)
-    said = early.seal(held) + early.seal(b"x" * 15_000) + early.seal(b"y" * 5) + early.seal(sealing.END_OF_EARLY_DATA, HANDSHAKE)
+    buffered = b"e" * (TLS_WAITING_MAX_BYTES - 10_000)
+    said = early.seal(buffered) + early.seal(b"x" * 15_000) + early.seal(b"y" * 5) + early.seal(sealing.END_OF_EARLY_DATA, HANDSHAKE)
     flights = [hello, answer, (CLIENT, said + finished[1][6:] + client.seal(b"."))]
     got = inside(flights, sealing.key_log(sealing.EARLY, *ALL_SECRETS))
-    assert got.plain(CLIENT) == held + b"?" * 15_005 + b"."
+    assert got.plain(CLIENT) == buffered + b"?" * 15_005 + b"."
     assert got.connection.directions[CLIENT].missing == 15_005
 
 
@@ -297,7 +297,7 @@ def lossy(lost: range, *, update: bool = False, sizes: int = 100) -> tuple[Given
 def test_after_lost_records_the_count_is_found_again_and_the_gap_is_as_long_as_their_content(lost: range) -> None:
     got, said = lossy(lost)
     assert got.plain(CLIENT) == said
-    assert got.connection.unread() is None
+    assert got.connection.undecrypted() is None
     assert got.connection.directions[CLIENT].missing == said.count(b"?")
 
 
@@ -361,7 +361,7 @@ def test_what_seems_to_be_a_record_in_clear_behind_a_gap_is_none() -> None:
     ]
     got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), [*packets, Packet(CLIENT, records[2]), Packet(CLIENT, b"\x17")])
     assert got.plain(CLIENT).endswith(b"three")
-    assert got.connection.unread() is None
+    assert got.connection.undecrypted() is None
 
 
 def test_a_damaged_record_is_a_gap_of_its_content_and_counted() -> None:
@@ -369,9 +369,9 @@ def test_a_damaged_record_is_a_gap_of_its_content_and_counted() -> None:
     first, second, third = (client.seal(content) for content in (b"one", b"two", b"three"))
     got = inside([*sealing.handshake(), (CLIENT, first + second[:-1] + b"\0" + third)], sealing.key_log(*ALL_SECRETS))
     assert got.plain(CLIENT) == b"one???three"
-    unread = got.connection.unread()
-    assert unread is not None
-    assert (unread.reason, unread.records) == ("failed", 1)
+    undecrypted = got.connection.undecrypted()
+    assert undecrypted is not None
+    assert (undecrypted.reason, undecrypted.records) == ("failed", 1)
 
 
 def test_after_too_much_damage_nothing_more_is_tried_and_all_is_counted() -> None:
@@ -382,28 +382,28 @@ def test_after_too_much_damage_nothing_more_is_tried_and_all_is_counted() -> Non
     got = inside([*sealing.handshake(), (CLIENT, good + bad + rest)], sealing.key_log(*ALL_SECRETS), (50,))
     direction = got.connection.directions[CLIENT]
     assert got.plain(CLIENT) == b"good"
-    assert (direction.given_up, direction.failed) == (True, TLS_FAILED_RECORDS_MAX + 1)
-    assert (direction.length, direction.unread) == (4 + len(bad + rest), len(bad + rest))
+    assert (direction.stopped, direction.failed) == (True, TLS_FAILED_RECORDS_MAX + 1)
+    assert (direction.length, direction.undecrypted) == (4 + len(bad + rest), len(bad + rest))
 
 
 def test_more_lost_records_than_are_searched_for_are_not_found_again() -> None:
     got, _ = lossy(range(38), sizes=1)
-    assert got.connection.unread() is None
+    assert got.connection.undecrypted() is None
     client = Sealer(sealing.TRAFFIC[0])
     gone = b"".join(client.seal(b"") for _ in range(TLS_LOST_RECORDS_MAX + 2))
     packets = [*cut(sealing.handshake(), (10_000,)), Packet(CLIENT, b"", len(gone)), *cut([(CLIENT, client.seal(b"x"))], (100,))]
     got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
     assert got.plain(CLIENT) == b""
     assert got.connection.directions[CLIENT].missing == len(gone)
-    unread = got.connection.unread()
-    assert unread is not None
-    assert unread.reason == "failed"
+    undecrypted = got.connection.undecrypted()
+    assert undecrypted is not None
+    assert undecrypted.reason == "failed"
 
 
 def test_a_partial_record_at_the_end_is_counted() -> None:
     record = Sealer(sealing.TRAFFIC[0]).seal(b"ask")
     got = inside([*sealing.handshake(), (CLIENT, record[:-1])], sealing.key_log(*ALL_SECRETS))
-    assert got.connection.directions[CLIENT].unread == len(record) - 1
+    assert got.connection.directions[CLIENT].undecrypted == len(record) - 1
 
 
 # ---- what cannot be read
@@ -413,11 +413,11 @@ def test_without_secrets_it_says_so_and_holds_little() -> None:
     connection = TlsConnection(Secrets())
     got = feed(connection, cut(record(SAID).flights, (1460,)))
     assert (got.plain(CLIENT), got.plain(SERVER)) == (b"", b"")
-    unread = connection.unread()
-    assert unread is not None
-    assert unread.reason == "no-secrets"
+    undecrypted = connection.undecrypted()
+    assert undecrypted is not None
+    assert undecrypted.reason == "no-secrets"
     assert connection.protected
-    assert not connection.opened
+    assert not connection.decrypted
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
@@ -425,19 +425,19 @@ def test_wrong_secrets_open_nothing(version: ssl.TLSVersion) -> None:
     recording = record(SAID, version)
     wrong = b"\n".join(line[:-8] + b"deadbeef" for line in recording.key_log.splitlines())
     got = read(recording, secrets_of(wrong))
-    unread = got.connection.unread()
-    assert unread is not None
-    assert unread.reason == "failed"
-    assert unread.records > 0
+    undecrypted = got.connection.undecrypted()
+    assert undecrypted is not None
+    assert undecrypted.reason == "failed"
+    assert undecrypted.records > 0
     assert (got.plain(CLIENT), got.plain(SERVER)) == (b"", b"")
 
 
 def test_without_the_handshake_it_says_so() -> None:
     client = Sealer(sealing.TRAFFIC[0])
     got = inside([(CLIENT, client.seal(b"ask") * 200)], sealing.key_log(*ALL_SECRETS))
-    unread = got.connection.unread()
-    assert unread is not None
-    assert unread.reason == "no-handshake"
+    undecrypted = got.connection.undecrypted()
+    assert undecrypted is not None
+    assert undecrypted.reason == "no-handshake"
 
 
 @pytest.mark.parametrize(
@@ -450,9 +450,9 @@ def test_what_nobody_decrypts_is_named(suite: int, version: int) -> None:
     flights.append((SERVER, sealing.clear(HANDSHAKE, sealing.server_hello(suite, version=version)) + sealing.CHANGE_CIPHER_SPEC))
     master = b"CLIENT_RANDOM %s %s\n" % (sealing.CLIENT_RANDOM.hex().encode(), b"5e" * 48)
     got = inside([*flights, (SERVER, sealing.clear(23, b"z" * 50))], master + sealing.key_log(*ALL_SECRETS))
-    unread = got.connection.unread()
-    assert unread is not None
-    assert unread.reason == "unsupported"
+    undecrypted = got.connection.undecrypted()
+    assert undecrypted is not None
+    assert undecrypted.reason == "unsupported"
 
 
 def test_secrets_that_come_late_open_what_waited() -> None:
@@ -481,7 +481,7 @@ def test_secrets_that_come_too_late_open_nothing() -> None:
     flights += [(CLIENT, client.seal(b"two ")), (CLIENT, b"\x17"), (CLIENT, b"\x03")]
     got = feed(TlsConnection(known), cut(flights, (30_000,)))
     assert got.plain(CLIENT) == b""
-    assert got.connection.directions[CLIENT].given_up
+    assert got.connection.directions[CLIENT].stopped
 
 
 def test_fatal_alerts_are_told() -> None:
@@ -532,7 +532,9 @@ def test_no_bytes_make_it_fail(data: st.DataObject) -> None:
     packets = [Packet(side, bytes(stream)) for (side, _), stream in zip(flights, streams, strict=True) if stream]
     got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
     got.connection.describe()
-    got.connection.unread()
+    got.connection.undecrypted()
     for side in (CLIENT, SERVER):
         direction = got.connection.directions[side]
-        assert direction.length == len(got.plain(side)) + direction.unread + direction.missing - sum(gap.size for gap in got.gaps(side))
+        assert direction.length == len(got.plain(side)) + direction.undecrypted + direction.missing - sum(
+            gap.size for gap in got.gaps(side)
+        )

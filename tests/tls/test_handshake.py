@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.limits import TLS_HANDSHAKE_MESSAGE_MAX_BYTES
-from pulsarscope.tls.handshake import HandshakeMessages, begun_client_hello, certificates, chosen_protocol, client_hello, server_hello
+from pulsarscope.tls.handshake import HandshakeMessages, partial_client_hello, certificates, chosen_protocol, client_hello, server_hello
 from tests.tls import sealing
 from tests.tls.sealing import message, vector
 
@@ -76,11 +76,11 @@ def test_no_bytes_make_them_fail(data: bytes) -> None:
 
 def test_the_beginning_of_a_hello_of_the_client_has_its_random() -> None:
     hello = sealing.client_hello()
-    begun = begun_client_hello(hello[:38])
+    begun = partial_client_hello(hello[:38])
     assert begun is not None
     assert begun.random == sealing.CLIENT_RANDOM
-    assert begun_client_hello(hello[:37]) is None
-    assert begun_client_hello(sealing.server_hello()) is None
+    assert partial_client_hello(hello[:37]) is None
+    assert partial_client_hello(sealing.server_hello()) is None
 
 
 def test_certificates_are_given_in_order() -> None:

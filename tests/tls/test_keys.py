@@ -43,4 +43,4 @@ def test_bytes_that_nobody_sealed_open_nothing(suite: int, encrypt_then_mac: boo
     client, server = keys_12(SUITES[suite], b"m" * 48, b"c" * 32, b"s" * 32, encrypt_then_mac=encrypt_then_mac)
     for key in (client, server):
         assert key.open(0, b"\x17\x03\x03\0\0", bytes(range(size))) is None
-        assert key.following() is None
+        assert key.updated() is None

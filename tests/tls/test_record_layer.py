@@ -57,7 +57,7 @@ def test_records_come_out_however_they_are_cut_with_the_packets_that_completed_t
     assert [body for body, _, _ in found] == bodies
     for _, end, mark in found:
         assert mark.packet == next(number for offset, number in ends if offset >= end)
-    assert records.held == 0
+    assert records.buffered == 0
 
 
 def test_a_refused_record_is_lost_and_the_next_one_is_found() -> None:
@@ -121,12 +121,12 @@ def test_the_beginning_of_a_record_is_what_is_there_of_it() -> None:
     for end, want in ((4, None), (5, b""), (9, b"nine"), (len(whole), b"nine byte")):
         records = RecordReader()
         records.take(0, (whole[:end], 1, 1, 1))
-        begun = records.beginning()
-        assert (begun and (begun.kind, begun.body, begun.end)) == (None if want is None else (22, want, 5 + len(want)))
-        assert records.held == end
+        partial = records.partial()
+        assert (partial and (partial.kind, partial.body, partial.end)) == (None if want is None else (22, want, 5 + len(want)))
+        assert records.buffered == end
     records.gap(7)
     records.take(0, (whole, 2, 2, 2))
-    assert records.beginning() is None
+    assert records.partial() is None
 
 
 def test_a_header_that_cannot_be_is_searched_past() -> None:

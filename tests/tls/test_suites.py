@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from pulsarscope.tls.suites import SUITES, is_opened
+from pulsarscope.tls.suites import SUITES, is_supported
 
 OPENSSL = {cipher["id"] & 0xFFFF: cipher for cipher in ssl.create_default_context().get_ciphers()}
 
@@ -35,8 +35,8 @@ def test_a_name_says_it_all(number: int, said: tuple[object, ...]) -> None:
 @pytest.mark.parametrize("number", SUITES, ids=lambda number: SUITES[number].name)
 def test_1_3_has_suites_of_its_own(number: int) -> None:
     of_1_3 = 0x1301 <= number <= 0x1305
-    assert [is_opened(number, version) for version in (0x0302, 0x0303, 0x0304)] == [False, not of_1_3, of_1_3]
+    assert [is_supported(number, version) for version in (0x0302, 0x0303, 0x0304)] == [False, not of_1_3, of_1_3]
 
 
 def test_no_other_suite_is_opened() -> None:
-    assert not any(is_opened(0x000A, version) for version in (0x0303, 0x0304))
+    assert not any(is_supported(0x000A, version) for version in (0x0303, 0x0304))
