@@ -13,7 +13,7 @@ from typing import Any
 from pulsarscope.dissect.frames import Note
 from pulsarscope.model.limits import CHUNKED_MESSAGES_MAX, CHUNKS_MAX_BYTES
 from pulsarscope.model.records import MessageRow
-from pulsarscope.protocols.pulsar.text.clipping import SHOWN_CHARACTERS_MAX, shown
+from pulsarscope.protocols.pulsar.text.formatting import NAME_CHARACTERS_MAX, clipped
 
 Owner = tuple[str, int]
 """Whose entry it is: produce and a producer id, or deliver and a consumer id."""
@@ -89,14 +89,14 @@ class Chunks:
         """
         number, count, uuid = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"], metadata["uuid"]
         # No client's uuid is long; nothing that is remembered may be as long as a frame.
-        key = owner, uuid if len(uuid) <= SHOWN_CHARACTERS_MAX else sha256(uuid.encode()).hexdigest()
+        key = owner, uuid if len(uuid) <= NAME_CHARACTERS_MAX else sha256(uuid.encode()).hexdigest()
         message = self._waiting.get(key)
         if message is not None and number and count != message.count:
-            text = f"chunk {number} of message {shown(uuid)} says {count} chunks, those before it {message.count}"
+            text = f"chunk {number} of message {clipped(uuid)} says {count} chunks, those before it {message.count}"
             notes.append(("chunk-invalid", text))
             count = message.count
         row.chunks = count
-        this = f"chunk {number} of {count} of message {shown(uuid)}"
+        this = f"chunk {number} of {count} of message {clipped(uuid)}"
         if not 0 <= number < count:
             notes.append(("chunk-invalid", f"{this} cannot be"))
             row.status = INCOMPLETE
@@ -155,13 +155,13 @@ class Chunks:
         if missing and not given_up:
             which = ", ".join(missing[:MISSING_SHOWN_MAX]) + (" and more" if len(missing) > MISSING_SHOWN_MAX else "")
             what = "chunk" if len(missing) == 1 else "chunks"
-            notes.append(("chunk-missing", f"{what} {which} of {message.count} of message {shown(uuid)} did not come"))
+            notes.append(("chunk-missing", f"{what} {which} of {message.count} of message {clipped(uuid)} did not come"))
         return None
 
     def _bound(self, notes: list[Note]) -> None:
         while self._bytes > CHUNKS_MAX_BYTES or len(self._waiting) > CHUNKED_MESSAGES_MAX:
             oldest, message = next(iter(self._waiting.items()))
-            text = f"{len(message.seen)} of {message.count} chunks of message {shown(oldest[1])} are given up: too many chunks wait"
+            text = f"{len(message.seen)} of {message.count} chunks of message {clipped(oldest[1])} are given up: too many chunks wait"
             notes.append(("chunk-cap", text))
             self._forget(oldest)
             self._end(oldest, _GIVEN_UP)

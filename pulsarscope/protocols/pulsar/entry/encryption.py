@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.limits import DATA_KEYS_FAILED_MAX, DATA_KEYS_MAX
 from pulsarscope.protocols.pulsar.entry.compression import Opened
-from pulsarscope.protocols.pulsar.text.clipping import shown
+from pulsarscope.protocols.pulsar.text.formatting import clipped
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -63,7 +63,7 @@ class Decryption:
         return key
 
     def _closed(self, size: int, keys: Sequence[dict[str, Any]]) -> str:
-        names = ", ".join([shown(one.get("key", "")) for one in keys[:NAMES_MAX]])
+        names = ", ".join([clipped(one.get("key", "")) for one in keys[:NAMES_MAX]])
         more = f" and {len(keys) - NAMES_MAX} more" if len(keys) > NAMES_MAX else ""
         which = "the private key" if len(keys) == 1 else "any of their private keys"
         given = len(self._private_keys)

@@ -1,6 +1,6 @@
-"""Is the broker silent: consumers that wait with permits while their topic has messages which nobody of their subscription got.
+"""Silent brokers: a consumer waits with permits while its topic has messages that no consumer of its subscription got.
 
-Producers and consumers seldom share a connection, so that all of this is told across connections, by topic.
+Producers and consumers seldom share a connection, so that positions and waits are facts, compared by topic across connections.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.consumers import Position, position_of
-from pulsarscope.protocols.pulsar.rules.phrases import count, host, seconds
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
     Code(
@@ -25,58 +25,60 @@ CODES = table(
 )
 
 SILENT_NS = 5_000_000_000
-"""Brokers deliver within milliseconds; rate limits and a restarted dispatcher take a second or two."""
+"""Silence that makes a finding: brokers deliver within milliseconds; rate limits and a restarted dispatcher take a second or two."""
 
-TELL_NS = 1_000_000_000
-"""A topic's receipts, and a consumer's deliveries, are told across connections once in so long, and at the end: the last is what counts."""
+EMIT_NS = 1_000_000_000
+"""Time between two facts on a topic's receipts or a consumer's deliveries; the last of each follows at the end, and it decides."""
 
 TOPICS_MAX = 10_000
 """Topics of producers on one connection whose latest receipt is remembered."""
 
 PRODUCERS_MAX = 10_000
-"""Producers on one connection known to send what is not delivered at once."""
+"""Producers on one connection that are known to send what is not delivered at once."""
 
 REPLICATOR = "pulsar.repl."
-"""How the names of producers begin that copy a topic to another cluster, where it has positions of its own."""
+"""Prefix of the names of producers that copy a topic to another cluster, where it has positions of its own."""
 
 TOPIC_IDLE_NS = 600_000_000_000
-"""A topic on which nothing is sent, received or awaited for ten minutes is judged."""
+"""Time without facts after which a topic is evaluated."""
 
 
-class Publications(ConnectionRule):
-    """Tells what was published; see `pulsarscope.dissect.rules.ConnectionRule`."""
+class PublicationRule(ConnectionRule):
+    """Source of the facts on what was published to the topics of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._apart: set[int] = set()
-        """Producers that send delayed messages or within transactions, whose receipts make no backlog yet, or copy another cluster's."""
+        self._exempt: set[int] = set()
+        """Producers whose receipts make no backlog yet, or that of another cluster: delayed, transactional and replicated messages."""
         self._receipts: dict[str, tuple[Where, Position]] = {}
-        self._told: dict[str, int] = {}
+        """Latest receipt by topic."""
+        self._emitted_at: dict[str, int] = {}
+        """Time of the latest fact by topic, in nanoseconds."""
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - what was published stays
-        """See `ConnectionRule`."""
+        """Emit the latest receipt of each topic."""
         for topic, (where, position) in self._receipts.items():
             self._emit(topic, where, position)
 
     def _send(self, row: FrameRow) -> None:
         metadata, fields = row.metadata or {}, row.fields or {}
-        is_apart = "deliver_at_time" in metadata or "txnid_least_bits" in fields or "replicated_from" in metadata
-        if is_apart and len(self._apart) < PRODUCERS_MAX:
-            self._apart.add(fields.get("producer_id", -1))
+        is_exempt = "deliver_at_time" in metadata or "txnid_least_bits" in fields or "replicated_from" in metadata
+        if is_exempt and len(self._exempt) < PRODUCERS_MAX:
+            self._exempt.add(fields.get("producer_id", -1))
 
     def _receipt(self, row: FrameRow) -> None:
         topic, fields = row.topic, row.fields or {}
-        if topic is None or topic.startswith("non-persistent://") or fields.get("producer_id", -1) in self._apart:
+        if topic is None or topic.startswith("non-persistent://") or fields.get("producer_id", -1) in self._exempt:
             return
         if row.producer_name is not None and row.producer_name.startswith(REPLICATOR):
             return
-        position = position_of(fields.get("message_id") or {})
+        position = position_of(fields.get("message_id"))
         if position[0] < 0 or (topic not in self._receipts and len(self._receipts) >= TOPICS_MAX):
             return
         where = where_of(row)
         self._receipts[topic] = where, position
-        if where.time - self._told.get(topic, -TELL_NS) >= TELL_NS:
-            self._told[topic] = where.time
+        if where.time - self._emitted_at.get(topic, -EMIT_NS) >= EMIT_NS:
+            self._emitted_at[topic] = where.time
             self._emit(topic, where, position)
 
     def _emit(self, topic: str, where: Where, position: Position) -> None:
@@ -86,49 +88,58 @@ class Publications(ConnectionRule):
 
 
 def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """See `pulsarscope.dissect.rules.KeyRule`: consumers that waited while the topic had messages that nobody of their subscription got."""
+    """Report the consumers that waited while the topic had messages that no consumer of their subscription got."""
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}
-    said: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for waiting in facts:
-        if waiting.what != "waiting" or _holder(waiting) in said:
+        if waiting.what != "waiting" or _consumer(waiting) in reported:
             continue
-        others = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
-        if waiting.values["kind"] == "Key_Shared" and any(_holder(fact) != _holder(waiting) for fact in others):
+        deliveries = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
+        if waiting.values["kind"] == "Key_Shared" and any(_consumer(fact) != _consumer(waiting) for fact in deliveries):
             continue  # the keys of the backlog may be another's
-        due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, others)), None)
+        due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, deliveries)), None)
         if due is not None:
-            said.add(_holder(waiting))
+            reported.add(_consumer(waiting))
             _report_silent(topic, waiting, due, report)
 
 
-def _holder(fact: Fact) -> tuple[str, int]:
+def _consumer(fact: Fact) -> tuple[str, int]:
     return fact.where.connection, fact.values["consumer_id"]
 
 
 def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:
-    """Whether this consumer's broker has that message: another may have a topic of this name in a cluster of its own.
+    """Return True when this consumer's broker has that message: another may have a topic of this name in a cluster of its own.
 
-    `ledgers`: brokers, and the ledgers that they delivered from.
+    Args:
+        due: the message, as a fact "published" or "backlog".
+        waiting: the consumer.
+        ledgers: pairs of a broker and a ledger from which it delivered.
     """
     server = waiting.values["server"]
     return due.what == "backlog" or due.values["server"] == server or (server, due.values["position"][0]) in ledgers
 
 
-def _is_due(due: Fact, waiting: Fact, others: Sequence[Fact]) -> bool:
-    """Whether this consumer should have got that message long before it stopped waiting, and no other one of its subscription did."""
+def _is_due(due: Fact, waiting: Fact, deliveries: Sequence[Fact]) -> bool:
+    """Return True when this consumer should have got that message long before it stopped waiting.
+
+    Args:
+        due: the message, as a fact "published" or "backlog".
+        waiting: the consumer.
+        deliveries: deliveries to the consumers of its subscription, none of which may have got the message.
+    """
     until, last, position = waiting.where.time, waiting.values["last"], due.values["position"]
     if until - max(due.where.time, waiting.values["since"]) < SILENT_NS:
         return False
-    if due.what == "backlog" and _holder(due) != _holder(waiting):
+    if due.what == "backlog" and _consumer(due) != _consumer(waiting):
         return False
     if last is None:
         if due.what == "published" and due.where.time < waiting.values["since"]:
-            return False  # it may begin behind it
+            return False  # the subscription may begin behind it
     elif position <= last:
         return False
-    return not any(fact.values["position"] >= position and fact.where.time <= until for fact in others)
+    return not any(fact.values["position"] >= position and fact.where.time <= until for fact in deliveries)
 
 
 def _report_silent(topic: str, waiting: Fact, due: Fact, report: ReportFinding) -> None:
@@ -136,10 +147,10 @@ def _report_silent(topic: str, waiting: Fact, due: Fact, report: ReportFinding) 
     where = waiting.where._replace(time=values["since"])
     silence = waiting.where.time - max(due.where.time, where.time)
     ledger, entry = due.values["position"]
-    text = f"{values['title']} has {count(values['permits'], 'permit')} and the topic has {ledger}:{entry}"
-    text += f", but the broker sent nothing for {seconds(silence)}"
-    if values["whole"] <= 0:
-        text += f"; counted by whole entries, as old brokers do, {values['whole']} permits are left"
+    text = f"{values['title']} has {quantity(values['permits'], 'permit')} and the topic has {ledger}:{entry}"
+    text += f", but the broker sent nothing for {duration(silence)}"
+    if values["entry_permits"] <= 0:
+        text += f"; counted by whole entries, as old brokers do, {values['entry_permits']} permits are left"
     text += "; the capture lacks bytes of this connection." if values["lost"] else ": the broker has to act."
     evidence = {
         "frames": [where.name, due.where.name],
@@ -148,7 +159,7 @@ def _report_silent(topic: str, waiting: Fact, due: Fact, report: ReportFinding) 
         "topic": topic,
         "subscription": values["subscription"],
         "permits": values["permits"],
-        "permits_by_whole_entries": values["whole"],
+        "permits_by_whole_entries": values["entry_permits"],
         "last_delivered": values["last"],
         "backlog": [ledger, entry],
         "silent_ns": silence,

@@ -1,4 +1,4 @@
-"""What is acknowledged of each batch: bitmaps of ACKs, and what is delivered again although it was acknowledged."""
+"""Batches that are acknowledged in part, and messages that are delivered again although they were acknowledged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, Code, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, bitmap, indexes_of, position_of
-from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames, seconds
+from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, indexes_of, position_of
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
     Code(
@@ -32,74 +34,77 @@ CODES = table(
 )
 
 CROSSING_NS = 1_000_000_000
-"""A delivery so soon behind an ACK may have been on its way already."""
+"""Time after an ACK in which a delivery may have been on its way already."""
 
-KEPT_MAX = 10_000
-"""Entries, the latest acknowledged, kept of one connection."""
+ENTRIES_MAX = 10_000
+"""Acknowledged entries remembered on one connection, the latest."""
 
 SUBSCRIPTIONS_MAX = 1_000
-"""Subscriptions of one connection for which they are."""
+"""Subscriptions of one connection with remembered entries."""
 
 INDEXES_MAX = 65_536
-"""Indexes of a batch that are looked at."""
+"""Indexes of a batch that are compared."""
 
 
-class Acked(msgspec.Struct):
-    """An entry of which something was acknowledged."""
+class AckedEntry(msgspec.Struct):
+    """An entry of which at least one message was acknowledged."""
 
     where: Where
-    """Of the latest ACK."""
-    left: int
-    """Bitmap of what was not."""
+    """Its latest ACK."""
+    unacknowledged: int
+    """Bitmap of the other messages."""
 
 
-Entries = OrderedDict[Position, Acked]
+AckedEntries = OrderedDict[Position, AckedEntry]
+"""Acknowledged entries of a subscription by position, in the order of their ACKs."""
 
 
-class BatchIndexes(ConsumerRule[Consumer]):
-    """Follows one connection; a subscription's acknowledgements outlive its consumer."""
+class BatchIndexRule(ConsumerRule[ConsumerState]):
+    """Rule about acknowledged batch indexes of one connection; those of a subscription outlive its consumers."""
 
     def __init__(self, context: RuleContext) -> None:
-        super().__init__(context, Consumer)
-        self._acked: dict[tuple[str | None, str | None], Entries] = {}
-        self._kept = 0
+        super().__init__(context, ConsumerState)
+        self._acked: dict[tuple[str | None, str | None], AckedEntries] = {}
+        """By topic and subscription."""
+        self._size = 0
+        """Remembered entries of all subscriptions."""
 
-    def review(self, consumer: Consumer, now: int, *, ending: bool) -> None:  # noqa: ARG002 - said at the end, whenever it is
-        """See `ConsumerRule`."""
+    def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - reported at the end, whenever it is
+        """Report the batches of which a consumer acknowledged only a part."""
         if not ending:
             return
-        partly = [(position, acked) for position, acked in self._of(consumer).items() if acked.left]
-        if partly:
-            where = partly[0][1].where
-            missing = sum(acked.left.bit_count() for _, acked in partly)
-            batches = "1 batch" if len(partly) == 1 else f"{len(partly):,} batches"
-            text = f"{consumer.title} acknowledged {batches} in part: {count(missing, 'message')} left."
+        partial = [(position, entry) for position, entry in self._entries_of(consumer).items() if entry.unacknowledged]
+        if partial:
+            missing = sum(entry.unacknowledged.bit_count() for _, entry in partial)
+            batches = "1 batch" if len(partial) == 1 else f"{len(partial):,} batches"
+            text = f"{consumer.title} acknowledged {batches} in part: {quantity(missing, 'message')} left."
             evidence = {
-                "frames": frames(acked.where.name for _, acked in partly),
+                "frames": frame_names(entry.where.name for _, entry in partial),
                 **consumer.evidence,
-                "batches": len(partly),
+                "batches": len(partial),
                 "messages": missing,
                 "not_acknowledged": [
-                    {"message_id": position, "batch_indexes": indexes_of(acked.left, SHOWN_MAX)} for position, acked in partly[:SHOWN_MAX]
+                    {"message_id": position, "batch_indexes": indexes_of(entry.unacknowledged, SAMPLES_MAX)}
+                    for position, entry in partial[:SAMPLES_MAX]
                 ],
             }
-            self.context.report("batch-partly-acked", where, text, evidence)
+            self.context.report("batch-partly-acked", partial[0][1].where, text, evidence)
 
-    def closed(self, consumer: Consumer, row: FrameRow) -> None:
-        """See `ConsumerRule`."""
-        if row.direction != CLIENT:  # a seek or an unload: both may bring acknowledged messages again
-            self._reset_subscription(consumer)
+    def closed(self, consumer: ConsumerState, row: FrameRow) -> None:
+        """Forget the subscription's ACKs when the broker closes it: a seek or an unload may bring acknowledged messages again."""
+        if row.direction != CLIENT:
+            self._forget_subscription(consumer)
 
-    def _of(self, consumer: Consumer) -> Entries:
+    def _entries_of(self, consumer: ConsumerState) -> AckedEntries:
         return self._acked.get((consumer.topic, consumer.subscription), OrderedDict())
 
     def _reset(self, row: FrameRow) -> None:
         consumer = self.find(row)
         if consumer is not None:
-            self._reset_subscription(consumer)
+            self._forget_subscription(consumer)
 
-    def _reset_subscription(self, consumer: Consumer) -> None:
-        self._kept -= len(self._acked.pop((consumer.topic, consumer.subscription), ()))
+    def _forget_subscription(self, consumer: ConsumerState) -> None:
+        self._size -= len(self._acked.pop((consumer.topic, consumer.subscription), ()))
 
     def _ack(self, row: FrameRow) -> None:
         consumer, fields = self.find(row), row.fields or {}
@@ -110,46 +115,47 @@ class BatchIndexes(ConsumerRule[Consumer]):
             return
         entries = self._acked.setdefault(key, OrderedDict())
         where = where_of(row)
-        for one in fields.get("message_id") or ():
-            position = position_of(one)
+        for message_id in fields.get("message_id") or ():
+            position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
                 while entries and (first := next(iter(entries))) < position:
                     del entries[first]
-                    self._kept -= 1
-            before = entries.pop(position, None)
-            if before is None and self._kept < KEPT_MAX:
-                self._kept += 1
-            elif before is None and entries:
+                    self._size -= 1
+            previous = entries.pop(position, None)
+            if previous is None and self._size < ENTRIES_MAX:
+                self._size += 1
+            elif previous is None and entries:
                 entries.popitem(last=False)
-            elif before is None:
-                continue  # all that is kept is of other subscriptions
-            left = bitmap(one["ack_set"]) & (1 << INDEXES_MAX) - 1 if one.get("ack_set") else 0
-            entries[position] = Acked(where, left if before is None else left & before.left)
+            elif previous is None:
+                continue  # other subscriptions fill the memory
+            ack_set = message_id.get("ack_set")
+            remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
+            entries[position] = AckedEntry(where, remaining if previous is None else remaining & previous.unacknowledged)
 
     def _message(self, row: FrameRow) -> None:
         consumer, fields = self.find(row), row.fields or {}
         if consumer is None:
             return
-        position = position_of(fields.get("message_id") or {})
-        acked = self._of(consumer).get(position)
+        position = position_of(fields.get("message_id"))
+        acked = self._entries_of(consumer).get(position)
         if acked is None or (row.time or 0) - acked.where.time < CROSSING_NS:
             return
-        sent = (1 << min(max(row.num_messages or 1, 1), INDEXES_MAX)) - 1
+        delivered = (1 << min(max(row.num_messages or 1, 1), INDEXES_MAX)) - 1
         if fields.get("ack_set"):
-            sent &= bitmap(fields["ack_set"])
-        again = sent & ~acked.left
-        if again:
-            del self._of(consumer)[position]
-            self._kept -= 1
+            delivered &= bitmap(fields["ack_set"])
+        repeated = delivered & ~acked.unacknowledged
+        if repeated:
+            del self._entries_of(consumer)[position]
+            self._size -= 1
             where = where_of(row)
             ledger, entry = position
-            which = f"{count(again.bit_count(), 'message')} of {ledger}:{entry}" if (row.num_messages or 1) > 1 else f"{ledger}:{entry}"
-            text = f"{consumer.title} got {which} again {seconds(where.time - acked.where.time)} after the ACK."
+            messages = f"{quantity(repeated.bit_count(), 'message')} of " if (row.num_messages or 1) > 1 else ""
+            text = f"{consumer.title} got {messages}{ledger}:{entry} again {duration(where.time - acked.where.time)} after the ACK."
             evidence = {
                 "frames": [acked.where.name, where.name],
                 **consumer.evidence,
                 "message_id": [ledger, entry],
-                "batch_indexes": indexes_of(again, SHOWN_MAX),
+                "batch_indexes": indexes_of(repeated, SAMPLES_MAX),
                 "redelivery_count": fields.get("redelivery_count", 0),
             }
             self.context.report("acked-redelivered", where, text, evidence)

@@ -1,6 +1,6 @@
-"""Chunked messages that never become whole at a consumer: what was sent, what was stored, what was delivered, by uuid.
+"""Chunked messages that never become whole at a consumer: chunks sent, stored and delivered, by uuid.
 
-That chunks are missing is said where a payload is opened (`chunk-missing`, `chunk-incomplete`); here is said where they got lost.
+Missing chunks are reported where a payload is opened (`chunk-missing`, `chunk-incomplete`); this rule reports where they got lost.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from pulsarscope.model.findings import ERROR, WARNING, Code, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
-from pulsarscope.protocols.pulsar.rules.journey import entry_key
-from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames
+from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names
+from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
+from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 CODES = table(
     Code(
@@ -40,95 +42,88 @@ CHUNKS = "chunks"
 """Name of the key rule; its keys are the uuids of chunked messages."""
 
 IDLE_NS = 600_000_000_000
-"""Consumers keep chunks for one minute by default, and acknowledgement time-outs bring them again."""
+"""Time without facts after which a message is evaluated: consumers keep chunks for a minute, and time-outs bring them again."""
 
 STUCK_NS = 5_000_000_000
-"""A consumer that has not been given the rest after so long is not about to."""
+"""Time after the last chunk in which a consumer may still get the rest."""
 
-WAITING_MAX = 1_000
-"""SENDs of chunks whose receipt is awaited, and chunked messages not whole yet, of one connection: clients hold ten of these."""
+PENDING_MAX = 1_000
+"""SENDs of chunks without a receipt, and incomplete messages, of one connection: clients hold ten of these."""
 
 
-class Receiver(msgspec.Struct):
-    """What one consumer was given of one message."""
+class ChunkReceiver(msgspec.Struct):
+    """Chunks of one message that one consumer got."""
 
     frames: list[str]
+    """First deliveries."""
     last: Where
     subscription: str | None
     expected: int = 0
-    """The chunk that must come next."""
-    whole: bool = False
-    seen: set[int] = msgspec.field(default_factory=set)
+    """Number of the chunk that must come next."""
+    complete: bool = False
+    chunks: set[int] = msgspec.field(default_factory=set)
     duplicates: int = 0
     disordered: int = 0
     waited_ns: int = 0
-    """From the last chunk to the end of the connection."""
+    """Time from the last chunk to the end of the connection."""
 
-    def take(self, chunk: int, count: int) -> None:
-        """One more chunk. The first one begins anew, as it does in the clients."""
+    def add(self, chunk: int, count: int) -> None:
+        """Add a chunk. The first chunk begins anew, as it does in the clients."""
         if chunk == 0:
-            self.expected, self.seen = 0, set()
-        self.duplicates += chunk in self.seen
+            self.expected, self.chunks = 0, set()
+        self.duplicates += chunk in self.chunks
         self.disordered += chunk > self.expected
-        self.seen.add(chunk)
+        self.chunks.add(chunk)
         if chunk == self.expected:
             self.expected += 1
-            self.whole = self.whole or self.expected == count
+            self.complete = self.complete or self.expected == count
 
 
-class Chunks(ConnectionRule):
-    """Tells the facts of chunks. See `pulsarscope.dissect.rules.ConnectionRule`."""
+class ChunkRule(ConnectionRule):
+    """Source of the facts on the chunks of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._sends: dict[str, tuple[str, int]] = {}
-        """uuid and number of the chunks sent, by name of the SEND."""
-        self._open: dict[tuple[str, int], None] = {}
+        """Uuid and number of chunks without a receipt, by name of the SEND."""
+        self._incomplete: dict[tuple[str, int], None] = {}
         """Uuid and consumer of the messages whose last chunk has not been delivered."""
 
     def _send(self, row: FrameRow) -> None:
-        values = _chunk(row)
+        values = _chunk_values(row)
         if values is not None:
             where = where_of(row)
-            _put(self._sends, where.name, (values["uuid"], values["chunk"]))
+            remember(self._sends, where.name, (values["uuid"], values["chunk"]), PENDING_MAX)
             self._context.emit_fact(CHUNKS, values["uuid"], where, "sent", values)
 
     def _receipt(self, row: FrameRow) -> None:
-        found = self._sends.pop(row.request or "", None) if self._sends else None
-        if found is not None:
-            values = {"chunk": found[1], "entry": entry_key((row.fields or {}).get("message_id"))}
-            self._context.emit_fact(CHUNKS, found[0], where_of(row), "stored", values)
+        sent = self._sends.pop(row.request or "", None) if self._sends else None
+        if sent is not None:
+            uuid, chunk = sent
+            values = {"chunk": chunk, "entry": entry_key((row.fields or {}).get("message_id"))}
+            self._context.emit_fact(CHUNKS, uuid, where_of(row), "stored", values)
 
     def _message(self, row: FrameRow) -> None:
-        values = _chunk(row)
+        values = _chunk_values(row)
         if values is None:
             return
         values["consumer_id"] = consumer = (row.fields or {}).get("consumer_id", -1)
         self._context.emit_fact(CHUNKS, values["uuid"], where_of(row), "delivered", values)
         key = values["uuid"], consumer
-        if values["chunk"] == values["count"] - 1:
-            self._open.pop(key, None)
-        else:
-            _put(self._open, key, None)
+        self._incomplete.pop(key, None)
+        if values["chunk"] != values["count"] - 1:
+            remember(self._incomplete, key, None, PENDING_MAX)
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
-        del row
-        for uuid, consumer in self._open:
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Emit the end of the wait for each incomplete message."""
+        for uuid, consumer in self._incomplete:
             self._context.emit_fact(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._context.lost})
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 
-def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
-    table.pop(key, None)
-    table[key] = value
-    if len(table) > WAITING_MAX:
-        del table[next(iter(table))]
-
-
-def _chunk(row: FrameRow) -> dict[str, Any] | None:
-    """What a frame says of the chunk in it; None when there is none."""
+def _chunk_values(row: FrameRow) -> dict[str, Any] | None:
+    """Return the description of the chunk in a frame; None when it holds no chunk."""
     metadata = row.metadata or {}
     count = metadata.get("num_chunks_from_msg", 1)
     if count <= 1 or "uuid" not in metadata:
@@ -140,7 +135,7 @@ def _chunk(row: FrameRow) -> dict[str, Any] | None:
         "uuid": metadata["uuid"],
         "chunk": metadata.get("chunk_id", 0),
         "count": count,
-        "size": size if row.status == "ok" else None,  # of a truncated frame nobody knows
+        "size": size if row.status == "ok" else None,  # unknown for a truncated frame
         "total": metadata.get("total_chunk_msg_size"),
         "topic": row.topic,
         "subscription": row.subscription,
@@ -148,20 +143,20 @@ def _chunk(row: FrameRow) -> dict[str, Any] | None:
     }
 
 
-class Gathered(msgspec.Struct):
-    """All that is known of one message."""
+class ChunkedMessage(msgspec.Struct):
+    """All facts on one message, by chunk and by consumer."""
 
-    about: dict[str, Any]
-    """What its latest chunk says of it."""
+    latest: dict[str, Any]
+    """Description of its latest chunk."""
     sizes: dict[int, int | None] = {}
     sent: dict[int, Where] = {}
     stored: dict[int, str | None] = {}
     """Entries by chunk."""
-    receivers: dict[tuple[str, int], Receiver] = {}
+    receivers: dict[tuple[str, int], ChunkReceiver] = {}
     """By connection and consumer id."""
 
     def add(self, fact: Fact) -> None:
-        """One more fact, later than those before."""
+        """Add a fact that follows those before."""
         where, what, values = fact
         chunk = values.get("chunk", -1)
         consumer = where.connection, values.get("consumer_id", -1)
@@ -171,7 +166,7 @@ class Gathered(msgspec.Struct):
             if consumer in self.receivers:
                 self.receivers[consumer].waited_ns = where.time - self.receivers[consumer].last.time
         else:
-            self.about = values
+            self.latest = values
             self.sizes.setdefault(chunk, values["size"])
             if what == "sent":
                 self.sent.setdefault(chunk, where)
@@ -179,78 +174,78 @@ class Gathered(msgspec.Struct):
                 self._deliver(consumer, where, chunk, values)
 
     def _deliver(self, consumer: tuple[str, int], where: Where, chunk: int, values: dict[str, Any]) -> None:
-        one = self.receivers.setdefault(consumer, Receiver([], where, values["subscription"]))
-        one.take(chunk, values["count"])
-        one.last = where
-        if len(one.frames) < SHOWN_MAX:
-            one.frames.append(where.name)
+        receiver = self.receivers.setdefault(consumer, ChunkReceiver([], where, values["subscription"]))
+        receiver.add(chunk, values["count"])
+        receiver.last = where
+        add_sample(receiver.frames, where.name)
 
 
 def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """ReportFinding whether and why the message of this uuid is stuck, and whether its sizes add up."""
+    """Report a message that is stuck at a consumer, or whose chunks do not add up to its size."""
     if len(facts) >= FACTS_PER_KEY_MAX:
-        return  # some were dropped: what they told would be missing
-    known = Gathered({})
+        return  # facts were dropped, so that chunks would seem to be missing
+    message = ChunkedMessage({})
     for fact in facts:
-        known.add(fact)
-    if not known.about:
+        message.add(fact)
+    if not message.latest:
         return
-    _evaluate_sizes(key, known, report, facts[0].where)
-    served = {one.subscription for one in known.receivers.values() if one.whole}
-    for (_, consumer_id), one in known.receivers.items():
-        if one.subscription not in served:
-            _evaluate_receiver(key, known, one, consumer_id, report)
+    _evaluate_sizes(key, message, report, facts[0].where)
+    served = {receiver.subscription for receiver in message.receivers.values() if receiver.complete}
+    for (_, consumer_id), receiver in message.receivers.items():
+        if receiver.subscription not in served:
+            _evaluate_receiver(key, message, receiver, consumer_id, report)
 
 
-def _evaluate_receiver(key: str, known: Gathered, one: Receiver, consumer_id: int, report: ReportFinding) -> None:
-    about, chunks = known.about, known.about["count"]
-    missing = [chunk for chunk in range(min(chunks, len(one.seen) + SHOWN_MAX)) if chunk not in one.seen][:SHOWN_MAX]
-    begin = f"Subscription {one.subscription or '?'} got {len(one.seen)} of {chunks} chunks of message {key}"
-    begin += f" on {about['topic']}" if about["topic"] else ""
+def _evaluate_receiver(key: str, message: ChunkedMessage, receiver: ChunkReceiver, consumer_id: int, report: ReportFinding) -> None:
+    latest, chunks = message.latest, message.latest["count"]
+    number = len(receiver.chunks)
+    missing = [chunk for chunk in range(min(chunks, number + SAMPLES_MAX)) if chunk not in receiver.chunks][:SAMPLES_MAX]
+    topic = f" on {latest['topic']}" if latest["topic"] else ""
+    text = f"Subscription {receiver.subscription or '?'} got {number} of {chunks} chunks of message {key}{topic}"
     if not missing:
-        text = f"{begin}, but {one.disordered} of them out of order: the consumer drops the message."
-    elif missing[0] in known.sent and (missing[0] < max(one.seen) or one.waited_ns > STUCK_NS):
+        text += f", but {receiver.disordered} of them out of order: the consumer drops the message."
+    elif missing[0] in message.sent and (missing[0] < max(receiver.chunks) or receiver.waited_ns > STUCK_NS):
         first = missing[0]
         fate = "no receipt answered"
-        if first in known.stored:
-            fate = f"the broker stored as {known.stored[first]}" if known.stored[first] else "the broker dropped as a duplicate"
-        twice = f"; {count(one.duplicates, 'chunk')} came twice" if one.duplicates else ""
-        text = f"{begin}: the first missing is chunk {first}, which SEND {known.sent[first].name} brought and {fate}{twice}."
+        if first in message.stored:
+            fate = f"the broker stored as {message.stored[first]}" if message.stored[first] else "the broker dropped as a duplicate"
+        duplicates = f"; {quantity(receiver.duplicates, 'chunk')} came twice" if receiver.duplicates else ""
+        text += f": the first missing is chunk {first}, which SEND {message.sent[first].name} brought and {fate}{duplicates}."
     else:
         return
     evidence = {
-        "frames": frames([*(known.sent[chunk].name for chunk in missing[:1]), *one.frames]),
+        "frames": frame_names([*(message.sent[chunk].name for chunk in missing[:1]), *receiver.frames]),
         "uuid": key,
-        "topic": about["topic"],
-        "subscription": one.subscription,
-        "producer_name": about["producer_name"],
+        "topic": latest["topic"],
+        "subscription": receiver.subscription,
+        "producer_name": latest["producer_name"],
         "consumer_id": consumer_id,
         "chunks": chunks,
-        "sent": len(known.sent),
-        "stored": len(known.stored),
-        "delivered": len(one.seen),
+        "sent": len(message.sent),
+        "stored": len(message.stored),
+        "delivered": number,
         "missing": missing,
-        "duplicates": one.duplicates,
-        "out_of_order": one.disordered,
+        "duplicates": receiver.duplicates,
+        "out_of_order": receiver.disordered,
     }
-    report("chunk-stuck", one.last, text, evidence)
+    report("chunk-stuck", receiver.last, text, evidence)
 
 
-def _evaluate_sizes(key: str, known: Gathered, report: ReportFinding, first: Where) -> None:
-    about, sizes = known.about, [size for size in known.sizes.values() if size is not None]
+def _evaluate_sizes(key: str, message: ChunkedMessage, report: ReportFinding, first: Where) -> None:
+    latest, sizes = message.latest, [size for size in message.sizes.values() if size is not None]
     total = sum(sizes)
-    if about["total"] is None or len(sizes) != about["count"] or total == about["total"]:
+    if latest["total"] is None or len(sizes) != latest["count"] or total == latest["total"]:
         return
     evidence = {
-        "frames": frames(known.sent[chunk].name for chunk in sorted(known.sent)) or [first.name],
+        "frames": frame_names(message.sent[chunk].name for chunk in sorted(message.sent)) or [first.name],
         "uuid": key,
-        "topic": about["topic"],
-        "producer_name": about["producer_name"],
-        "chunks": about["count"],
+        "topic": latest["topic"],
+        "producer_name": latest["producer_name"],
+        "chunks": latest["count"],
         "bytes": total,
-        "announced": about["total"],
+        "announced": latest["total"],
     }
-    text = f"The {about['count']} chunks of message {key} hold {total:,} bytes, but announce {about['total']:,}."
+    text = f"The {latest['count']} chunks of message {key} hold {total:,} bytes, but announce {latest['total']:,}."
     report("chunk-size-mismatch", first, text, evidence)
 
 

@@ -1,16 +1,17 @@
-"""How connections end: who closed them, and what was left open; who fell silent."""
+"""Ends of connections: closed while something was open, or silent after a PING."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, WARNING, Code, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, seconds, some
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
     Code(
@@ -38,140 +39,160 @@ CODES = table(
 )
 
 SILENCE_NS = 10_000_000_000
-"""A PING is answered within a round trip; pauses of the garbage collector are shorter than this, keep-alive intervals (30 s) longer."""
+"""Time without an answer to a PING that makes a finding: longer than pauses of the garbage collector, shorter than a keep-alive (30 s)."""
 
 SHORT_NS = 60_000_000_000
-"""A connection that lived longer did get on."""
+"""Lifetime from which a connection counts as successful."""
 
 COLLATERAL_NS = 1_000_000_000
-"""A client that closes because of an error does so at once."""
+"""Time in which a client closes its connection because of an error."""
 
 OPEN_MAX = 1_000
-"""Names of what is open that are kept; more are counted as so many."""
+"""Producers and consumers of one connection whose names are kept."""
 
-GIVEN_UP_MAX = 1_000
-"""SENDs without an answer that may still be sent again, on one connection: the default queue of a producer (maxPendingMessages)."""
+ABANDONED_MAX = 1_000
+"""Unanswered SENDs of one connection that may be sent again: the default queue of a producer (maxPendingMessages)."""
 
 _OPENS = {"PRODUCER": ("producer_id", "producer"), "SUBSCRIBE": ("consumer_id", "consumer")}
+"""Id field and noun, by command."""
 _CLOSES = {
     "CLOSE_PRODUCER": ("producer_id", "producer"),
     "CLOSE_CONSUMER": ("consumer_id", "consumer"),
     "UNSUBSCRIBE": ("consumer_id", "consumer"),
 }
-_ACHIEVEMENTS = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN"})
-"""What a client connects for; the rest leads up to it."""
+_PURPOSES = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN"})
+"""Requests for which a client connects; all others prepare them."""
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 
 
-class Closing(ConnectionRule):
-    """See `pulsarscope.dissect.rules.ConnectionRule`."""
+class LastCommand(NamedTuple):
+    """Latest frame of one side."""
+
+    command: str
+    file: int
+    packet: int
+    sub: int
+    time: int
+
+    @property
+    def name(self) -> str:
+        """Name of the frame."""
+        return f"{self.file}:{self.packet}.{self.sub}"
+
+
+class Refusal(NamedTuple):
+    """Latest error that the broker answered."""
+
+    error: str | None
+    frame: str
+    time: int
+
+
+class ClosingRule(ConnectionRule):
+    """Rule about the end of one connection, and source of the facts on reconnects."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._said: dict[str, tuple[str, int, int, int, int] | None] = {CLIENT: None, SERVER: None}
-        """Last command of each side, with its file, packet, sub and time; and its frames."""
+        self._last: dict[str, tuple[str, int, int, int, int] | None] = {CLIENT: None, SERVER: None}
+        """`LastCommand` of each side, as a plain tuple: it is made for every frame."""
         self._pinged: dict[str, list[Where]] = {CLIENT: [], SERVER: []}
-        """First and latest PING of this side since the other spoke."""
+        """First and latest PING of this side since the other side's last frame."""
         self._pings: dict[str, int] = {CLIENT: 0, SERVER: 0}
-        self._round_trips = [0, 0]
-        """How many PONGs came, and the longest wait for one."""
-        self._asked: dict[str, tuple[tuple[str, int], str]] = {}
-        """Kind, id and name of producers and consumers, by name of the request's frame."""
+        """Number of those PINGs."""
+        self._pongs = 0
+        self._round_trip_max_ns = 0
+        self._requests: dict[str, tuple[tuple[str, int], str]] = {}
+        """Noun, id and name of producers and consumers, by name of the request's frame."""
         self._open: dict[tuple[str, int], str] = {}
-        """Names of those that the broker took."""
+        """Names of open producers and consumers, by noun and id."""
         self._queued: set[str] = set()
-        """PRODUCERs that were told to wait for their turn, by name of the frame: they are answered."""
-        self._given_up: Counter[tuple[str | None, str]] = Counter()
-        """SENDs that got no answer, by topic and producer_id:sequence_id; clients keep the id of a producer when it begins anew."""
+        """PRODUCERs that have to wait for their turn, by name of the frame: they are answered."""
+        self._abandoned: Counter[tuple[str | None, str]] = Counter()
+        """Unanswered SENDs by topic and producer_id:sequence_id; clients keep the id of a producer when it begins anew."""
         self._unanswered: Counter[str] = Counter()
-        self._refused: str | None = None
-        """The latest error."""
-        self._refusal: str | None = None
-        """Its frame."""
-        self._refused_at = 0
-        self._strange: str | None = None
+        """Unanswered requests by command."""
+        self._refusal: Refusal | None = None
+        self._malformed: str | None = None
         """The client's latest frame that does not decode."""
-        self._achieved = False
-        """Whether anything that the client came for was done."""
+        self._successful = False
+        """True when a request for which the client connected succeeded."""
 
-    def _any(self, row: FrameRow) -> None:
+    def _frame(self, row: FrameRow) -> None:
         direction = row.direction or CLIENT
-        self._said[direction] = row.command or "no command", row.file or 0, row.packet or 0, row.sub or 0, row.time or 0
+        self._last[direction] = row.command or "no command", row.file or 0, row.packet or 0, row.sub or 0, row.time or 0
         if row.status in ("malformed", "skipped") and direction == CLIENT:
-            self._strange = where_of(row).name
-        waiting = self._pinged[_OTHER[direction]]
-        if waiting:
-            waiting.clear()
+            self._malformed = where_of(row).name
+        pings = self._pinged[_OTHER[direction]]
+        if pings:
+            pings.clear()
 
     def _ping(self, row: FrameRow) -> None:
-        self._any(row)
+        self._frame(row)
         direction = row.direction or CLIENT
-        waiting = self._pinged[direction]
-        self._pings[direction] = self._pings[direction] + 1 if waiting else 1
-        waiting[1:] = [where_of(row)]
+        pings = self._pinged[direction]
+        self._pings[direction] = self._pings[direction] + 1 if pings else 1
+        pings[1:] = [where_of(row)]
 
-    def _opening(self, row: FrameRow) -> None:
-        self._any(row)
+    def _open_request(self, row: FrameRow) -> None:
+        self._frame(row)
         fields = row.fields or {}
         field, noun = _OPENS[row.command or ""]
         number = fields.get(field, -1)
-        if len(self._asked) < OPEN_MAX:
+        if len(self._requests) < OPEN_MAX:
             name = fields.get("producer_name") or fields.get("consumer_name") or number
-            self._asked[where_of(row).name] = (noun, number), f"{noun} {name}"
+            self._requests[where_of(row).name] = (noun, number), f"{noun} {name}"
 
-    def _queue(self, row: FrameRow) -> None:
-        self._any(row)
+    def _producer_success(self, row: FrameRow) -> None:
+        self._frame(row)
         if (row.fields or {}).get("producer_ready") is False and row.request is not None and len(self._queued) < OPEN_MAX:
             self._queued.add(row.request)
 
     def _send(self, row: FrameRow) -> None:
-        """One that is sent again takes the place of the first."""
-        self._any(row)
-        if self._given_up:
+        """Count a SEND that is sent again in place of the first one."""
+        self._frame(row)
+        if self._abandoned:
             fields = row.fields or {}
-            again = row.topic, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}"
-            times = self._given_up.pop(again, 0)
+            key = row.topic, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}"
+            times = self._abandoned.pop(key, 0)
             if times > 1:  # chunks share an id
-                self._given_up[again] = times - 1
+                self._abandoned[key] = times - 1
             if times:
                 self._unanswered -= Counter(["SEND"])
 
-    def _sent(self, row: ExchangeRow) -> None:
+    def _send_exchange(self, row: ExchangeRow) -> None:
         self._exchange(row)
-        if row.status == "unanswered" and len(self._given_up) < GIVEN_UP_MAX:
-            self._given_up[row.topic, row.key or ""] += 1
+        if row.status == "unanswered" and len(self._abandoned) < ABANDONED_MAX:
+            self._abandoned[row.topic, row.key or ""] += 1
 
     def _close(self, row: FrameRow) -> None:
-        self._any(row)
+        self._frame(row)
         field, noun = _CLOSES[row.command or ""]
         self._open.pop((noun, (row.fields or {}).get(field, -1)), None)
 
     def _exchange(self, row: ExchangeRow) -> None:
         if row.status == "ok":
-            self._achieved = self._achieved or row.request in _ACHIEVEMENTS
+            self._successful = self._successful or row.request in _PURPOSES
         elif row.status == "error":
-            self._refused = row.error
-            self._refusal = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-            self._refused_at = (row.time or 0) + (row.latency_ns or 0)
+            self._refusal = Refusal(row.error, response_name(row), (row.time or 0) + (row.latency_ns or 0))
         elif row.status == "unanswered":
             self._unanswered[row.request or ""] += 1
 
-    def _opened(self, row: ExchangeRow) -> None:
+    def _open_exchange(self, row: ExchangeRow) -> None:
         name = where_of(row).name
         if not (name in self._queued and row.status == "unanswered"):
             self._exchange(row)
         self._queued.discard(name)
-        asked = self._asked.pop(name, None)
-        if asked is not None and row.status == "ok" and len(self._open) < OPEN_MAX:
-            self._open[asked[0]] = asked[1]
+        request = self._requests.pop(name, None)
+        if request is not None and row.status == "ok" and len(self._open) < OPEN_MAX:
+            self._open[request[0]] = request[1]
 
-    def _round_trip(self, row: ExchangeRow) -> None:
+    def _ping_exchange(self, row: ExchangeRow) -> None:
         if row.latency_ns is not None:
-            self._round_trips[0] += 1
-            self._round_trips[1] = max(self._round_trips[1], row.latency_ns)
+            self._pongs += 1
+            self._round_trip_max_ns = max(self._round_trip_max_ns, row.latency_ns)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+        """Report a silent side, else a close that left something open; emit the attempt to connect."""
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row.end or last.time)), None)
         if silent is not None:
             self._report_silent(silent, row, last)
@@ -180,105 +201,105 @@ class Closing(ConnectionRule):
         self._emit_attempt(row, last)
 
     def _is_silent(self, side: str, end: int) -> bool:
-        """Whether this side has left the other's PING without an answer; of one that is not in the capture nothing is known."""
-        waiting = self._pinged[_OTHER[side]]
-        return bool(waiting) and self._said[side] is not None and end - waiting[0].time > SILENCE_NS
+        """Return True when this side has not answered the other's PING. A side without any frame may lack in the capture."""
+        pings = self._pinged[_OTHER[side]]
+        return bool(pings) and self._last[side] is not None and end - pings[0].time > SILENCE_NS
+
+    def _last_command(self, side: str) -> LastCommand | None:
+        last = self._last[side]
+        return None if last is None else LastCommand(*last)
 
     def _report_silent(self, side: str, row: ConnectionRow, last: Where) -> None:
         other = _OTHER[side]
         first = self._pinged[other][0]
         end = row.end or last.time
-        said = self._said[side]
-        latest = f"{said[1]}:{said[2]}.{said[3]}" if said else None
-        names = {CLIENT: f"client {self._context.client}", SERVER: f"broker {self._context.server}"}
-        spoke = f", its last command was {said[0]} {seconds(end - said[4])} before the end" if said else ""
+        command = self._last_command(side)
+        peer = f"client {self._context.client}" if side == CLIENT else f"broker {self._context.server}"
+        latest = f", its last command was {command.command} {duration(end - command.time)} before the end" if command else ""
         closed = f"the {'broker' if row.closed_by == SERVER else 'client'} closed" if row.closed_by else "the connection is open"
-        text = (
-            f"The {names[side]} has not answered {count(self._pings[other], 'PING')} for {seconds(end - first.time)}{spoke}; {closed}"
-            f"{lacking(lost=self._context.lost)}."
-        )
+        pings = quantity(self._pings[other], "PING")
+        text = f"The {peer} has not answered {pings} for {duration(end - first.time)}{latest}; {closed}{gap_note(lost=self._context.lost)}."
         evidence = {
-            "frames": frames([latest, *(where.name for where in self._pinged[other])]),
+            "frames": frame_names([command.name if command else None, *(where.name for where in self._pinged[other])]),
             "silent": side,
             "pings": self._pings[other],
             "silent_ns": end - first.time,
-            "pongs_before": self._round_trips[0],
-            "round_trip_max_ns": self._round_trips[1],
+            "pongs_before": self._pongs,
+            "round_trip_max_ns": self._round_trip_max_ns,
             "closed": row.closed,
             "closed_by": row.closed_by,
         }
         self._context.report("keepalive-lost", first, text, evidence)
 
     def _report_closed(self, row: ConnectionRow, last: Where) -> None:
-        """Only what was left open is worth a word; an ERROR or a goodbye before the end says itself."""
+        """Report what the close left open; a close after an ERROR or a CLOSE of everything needs no finding."""
         by_broker = row.closed_by == SERVER
-        strange = self._strange if by_broker and not self._context.lost else None
+        malformed = self._malformed if by_broker and not self._context.lost else None
         # Java clients close the connection of all their topics when a broker is not ready to serve one of them.
-        collateral = not by_broker and self._refused == "ServiceNotReady" and last.time - self._refused_at < COLLATERAL_NS
-        if not (self._unanswered or strange or (self._open and (by_broker or collateral))):
+        cause = self._refusal
+        if by_broker or cause is None or cause.error != "ServiceNotReady" or last.time - cause.time >= COLLATERAL_NS:
+            cause = None
+        has_open = bool(self._open) and (by_broker or cause is not None)
+        if not (self._unanswered or malformed or has_open):
             return
-        left = [count(times, command) + " unanswered" for command, times in self._unanswered.items()]
-        if self._open and (by_broker or collateral):
-            left.append(f"{some([*self._open.values()])} open")
-        left = [f"leaving {', '.join(left)}"] if left else []
-        if strange:
-            left.append(f"after the frame {strange} that it could not read")
-        if collateral:
-            left.append(f"after {self._refused} ({self._refusal})")
-        commands = {side: f"{said[0]} ({said[1]}:{said[2]}.{said[3]})" if said else "none" for side, said in self._said.items()}
+        leftovers = [quantity(times, command) + " unanswered" for command, times in self._unanswered.items()]
+        if has_open:
+            leftovers.append(f"{listing([*self._open.values()])} open")
+        details = [f"leaving {', '.join(leftovers)}"] if leftovers else []
+        if malformed:
+            details.append(f"after the frame {malformed} that it could not read")
+        if cause is not None:
+            details.append(f"after {cause.error} ({cause.frame})")
+        commands = {side: self._last_command(side) for side in (CLIENT, SERVER)}
+        latest = {side: f"{command.command} ({command.name})" if command else "none" for side, command in commands.items()}
         idle = (row.end or last.time) - last.time
         text = (
             f"The {'broker' if by_broker else 'client'} closed the connection with a {'FIN' if row.closed == 'fin' else 'RST'} "
-            f"{seconds(idle)} after the last frame, {', '.join(left)}; the client's last command was {commands[CLIENT]}, "
-            f"the broker's {commands[SERVER]}{lacking(lost=self._context.lost)}."
+            f"{duration(idle)} after the last frame, {', '.join(details)}; the client's last command was {latest[CLIENT]}, "
+            f"the broker's {latest[SERVER]}{gap_note(lost=self._context.lost)}."
         )
-        names = [
-            strange,
-            self._refusal if collateral else None,
-            *(f"{said[1]}:{said[2]}.{said[3]}" for said in self._said.values() if said),
-        ]
         evidence = {
-            "frames": frames(names),
+            "frames": frame_names([malformed, cause and cause.frame, *(command.name for command in commands.values() if command)]),
             "closed": row.closed,
             "closed_by": row.closed_by,
             "idle_ns": idle,
             "unanswered": dict(self._unanswered),
             "open": len(self._open),
-            "after_error": self._refused if collateral else None,
-            "round_trip_max_ns": self._round_trips[1],
+            "after_error": cause and cause.error,
+            "round_trip_max_ns": self._round_trip_max_ns,
         }
         self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
 
     def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
         end = row.end or last.time
         start = row.start or end
-        reason = None
+        refusal, reason = self._refusal, None
         if end - start < SHORT_NS and row.closed != "open":
-            if self._refused is not None and not self._achieved:
-                reason = self._refused
+            if refusal is not None and refusal.error is not None and not self._successful:
+                reason = refusal.error
             elif row.closed == "rst" or row.closed_by == SERVER:
                 reason = f"{'reset' if row.closed == 'rst' else 'closed'} by the {'broker' if row.closed_by == SERVER else 'client'}"
         attempt: dict[str, Any] = {
             "start": start,
             "last": last.time,
             "reason": reason,
-            "frame": self._refusal or last.name,
-            "lived": end - start,
+            "frame": refusal.frame if refusal is not None else last.name,
+            "lifetime": end - start,
         }
         key = f"{host(self._context.client)}\n{self._context.server}"
         self._context.emit_fact(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
 
     frames: ClassVar[Handlers] = {
-        **dict.fromkeys(_OPENS, _opening),
+        **dict.fromkeys(_OPENS, _open_request),
         **dict.fromkeys(_CLOSES, _close),
-        "PRODUCER_SUCCESS": _queue,
+        "PRODUCER_SUCCESS": _producer_success,
         "SEND": _send,
         "PING": _ping,
-        "*": _any,
+        "*": _frame,
     }
     exchanges: ClassVar[Handlers] = {
-        **dict.fromkeys(_OPENS, _opened),
-        "SEND": _sent,
-        "PING": _round_trip,
+        **dict.fromkeys(_OPENS, _open_exchange),
+        "SEND": _send_exchange,
+        "PING": _ping_exchange,
         "*": _exchange,
     }

@@ -1,11 +1,11 @@
-"""The consumers of one connection, as the rules about consuming follow them: subscribed, looked at now and then, closed.
+"""Base of the rules about consumers: state by consumer, from SUBSCRIBE to CLOSE_CONSUMER, reviewed while the connection lives.
 
-A rule that waits for something not to happen needs a clock: PING and PONG, which pass every half minute on a connection that lives.
+A rule that waits for something not to happen needs a clock. PING and PONG are that clock: they pass every half minute on a live
+connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -16,22 +16,18 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 CONSUMERS_MAX = 10_000
 """Consumers followed on one connection; those of a client that reads thousands of partitions fit."""
 
-SHARING = frozenset({"Shared", "Key_Shared"})
-"""Subscription types whose messages are spread over several consumers, each acknowledged by itself."""
+SHARED_TYPES = frozenset({"Shared", "Key_Shared"})
+"""Subscription types that spread their messages over several consumers, each of which acknowledges its own."""
 
-WORD = (1 << 64) - 1
-
-Position = tuple[int, int]
-"""(ledger, entry): entries of a topic are in this order."""
-
-TICK_NS = 1_000_000_000
-"""Consumers are looked at so often, while their connection lives."""
+REVIEW_NS = 1_000_000_000
+"""Time between two reviews of the consumers of a live connection: no rule is less patient, and a flood of PINGs must stay cheap."""
 
 
-class Consumer(msgspec.Struct):
-    """A SUBSCRIBE; rules add fields of their own."""
+class ConsumerState(msgspec.Struct):
+    """A consumer as its SUBSCRIBE describes it; rules add fields of their own."""
 
     number: int
+    """Consumer id."""
     topic: str | None = None
     subscription: str | None = None
     kind: str | None = None
@@ -42,80 +38,80 @@ class Consumer(msgspec.Struct):
     out_of_order: bool = False
     """Key_Shared without the promise of order."""
     ready: Where | None = None
-    """Its SUCCESS; None when it is not in the capture."""
+    """Its SUCCESS; None when that is not in the capture."""
 
     @property
     def title(self) -> str:
-        """How a sentence names it."""
+        """Name of the consumer in a sentence."""
         name = f"Consumer {self.number}" + (f" ({self.name})" if self.name else "")
         return f"{name} of subscription {self.subscription} on {self.topic}" if self.topic else name
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """How evidence names it."""
+        """Evidence that identifies the consumer."""
         return {"consumer_id": self.number, "consumer_name": self.name, "topic": self.topic, "subscription": self.subscription}
 
     @property
     def persistent(self) -> bool:
-        """Whether the broker keeps messages for it until they are acknowledged."""
+        """True when the broker keeps messages for it until they are acknowledged."""
         return self.durable and not (self.topic or "").startswith("non-persistent://")
 
 
-State = TypeVar("State", bound=Consumer)
+State = TypeVar("State", bound=ConsumerState)
 
 
 class ConsumerRule(ConnectionRule, Generic[State]):
-    """A connection rule that looks at consumers; see `pulsarscope.dissect.rules.ConnectionRule`."""
+    """Connection rule with a state for each consumer."""
 
     def __init__(self, context: RuleContext, state: type[State]) -> None:
-        """`state`: what is kept of each consumer."""
+        """Create the rule with a class for the state of a consumer."""
         self.context = context
         self.consumers: dict[int, State] = {}
+        """State by consumer id."""
         self._state = state
         self._subscribing: dict[str, int] = {}
-        self._ticked = -TICK_NS
+        """Consumer id by the name of its SUBSCRIBE, until that is answered."""
+        self._reviewed_at = -REVIEW_NS
 
     def find(self, row: FrameRow) -> State | None:
-        """The consumer that a frame names; None when it is not known."""
+        """Return the consumer that a frame names; None when it is unknown."""
         return self.consumers.get((row.fields or {}).get("consumer_id", -1))
 
     def find_or_add(self, row: FrameRow) -> State:
-        """The same; one whose SUBSCRIBE is not in the capture becomes known by its number."""
+        """Return the consumer that a frame names; add one whose SUBSCRIBE is not in the capture."""
         return self.find(row) or self._add(
             self._state((row.fields or {}).get("consumer_id", -1), row.topic, row.subscription), row.time or 0
         )
 
     def review(self, consumer: State, now: int, *, ending: bool) -> None:
-        """Look at a consumer, at this capture time in nanoseconds; `ending`: for the last time."""
+        """Review a consumer at this capture time in nanoseconds; `ending` says that it is the last review."""
 
     def opened(self, consumer: State) -> None:
-        """A SUBSCRIBE came."""
+        """Handle the SUBSCRIBE of a consumer."""
 
     def closed(self, consumer: State, row: FrameRow) -> None:
-        """Its CLOSE_CONSUMER came, from either side."""
+        """Handle the CLOSE_CONSUMER of a consumer, from either side."""
 
-    def qualified(self, text: str) -> str:
-        """A sentence without its full stop: with what must be known of the capture."""
-        return (
-            f"{text}; the capture lacks bytes of this connection, so some may have been said unseen." if self.context.lost else f"{text}."
-        )
+    def sentence(self, text: str) -> str:
+        """Return a sentence with its full stop; qualified when the capture lacks bytes of the connection."""
+        lost = "; the capture lacks bytes of this connection, so some may have been said unseen"
+        return f"{text}{lost if self.context.lost else ''}."
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+        """Review all consumers for the last time."""
         for consumer in self.consumers.values():
             self.review(consumer, row.end or last.time, ending=True)
 
     def _add(self, consumer: State, now: int) -> State:
         if len(self.consumers) >= CONSUMERS_MAX:
-            self._forget(next(iter(self.consumers)), now)
+            self._remove(next(iter(self.consumers)), now)
         self.consumers[consumer.number] = consumer
         return consumer
 
     def _subscribe(self, row: FrameRow) -> None:
         fields = row.fields or {}
         number = fields.get("consumer_id", -1)
-        self._forget(number, row.time or 0)
-        shared = fields.get("keySharedMeta") or {}
+        self._remove(number, row.time or 0)
         consumer = self._state(
             number,
             fields.get("topic"),
@@ -124,7 +120,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
             fields.get("consumer_name"),
             fields.get("durable", True),
             fields.get("read_compacted", False),
-            shared.get("allowOutOfOrderDelivery", False),
+            (fields.get("keySharedMeta") or {}).get("allowOutOfOrderDelivery", False),
         )
         self._add(consumer, row.time or 0)
         self.opened(consumer)
@@ -136,23 +132,22 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         if consumer is not None:
             consumer.ready = where_of(row)
 
-    def _refused(self, row: FrameRow) -> None:
+    def _error(self, row: FrameRow) -> None:
         self.consumers.pop(self._subscribing.pop(row.request or "", -1), None)
 
     def _close(self, row: FrameRow) -> None:
-        consumer = self._forget((row.fields or {}).get("consumer_id", -1), row.time or 0)
+        consumer = self._remove((row.fields or {}).get("consumer_id", -1), row.time or 0)
         if consumer is not None:
             self.closed(consumer, row)
 
-    def _tick(self, row: FrameRow) -> None:
-        """Look at all, at most once a second: no rule is more impatient, and a flood of PINGs must not cost a flood of looks."""
-        if (row.time or 0) - self._ticked < TICK_NS:
-            return
-        self._ticked = row.time or 0
-        for consumer in self.consumers.values():
-            self.review(consumer, row.time or 0, ending=False)
+    def _keep_alive(self, row: FrameRow) -> None:
+        now = row.time or 0
+        if now - self._reviewed_at >= REVIEW_NS:
+            self._reviewed_at = now
+            for consumer in self.consumers.values():
+                self.review(consumer, now, ending=False)
 
-    def _forget(self, number: int, now: int) -> State | None:
+    def _remove(self, number: int, now: int) -> State | None:
         consumer = self.consumers.pop(number, None)
         if consumer is not None:
             self.review(consumer, now, ending=True)
@@ -161,28 +156,8 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     frames: ClassVar[Handlers] = {
         "SUBSCRIBE": _subscribe,
         "SUCCESS": _success,
-        "ERROR": _refused,
+        "ERROR": _error,
         "CLOSE_CONSUMER": _close,
-        "PING": _tick,
-        "PONG": _tick,
+        "PING": _keep_alive,
+        "PONG": _keep_alive,
     }
-
-
-def position_of(message_id: Mapping[str, Any]) -> Position:
-    """(ledger, entry) of a MessageIdData."""
-    return message_id.get("ledgerId", -1), message_id.get("entryId", -1)
-
-
-def indexes_of(bits: int, limit: int) -> list[int]:
-    """The first indexes whose bits are set."""
-    found: list[int] = []
-    while bits and len(found) < limit:
-        lowest = bits & -bits
-        found.append(lowest.bit_length() - 1)
-        bits ^= lowest
-    return found
-
-
-def bitmap(words: list[int]) -> int:
-    """An ack_set as one number: bit n is set when index n is NOT acknowledged."""
-    return int.from_bytes(b"".join([(word & WORD).to_bytes(8, "little") for word in words]), "little")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import NOTE, WARNING, Code, table
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, some
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
+from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 
 CODES = table(
     Code(
@@ -35,97 +36,107 @@ CODES = table(
 )
 
 FORGET_NS = 3_600_000_000_000
-"""A producer that comes again an hour after its last connection has nothing to send again."""
+"""Time without facts after which a producer is evaluated: one that returns after an hour has nothing to send again."""
 
 
-def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """The sessions of one producer name on one topic, in their order."""
+class ProducerReport(NamedTuple):
+    """Source of the findings on one producer name and topic."""
+
+    topic: str
+    name: str
+    report: ReportFinding
+
+    def add(self, code: str, session: Fact, text: str, **evidence: Any) -> None:
+        """Report a finding on a session, at its begin; `text` follows the producer's name and client."""
+        values = session.values
+        sentence = f"Producer {self.name} of {self.topic} ({values['client']}){text}{gap_note(lost=values['lost'])}."
+        where = session.where._replace(time=values["began"])
+        self.report(code, where, sentence, {"topic": self.topic, "producer_name": self.name, **evidence})
+
+
+def _evaluate_sessions(key: str, sessions: Sequence[Fact], report: ReportFinding) -> None:
+    """Report regressions and dropped messages in the sessions of one producer name on one topic."""
     topic, _, name = key.partition("\n")
-    who = f"Producer {name} of {topic}"
-    evidence = {"topic": topic, "producer_name": name}
-    deduplicates = any(_stored(fact) >= 0 or fact.values["dropped_count"] for fact in facts)
-    for index, fact in enumerate(facts):
-        values = fact.values
-        _report_back(who, fact, evidence, deduplicates, report)
-        if values["first"] is None:
+    producer = ProducerReport(topic, name, report)
+    deduplicates = any(_stored(session) >= 0 or session.values["dropped_count"] for session in sessions)
+    for index, session in enumerate(sessions):
+        _report_regressions(producer, session, deduplicates=deduplicates)
+        first = session.values["first"]
+        if first is None:
             continue
-        earlier = facts[:index]
-        if _stored(fact) >= values["first"]:
-            _report_restart(who, fact, earlier, evidence, report)
-        if values["dropped_count"]:
-            _report_dropped(who, fact, earlier, evidence, report)
+        if _stored(session) >= first:
+            _report_restart(producer, session, sessions[:index])
+        if session.values["dropped_count"]:
+            _report_dropped(producer, session, sessions[:index])
 
 
-def _report_back(who: str, fact: Fact, evidence: dict[str, Any], deduplicates: bool, report: ReportFinding) -> None:
-    values = fact.values
+def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates: bool) -> None:
+    values = session.values
     # Key-based batches of Java interleave their ranges, which harms nobody unless the broker de-duplicates.
-    back = [one for one in values["back"] if deduplicates or one[1] == one[2]]
-    if not back:
+    regressions = [(frame, number, highest) for frame, number, highest in values["regressions"] if deduplicates or number == highest]
+    if not regressions:
         return
-    _, number, highest = back[0]
+    _, number, highest = regressions[0]
     times = values["repeated_count"] + (values["lower_count"] if deduplicates else 0)
-    ids = some([f"{sent} behind {highest}" for _, sent, highest in back])
-    text = (
-        f"{who} ({values['client']}) sent {count(times, 'message')} with a sequence id that is not above those before: {ids}"
-        f"{'; the broker de-duplicates' if deduplicates else ''}{lacking(lost=values['lost'])}."
+    ids = listing([f"{sent} behind {highest_before}" for _, sent, highest_before in regressions])
+    text = f" sent {quantity(times, 'message')} with a sequence id that is not above those before: {ids}"
+    producer.add(
+        "sequence-regression",
+        session,
+        f"{text}{'; the broker de-duplicates' if deduplicates else ''}",
+        frames=frame_names(frame for frame, _, _ in regressions),
+        count=times,
+        sequence_id=number,
+        highest_before=highest,
     )
-    extra = {"frames": frames(one[0] for one in back), "count": times, "sequence_id": number, "highest_before": highest}
-    report("sequence-regression", _at(fact), text, evidence | extra)
 
 
-def _report_restart(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], report: ReportFinding) -> None:
-    """It begins at or below what the broker remembers: to send again what got no receipt is right, anything else is not."""
-    values = fact.values
+def _report_restart(producer: ProducerReport, session: Fact, earlier: Sequence[Fact]) -> None:
+    """Report a session that begins at or below what the broker remembers, unless it sends again what got no receipt."""
+    values = session.values
     first, stored = values["first"], values["stored"]
     if not earlier and values["epoch"]:
         return  # A reconnect of a producer whose earlier connection is not in the capture.
-    if earlier and first > earlier[-1].values["confirmed"] and first <= earlier[-1].values["highest"]:
+    if earlier and earlier[-1].values["confirmed"] < first <= earlier[-1].values["highest"]:
         return
-    before = f", {earlier[-1].values['confirmed']} had its receipt" if earlier else ""
+    confirmed = f", {earlier[-1].values['confirmed']} had its receipt" if earlier else ""
     text = (
-        f"{who} ({values['client']}) begins with sequence id {first}, though the broker has stored up to {stored}{before}: "
-        f"messages up to {stored} will be dropped{lacking(lost=values['lost'])}."
+        f" begins with sequence id {first}, though the broker has stored up to {stored}{confirmed}: messages up to {stored} will be dropped"
     )
-    extra = {"frames": frames([fact.where.name, values["first_frame"]]), "sequence_id": first, "stored": stored}
-    report("sequence-regression", _at(fact), text, evidence | extra)
+    names = frame_names([session.where.name, values["first_frame"]])
+    producer.add("sequence-regression", session, text, frames=names, sequence_id=first, stored=stored)
 
 
-def _report_dropped(who: str, fact: Fact, earlier: Sequence[Fact], evidence: dict[str, Any], report: ReportFinding) -> None:
-    values = fact.values
+def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[Fact]) -> None:
+    values = session.values
 
-    def sent_before(lowest: int, highest: int) -> bool:
-        """Not confirmed by then, so that the client had to send these again; or that is not in the capture."""
+    def is_resend(lowest: int, highest: int) -> bool:
+        """Return True when an earlier session had sent these ids without a receipt, or is not in the capture."""
         if not earlier:
             return bool(values["epoch"])
-        return any(one.values["confirmed"] < lowest and highest <= one.values["highest"] for one in earlier)
+        return any(previous.values["confirmed"] < lowest and highest <= previous.values["highest"] for previous in earlier)
 
     samples = dict.fromkeys([*values["dropped"], values["dropped_highest"]])
-    again = [one for one in samples if sent_before(one[1], one[1])]
-    fresh = [one for one in samples if not sent_before(one[1], one[1])]
-    # Those without a sample are between the lowest and the highest: when the two are not of a kind, they are not known to be sent again.
-    all_again = sent_before(values["dropped_lowest"], values["dropped_highest"][1])
-    agains = values["dropped_count"] if all_again else len(again)
-    for code, dropped in (("message-duplicate-dropped", fresh), ("resend-deduplicated", again)):
-        if not dropped:
-            continue
-        times = values["dropped_count"] - agains if dropped is fresh else agains
-        ids = some([str(number) for _, number in dropped])
-        kind = "that were sent again after a reconnect" if dropped is again else "that were not seen to wait for a receipt"
-        text = (
-            f"{who} ({values['client']}): the broker dropped {times:,} of {count(values['sent'], 'SEND')} as duplicates {kind}, "
-            f"sequence id {ids}{lacking(lost=values['lost'])}."
-        )
-        report(code, _at(fact), text, evidence | {"frames": frames(one[0] for one in dropped), "count": times, "stored": values["stored"]})
+    resent = [(frame, number) for frame, number in samples if is_resend(number, number)]
+    fresh = [(frame, number) for frame, number in samples if not is_resend(number, number)]
+    # Ids without a sample lie between the lowest and the highest: when these two are not of a kind, they do not count as resent.
+    all_resent = is_resend(values["dropped_lowest"], values["dropped_highest"][1])
+    resends = values["dropped_count"] if all_resent else len(resent)
+    for code, dropped, times, kind in (
+        ("message-duplicate-dropped", fresh, values["dropped_count"] - resends, "that were not seen to wait for a receipt"),
+        ("resend-deduplicated", resent, resends, "that were sent again after a reconnect"),
+    ):
+        if dropped:
+            ids = listing([str(number) for _, number in dropped])
+            text = f": the broker dropped {times:,} of {quantity(values['sent'], 'SEND')} as duplicates {kind}, sequence id {ids}"
+            names = frame_names(frame for frame, _ in dropped)
+            producer.add(code, session, text, frames=names, count=times, stored=values["stored"])
 
 
-def _stored(fact: Fact) -> int:
-    """The highest sequence id that the broker remembers when the producer begins; -1: none, or not in the capture."""
-    stored: int | None = fact.values["stored"]
+def _stored(session: Fact) -> int:
+    """Return the highest sequence id that the broker remembers when the session begins; -1 when it is none or not in the capture."""
+    stored: int | None = session.values["stored"]
     return -1 if stored is None else stored
-
-
-def _at(fact: Fact) -> Where:
-    return fact.where._replace(time=fact.values["began"])
 
 
 KEYS = (KeyRule(SESSIONS, FORGET_NS, _evaluate_sessions, early=True),)

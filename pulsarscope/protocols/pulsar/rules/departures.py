@@ -1,129 +1,129 @@
-"""What clients of a topic go through: closed by the broker, sent elsewhere, refused, back again."""
+"""Facts on the clients of a topic: closed by the broker, sent to another broker, refused, and connected again."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.phrases import said
+from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.protocols.pulsar.rules.evidence import response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.text.formatting import error_message_text
 
 QUOTA_ERRORS = frozenset({"ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException"})
 TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
 ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
-"""Refusals that are told here."""
+"""Errors that the key rules of this theme report."""
 
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
 
 CLIENTS_MAX = 10_000
-"""Producers and consumers of one connection that are watched."""
+"""Producers and consumers of one connection that are followed."""
 
-_KINDS = {
+_IDENTIFIERS = {
     "PRODUCER": ("producer_id", "producer", "producer_name"),
     "SUBSCRIBE": ("consumer_id", "consumer", "consumer_name"),
     "CLOSE_PRODUCER": ("producer_id", "producer", ""),
     "CLOSE_CONSUMER": ("consumer_id", "consumer", ""),
 }
+"""Id field, noun and name field by command."""
 
 
-class Departures(ConnectionRule):
-    """See `pulsarscope.dissect.rules.ConnectionRule`."""
+class DepartureRule(ConnectionRule):
+    """Source of the facts on the producers and consumers of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._clients: dict[tuple[str, int], tuple[str, str]] = {}
-        """Topic and name by kind and id."""
-        self._asked: dict[str, tuple[str, int]] = {}
-        """Kind and id by name of the request's frame."""
-        self._sought: set[tuple[str, str | None]] = set()
-        """Topics and subscriptions that were told to begin at another place, for which the broker closes their consumers."""
+        """Topic and name by noun and id."""
+        self._requests: dict[str, tuple[str, int]] = {}
+        """Noun and id by name of the request's frame."""
+        self._seeks: set[tuple[str, str | None]] = set()
+        """Topics and subscriptions with a SEEK, for which the broker closes their consumers."""
 
-    def _ask(self, row: FrameRow) -> None:
+    def _request(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        field, kind, named = _KINDS[row.command or ""]
+        id_field, noun, name_field = _IDENTIFIERS[row.command or ""]
         if len(self._clients) < CLIENTS_MAX and row.topic is not None:
-            number = fields.get(field, -1)
-            label = f"{kind} {fields.get(named) or number}"
-            self._clients[kind, number] = row.topic, f"{label} of {row.subscription}" if row.subscription else label
-            self._asked[where_of(row).name] = kind, number
-            if len(self._asked) > CLIENTS_MAX:
-                del self._asked[next(iter(self._asked))]
+            number = fields.get(id_field, -1)
+            name = f"{noun} {fields.get(name_field) or number}"
+            self._clients[noun, number] = row.topic, f"{name} of {row.subscription}" if row.subscription else name
+            remember(self._requests, where_of(row).name, (noun, number), CLIENTS_MAX)
 
-    def _answer(self, row: ExchangeRow) -> None:
-        asked = self._asked.pop(where_of(row).name, None)
-        client = None if asked is None else self._clients.get(asked)
+    def _response(self, row: ExchangeRow) -> None:
+        where = where_of(row)
+        request = self._requests.pop(where.name, None)
+        client = None if request is None else self._clients.get(request)
         if client is None:
             self._refusal(row)
             return
         topic, name = client
-        values = self._values(name, f"{row.response_file}:{row.response_packet}.{row.response_sub}")
+        response = response_name(row)
         if row.status == "ok":
             # The place is the request's, the time of coming back the answer's.
-            values["back"] = (row.time or 0) + (row.latency_ns or 0)
-            self._context.emit_fact(TOPICS, topic, where_of(row), "back", values)
+            self._emit(topic, where, "back", name, frame=response, back=where.time + (row.latency_ns or 0))
         elif row.status == "error":
-            self._context.emit_fact(
-                TOPICS, topic, where_of(row), "refused", values | {"error": row.error, "message": said(row.error_message)}
-            )
+            self._emit_refusal(topic, name, row)
 
     def _refusal(self, row: ExchangeRow) -> None:
         if row.topic is not None and (row.error in ERRORS or row.error == "ServiceNotReady"):
-            values = self._values(f"{row.request} of {row.producer_name or self._context.client}", None)
-            response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-            values |= {"frame": response, "error": row.error, "message": said(row.error_message)}
-            self._context.emit_fact(TOPICS, row.topic, where_of(row), "refused", values)
+            self._emit_refusal(row.topic, f"{row.request} of {row.producer_name or self._context.client}", row)
 
     def _close(self, row: FrameRow) -> None:
-        field, kind, _ = _KINDS[row.command or ""]
+        id_field, noun, _ = _IDENTIFIERS[row.command or ""]
         fields = row.fields or {}
-        number = fields.get(field, -1)
-        client = self._clients.pop((kind, number), None)
+        number = fields.get(id_field, -1)
+        client = self._clients.pop((noun, number), None)
         if row.direction != SERVER:
             return
-        topic, name = client or (row.topic, f"{kind} {number}")
+        topic, name = client or (row.topic, f"{noun} {number}")
         if topic is not None:
+            where = where_of(row)
             url = fields.get("assignedBrokerServiceUrl") or fields.get("assignedBrokerServiceUrlTls")
-            closed = self._values(name, None) | {"url": url, "subscription": row.subscription}
-            self._context.emit_fact(TOPICS, topic, where_of(row), "closed", closed)
-            if (topic, row.subscription) not in self._sought:
-                self._context.emit_fact(BROKERS, self._context.server, where_of(row), "closed", {"topic": topic, "kind": kind})
+            self._emit(topic, where, "closed", name, url=url, subscription=row.subscription)
+            if (topic, row.subscription) not in self._seeks:
+                self._context.emit_fact(BROKERS, self._context.server, where, "closed", {"topic": topic, "kind": noun})
 
     def _seek(self, row: FrameRow) -> None:
         if row.topic is not None:
-            if len(self._sought) < CLIENTS_MAX:
-                self._sought.add((row.topic, row.subscription))
-            self._context.emit_fact(TOPICS, row.topic, where_of(row), "seek", self._values("", None) | {"subscription": row.subscription})
+            if len(self._seeks) < CLIENTS_MAX:
+                self._seeks.add((row.topic, row.subscription))
+            self._emit(row.topic, where_of(row), "seek", "", subscription=row.subscription)
 
     def _migrated(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        kind = str(fields.get("resource_type", "")).lower()
-        topic, name = self._clients.get((kind, fields.get("resource_id", -1)), (None, ""))
+        noun = str(fields.get("resource_type", "")).lower()
+        topic, name = self._clients.get((noun, fields.get("resource_id", -1)), (None, ""))
         if topic is not None:
             url = fields.get("brokerServiceUrl") or fields.get("brokerServiceUrlTls")
-            self._context.emit_fact(TOPICS, topic, where_of(row), "migrated", self._values(name, None) | {"url": url})
+            self._emit(topic, where_of(row), "migrated", name, url=url)
 
-    def _at_end(self, row: FrameRow) -> None:
+    def _end_of_topic(self, row: FrameRow) -> None:
         number = (row.fields or {}).get("consumer_id", -1)
         topic, name = self._clients.get(("consumer", number), (row.topic, f"consumer {number}"))
         if topic is not None:
-            self._context.emit_fact(TOPICS, topic, where_of(row), "end", self._values(name, None))
+            self._emit(topic, where_of(row), "end", name)
 
-    def _values(self, name: str, frame: str | None) -> dict[str, Any]:
-        return {"name": name, "client": self._context.client, "frame": frame}
+    def _emit(self, topic: str, where: Where, what: str, name: str, **values: Any) -> None:
+        self._context.emit_fact(TOPICS, topic, where, what, {"name": name, "client": self._context.client, **values})
+
+    def _emit_refusal(self, topic: str, name: str, row: ExchangeRow) -> None:
+        message = error_message_text(row.error_message)
+        self._emit(topic, where_of(row), "refused", name, frame=response_name(row), error=row.error, message=message)
 
     frames: ClassVar[Handlers] = {
-        "PRODUCER": _ask,
-        "SUBSCRIBE": _ask,
+        "PRODUCER": _request,
+        "SUBSCRIBE": _request,
         "CLOSE_PRODUCER": _close,
         "CLOSE_CONSUMER": _close,
         "SEEK": _seek,
         "TOPIC_MIGRATED": _migrated,
-        "REACHED_END_OF_TOPIC": _at_end,
+        "REACHED_END_OF_TOPIC": _end_of_topic,
     }
     exchanges: ClassVar[Handlers] = {
         **dict.fromkeys([*ANSWERED_BY, "SEND"], _refusal),
-        "PRODUCER": _answer,
-        "SUBSCRIBE": _answer,
+        "PRODUCER": _response,
+        "SUBSCRIBE": _response,
     }

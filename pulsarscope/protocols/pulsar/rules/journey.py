@@ -1,4 +1,4 @@
-"""The journey of an entry: SEND → SEND_RECEIPT → each MESSAGE → its ACK, across connections, and where it was corrupted."""
+"""The journey of an entry across connections: SEND → SEND_RECEIPT → each MESSAGE → its ACK, and the hop that corrupted it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.findings import ERROR, Code, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.rules.phrases import frames
+from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
+from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 
 CODES = table(
     Code(
@@ -25,31 +27,31 @@ JOURNEY = "journey"
 """Name of the key rule; its keys are ledger:entry."""
 
 IDLE_NS = 300_000_000_000
-"""An entry of which nothing is heard for five minutes: acknowledgement time-outs and redelivery delays are about one."""
+"""Time without facts after which an entry is evaluated: acknowledgement time-outs and redelivery delays are about one minute."""
 
 RECEIVED, DELIVERED, ACKED, CONFIRMED = "received", "delivered", "acked", "confirmed"
-"""What the facts of a journey say: SEND_RECEIPT (with its SEND: one fact, because there are very many), MESSAGE, ACK, ACK_RESPONSE."""
+"""Kinds of facts: SEND_RECEIPT (with its SEND: one fact, because there are very many), MESSAGE, ACK, ACK_RESPONSE."""
 
 
-class Delivery(NamedTuple):
-    """One MESSAGE, and what came of it."""
+class EntryDelivery(NamedTuple):
+    """One MESSAGE with its acknowledgement."""
 
     where: Where
     topic: str | None
     subscription: str | None
     consumer_id: int
     attempt: int
-    """From 1, within the subscription."""
+    """Number of the delivery within the subscription, from 1."""
     checksum: str
     """good, bad, absent or unverified."""
     acked: Where | None = None
-    """The ACK that names the entry; a cumulative one that names a later entry is not counted."""
+    """The ACK that names the entry; a cumulative one that names a later entry does not count."""
     confirmed: Where | None = None
     """The ACK_RESPONSE."""
 
 
 class Journey(NamedTuple):
-    """What the capture has of one entry. Times are those of the capture, so no two clocks are compared."""
+    """All that the capture has of one entry. Times are those of the capture, so that no two clocks are compared."""
 
     entry: str
     """ledger:entry."""
@@ -58,28 +60,28 @@ class Journey(NamedTuple):
     sent: Where | None
     received: Where | None
     checksum: str | None
-    """That of SEND."""
-    deliveries: tuple[Delivery, ...]
+    """Checksum status of SEND."""
+    deliveries: tuple[EntryDelivery, ...]
 
-    def latency_ns(self, delivery: Delivery) -> int | None:
-        """From SEND to this delivery; None when the capture lacks SEND or has it after the delivery."""
+    def latency_ns(self, delivery: EntryDelivery) -> int | None:
+        """Return the time from SEND to a delivery; None when the capture lacks SEND or has it after the delivery."""
         return None if self.sent is None else elapsed(self.sent, delivery.where)
 
 
 def elapsed(begin: Where, end: Where) -> int | None:
-    """Nanoseconds from one frame to a later one; None when the capture has them the other way round, for no latency is negative."""
+    """Return the nanoseconds from one frame to a later one; None when the capture has them in reverse, for no latency is negative."""
     return end.time - begin.time if (begin.file, begin.packet) <= (end.file, end.packet) and begin.time <= end.time else None
 
 
 def journeys(entry: str, facts: Sequence[Fact]) -> list[Journey]:
-    """The journeys that the facts of one entry tell: one for each topic, because each cluster counts its ledgers on its own.
+    """Return the journeys in the facts of one entry, one for each topic, because each cluster counts its ledgers on its own.
 
-    A frame whose topic is not in the capture belongs to the only one that is known, if it is the only one.
+    A frame whose topic is not in the capture belongs to the topic of the others, when that is the only one.
     """
     topics = {values["topic"] for _, what, values in facts if what in (RECEIVED, DELIVERED)} - {None}
     only = next(iter(topics)) if len(topics) == 1 else None
     receipts: dict[str | None, Fact] = {}
-    deliveries: list[Delivery] = []
+    deliveries: list[EntryDelivery] = []
     attempts: dict[tuple[str | None, str | None], int] = {}
     for fact in facts:
         where, what, values = fact
@@ -88,16 +90,16 @@ def journeys(entry: str, facts: Sequence[Fact]) -> list[Journey]:
         elif what == DELIVERED:
             group = values["topic"] or only, values["subscription"]
             attempts[group] = attempts.get(group, 0) + 1
-            deliveries.append(Delivery(where, *group, values["consumer_id"], attempts[group], values["checksum"]))
+            deliveries.append(EntryDelivery(where, *group, values["consumer_id"], attempts[group], values["checksum"]))
         else:
             _settle(deliveries, where, what, values["consumer_id"])
-    of_topic: dict[str | None, list[Delivery]] = {topic: [] for topic in receipts}
-    for one in deliveries:
-        of_topic.setdefault(one.topic, []).append(one)
-    return [_journey(entry, topic, receipts.get(topic), found) for topic, found in of_topic.items()]
+    by_topic: dict[str | None, list[EntryDelivery]] = {topic: [] for topic in receipts}
+    for delivery in deliveries:
+        by_topic.setdefault(delivery.topic, []).append(delivery)
+    return [_journey(entry, topic, receipts.get(topic), group) for topic, group in by_topic.items()]
 
 
-def _journey(entry: str, topic: str | None, receipt: Fact | None, deliveries: Sequence[Delivery]) -> Journey:
+def _journey(entry: str, topic: str | None, receipt: Fact | None, deliveries: Sequence[EntryDelivery]) -> Journey:
     if receipt is None:
         return Journey(entry, topic, None, None, None, None, tuple(deliveries))
     values = receipt.values
@@ -105,48 +107,40 @@ def _journey(entry: str, topic: str | None, receipt: Fact | None, deliveries: Se
     return Journey(entry, topic, values["producer_name"], sent, receipt.where, values["checksum"], tuple(deliveries))
 
 
-def _settle(deliveries: list[Delivery], where: Where, what: str, consumer_id: int) -> None:
-    """An ACK, or its response, is about the latest delivery to its consumer."""
+def _settle(deliveries: list[EntryDelivery], where: Where, what: str, consumer_id: int) -> None:
+    """Add an ACK, or its response, to the latest delivery to its consumer."""
     for index in range(len(deliveries) - 1, -1, -1):
-        one = deliveries[index]
-        if (one.where.connection, one.consumer_id) == (where.connection, consumer_id):
-            if what == ACKED and one.acked is None:
-                deliveries[index] = one._replace(acked=where)
-            elif what == CONFIRMED and one.acked is not None and one.confirmed is None:
-                deliveries[index] = one._replace(confirmed=where)
+        delivery = deliveries[index]
+        if (delivery.where.connection, delivery.consumer_id) == (where.connection, consumer_id):
+            if what == ACKED and delivery.acked is None:
+                deliveries[index] = delivery._replace(acked=where)
+            elif what == CONFIRMED and delivery.acked is not None and delivery.confirmed is None:
+                deliveries[index] = delivery._replace(confirmed=where)
             return
 
 
-def entry_key(message_id: Any) -> str | None:
-    """ledger:entry, unless the id stands for no stored entry: those of non-persistent topics are 0:0, of dropped duplicates -1:-1."""
-    if type(message_id) is not dict:
-        return None
-    ledger, entry = message_id.get("ledgerId", -1), message_id.get("entryId", -1)
-    return f"{ledger}:{entry}" if ledger > 0 and entry >= 0 else None
-
-
-class Journeys(ConnectionRule):
-    """Tells the facts of journeys. See `pulsarscope.dissect.rules.ConnectionRule`."""
+class JourneyRule(ConnectionRule):
+    """Source of the facts on the journeys through one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._sends: dict[str, tuple[list[Any], str]] = {}
-        """Place and checksum of the SENDs that wait, by name."""
+        """Place and checksum status of the SENDs without a receipt, by name."""
         self._acks: dict[str, tuple[list[str], int]] = {}
         """Entries and consumer of the ACKs that ask for a response, by name."""
 
     def _send(self, row: FrameRow) -> None:
         where = where_of(row)
-        _keep(self._sends, where.name, ([*where], checksum_of(row)))
+        remember(self._sends, where.name, ([*where], _checksum_status(row)), PENDING_REQUESTS_MAX)
 
     def _receipt(self, row: FrameRow) -> None:
-        sent, checksum = self._sends.pop(row.request or "", _NOT_SEEN)
+        sent, checksum = self._sends.pop(row.request or "", (None, None))
         key = entry_key((row.fields or {}).get("message_id"))
         if key is not None:
             values = {"topic": row.topic, "producer_name": row.producer_name, "sent": sent, "checksum": checksum}
             self._context.emit_fact(JOURNEY, key, where_of(row), RECEIVED, values)
 
-    def _refused(self, row: FrameRow) -> None:
+    def _send_error(self, row: FrameRow) -> None:
         self._sends.pop(row.request or "", None)
 
     def _message(self, row: FrameRow) -> None:
@@ -157,7 +151,7 @@ class Journeys(ConnectionRule):
                 "topic": row.topic,
                 "subscription": row.subscription,
                 "consumer_id": fields.get("consumer_id", -1),
-                "checksum": checksum_of(row),
+                "checksum": _checksum_status(row),
             }
             self._context.emit_fact(JOURNEY, key, where_of(row), DELIVERED, values)
 
@@ -165,11 +159,11 @@ class Journeys(ConnectionRule):
         fields = row.fields or {}
         where, consumer_id = where_of(row), fields.get("consumer_id", -1)
         ids = fields.get("message_id")
-        keys = list(dict.fromkeys(key for one in (ids if type(ids) is list else ()) if (key := entry_key(one)) is not None))
+        keys = list(dict.fromkeys(key for item in (ids if type(ids) is list else ()) if (key := entry_key(item)) is not None))
         for key in keys:
             self._context.emit_fact(JOURNEY, key, where, ACKED, {"consumer_id": consumer_id})
         if "request_id" in fields:
-            _keep(self._acks, where.name, (keys, consumer_id))
+            remember(self._acks, where.name, (keys, consumer_id), PENDING_REQUESTS_MAX)
 
     def _ack_response(self, row: FrameRow) -> None:
         keys, consumer_id = self._acks.pop(row.request or "", ((), -1))
@@ -179,61 +173,51 @@ class Journeys(ConnectionRule):
     frames: ClassVar[Handlers] = {
         "SEND": _send,
         "SEND_RECEIPT": _receipt,
-        "SEND_ERROR": _refused,
+        "SEND_ERROR": _send_error,
         "MESSAGE": _message,
         "ACK": _ack,
         "ACK_RESPONSE": _ack_response,
     }
 
 
-_NOT_SEEN = (None, None)
-
-
-def _keep(table: dict[str, Any], name: str, value: Any) -> None:
-    """What waits for an answer, as many as a session remembers."""
-    table[name] = value
-    if len(table) > PENDING_REQUESTS_MAX:
-        del table[next(iter(table))]
-
-
-def checksum_of(row: FrameRow) -> str:
-    """The verdict on a frame's CRC32-C."""
+def _checksum_status(row: FrameRow) -> str:
     return "unverified" if row.checksum is None else row.checksum.status
 
 
 def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """ReportFinding where an entry was corrupted, when a MESSAGE of it does not fit its checksum."""
+    """Report where an entry was corrupted, when a MESSAGE of it does not match its checksum."""
     if any(fact.what == DELIVERED and fact.values["checksum"] == "bad" for fact in facts):
-        for found in journeys(key, facts):
-            _evaluate_journey(found, report)
+        for journey in journeys(key, facts):
+            _evaluate_journey(journey, report)
 
 
-def _evaluate_journey(found: Journey, report: ReportFinding) -> None:
-    bad = [one for one in found.deliveries if one.checksum == "bad"]
-    good = [one for one in found.deliveries if one.checksum == "good"]
-    if not bad or found.checksum == "bad" or not (good or found.checksum == "good"):
+def _evaluate_journey(journey: Journey, report: ReportFinding) -> None:
+    bad = [delivery for delivery in journey.deliveries if delivery.checksum == "bad"]
+    good = [delivery for delivery in journey.deliveries if delivery.checksum == "good"]
+    if not bad or journey.checksum == "bad" or not (good or journey.checksum == "good"):
         return
     first = bad[0]
-    about = f"entry {found.entry}{f' of {found.topic}' if found.topic else ''}"
-    to = f"MESSAGE {first.where.name} to subscription {first.subscription or '?'}"
+    entry = f"entry {journey.entry}{f' of {journey.topic}' if journey.topic else ''}"
+    message = f"MESSAGE {first.where.name} to subscription {first.subscription or '?'}"
     if good:
         hop = "between the broker and the consumer"
         proof = f"it arrived whole with {good[0].where.name}"
     else:
         hop = "in the broker, or between the broker and the consumer"
-        proof = f"it was whole in SEND {found.sent.name if found.sent else '?'}"
-    sent = [found.sent.name] if found.sent is not None and found.checksum == "good" else []
+        proof = f"it was whole in SEND {journey.sent.name if journey.sent else '?'}"
+    sent = [journey.sent.name] if journey.sent is not None and journey.checksum == "good" else []
     evidence = {
-        "frames": frames([*sent, bad[0].where.name, *(one.where.name for one in (*good[:1], *bad))]),
-        "entry": found.entry,
-        "topic": found.topic,
-        "producer_name": found.producer_name,
-        "subscriptions": list(dict.fromkeys(one.subscription for one in bad)),
+        "frames": frame_names([*sent, first.where.name, *(delivery.where.name for delivery in (*good[:1], *bad))]),
+        "entry": journey.entry,
+        "topic": journey.topic,
+        "producer_name": journey.producer_name,
+        "subscriptions": list(dict.fromkeys(delivery.subscription for delivery in bad)),
         "bad": len(bad),
         "good": len(good),
     }
-    text = f"{about} was corrupted {hop}: {to} has a wrong checksum, {proof}; bad are {len(bad)} of its {len(found.deliveries)} deliveries."
-    report("message-corrupted", first.where, text[0].upper() + text[1:], evidence)
+    deliveries = f"bad are {len(bad)} of its {len(journey.deliveries)} deliveries"
+    text = f"{entry} was corrupted {hop}: {message} has a wrong checksum, {proof}; {deliveries}."
+    report("message-corrupted", first.where, capitalized(text), evidence)
 
 
 KEYS = (KeyRule(JOURNEY, IDLE_NS, evaluate),)

@@ -1,8 +1,8 @@
-"""Key_Shared: each key to one consumer at a time, and in order.
+"""Key_Shared subscriptions: keys that two consumers hold at once, and entries of a key out of order.
 
 The key is that of the entry, which is all that a broker looks at: its ordering key, else its partition key. Batches by key have it;
-keys inside other batches do not steer where they go, so payloads are not opened for this. While a consumer holds unacknowledged entries of
-a key it holds the key; each such time is a fact, under topic, subscription and key, and no two may overlap.
+keys inside other batches do not decide which consumer gets them, so that payloads are not opened for this rule. A consumer holds a key
+while it has unacknowledged entries of it. Each such time is a fact, under topic, subscription and key, and no two may overlap.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import msgspec
 from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, position_of
-from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, seconds
+from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of, positions_of
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     Code(
@@ -39,68 +41,70 @@ CODES = table(
 )
 
 ENTRIES_MAX = 100_000
-"""Entries held by the consumers of one connection: two at the broker's limit of unacknowledged messages. Later ones are not followed."""
+"""Unacknowledged entries followed on one connection: two consumers at the broker's limit."""
 
 LATEST_MAX = 50_000
-"""Keys of which the latest entry is remembered, to see their order; of one connection."""
+"""Keys of one connection whose latest entry is remembered."""
 
 KEY_BYTES_MAX = 256
-"""Longer keys are not followed: they would fill the memory, and people use short ones."""
+"""Longest key that is followed; longer ones are rare and would fill the memory."""
 
 KEY_IDLE_NS = 600_000_000_000
-"""A key that nobody held for ten minutes is judged."""
+"""Time without facts after which a key is evaluated."""
 
 Key = tuple[str, str]
-"""What it is ("ordering key", "key") and its text."""
+"""Kind of a key ("ordering key" or "key") and its text."""
 
 
-class Held(msgspec.Struct):
-    """A key that a consumer holds."""
+class HeldKey(msgspec.Struct):
+    """A key of which a consumer has unacknowledged entries."""
 
     since: Where
     first: Position
     last: Position
     entries: set[Position]
-    again: bool
-    """Its first entry is a redelivery."""
 
 
-class Keyed(Consumer):
+class KeySharedState(ConsumerState):
     """A Key_Shared consumer and the keys that it holds."""
 
-    held: dict[Key, Held] = msgspec.field(default_factory=dict)
+    held: dict[Key, HeldKey] = msgspec.field(default_factory=dict)
     key_of: dict[Position, Key] = msgspec.field(default_factory=dict)
+    """Keys of the unacknowledged entries."""
     latest: OrderedDict[Key, tuple[Position, Where]] = msgspec.field(default_factory=OrderedDict)
+    """Latest entry of each key, with its delivery."""
     regressions: int = 0
+    """Entries delivered after a later one of their key."""
 
 
-class KeyShared(ConsumerRule[Keyed]):
-    """Follows the Key_Shared consumers of one connection."""
+class KeySharedRule(ConsumerRule[KeySharedState]):
+    """Rule about the Key_Shared consumers of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
-        super().__init__(context, Keyed)
+        super().__init__(context, KeySharedState)
         self._entries = self._latest = 0
+        """Unacknowledged entries, and keys with a latest entry, of all consumers."""
 
-    def review(self, consumer: Keyed, now: int, *, ending: bool) -> None:
-        """See `ConsumerRule`."""
+    def review(self, consumer: KeySharedState, now: int, *, ending: bool) -> None:
+        """Release all keys of a consumer at its end."""
         if ending:
             for key in list(consumer.held):
                 self._release(consumer, key, now)
             self._entries -= len(consumer.key_of)
             self._latest -= len(consumer.latest)
 
-    def _find(self, row: FrameRow) -> Keyed | None:
+    def _find_ordered(self, row: FrameRow) -> KeySharedState | None:
         consumer = self.find(row)
         return consumer if consumer is not None and consumer.kind == "Key_Shared" and not consumer.out_of_order else None
 
     def _message(self, row: FrameRow) -> None:
-        consumer, key = self._find(row), key_of(row)
+        consumer, key = self._find_ordered(row), key_of(row)
         if consumer is None or key is None:
             return
         fields, where = row.fields or {}, where_of(row)
-        position = position_of(fields.get("message_id") or {})
-        again = fields.get("redelivery_count", 0) > 0
-        self._check_order(consumer, key, position, where, again=again)
+        position = position_of(fields.get("message_id"))
+        redelivered = fields.get("redelivery_count", 0) > 0
+        self._check_order(consumer, key, position, where, redelivered=redelivered)
         if position not in consumer.key_of:
             if self._entries >= ENTRIES_MAX:
                 return
@@ -108,51 +112,55 @@ class KeyShared(ConsumerRule[Keyed]):
         consumer.key_of[position] = key
         held = consumer.held.get(key)
         if held is None:
-            consumer.held[key] = Held(where, position, position, {position}, again)
+            consumer.held[key] = HeldKey(where, position, position, {position})
         else:
             held.last = max(held.last, position)
             held.entries.add(position)
 
-    def _check_order(self, consumer: Keyed, key: Key, position: Position, where: Where, *, again: bool) -> None:
+    def _check_order(self, consumer: KeySharedState, key: Key, position: Position, where: Where, *, redelivered: bool) -> None:
         latest = consumer.latest.get(key)
         if latest is None:
             self._latest += 1
         if latest is None or position > latest[0]:
             latest = position, where
-        elif position < latest[0] and not again:
+        elif position < latest[0] and not redelivered:
             consumer.regressions += 1
-            if consumer.regressions <= SHOWN_MAX:
-                (ledger, entry), before = latest
-                text = f"{consumer.title} got {position[0]}:{position[1]} of {key[0]} {key[1]} after {ledger}:{entry} of the same key."
-                evidence = {
-                    "frames": [before.name, where.name],
-                    **consumer.evidence,
-                    "key": key[1],
-                    "message_id": list(position),
-                    "after": [ledger, entry],
-                }
-                self.context.report("key-out-of-order", where, text, evidence)
+            if consumer.regressions <= SAMPLES_MAX:
+                self._report_regression(consumer, key, position, where, latest)
         consumer.latest[key] = latest
         if self._latest > LATEST_MAX:
             self._latest -= 1
             consumer.latest.popitem(last=False)
 
+    def _report_regression(
+        self, consumer: KeySharedState, key: Key, position: Position, where: Where, latest: tuple[Position, Where]
+    ) -> None:
+        (ledger, entry), previous = latest
+        text = f"{consumer.title} got {position[0]}:{position[1]} of {key[0]} {key[1]} after {ledger}:{entry} of the same key."
+        evidence = {
+            "frames": [previous.name, where.name],
+            **consumer.evidence,
+            "key": key[1],
+            "message_id": list(position),
+            "after": [ledger, entry],
+        }
+        self.context.report("key-out-of-order", where, text, evidence)
+
     def _ack(self, row: FrameRow) -> None:
-        consumer = self._find(row)
+        consumer = self._find_ordered(row)
         if consumer is not None:
-            for one in (row.fields or {}).get("message_id") or ():
-                if not one.get("ack_set"):
-                    self._settle(consumer, position_of(one), row.time or 0)
+            for message_id in (row.fields or {}).get("message_id") or ():
+                if not message_id.get("ack_set"):
+                    self._settle(consumer, position_of(message_id), row.time or 0)
 
     def _redeliver(self, row: FrameRow) -> None:
-        """What the client gives back it does not hold any more."""
-        consumer = self._find(row)
-        if consumer is None:
-            return
-        for position in [position_of(one) for one in (row.fields or {}).get("message_ids") or ()] or list(consumer.key_of):
-            self._settle(consumer, position, row.time or 0)
+        """Remove what the client returns: it does not hold it any more."""
+        consumer = self._find_ordered(row)
+        if consumer is not None:
+            for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.key_of):
+                self._settle(consumer, position, row.time or 0)
 
-    def _settle(self, consumer: Keyed, position: Position, now: int) -> None:
+    def _settle(self, consumer: KeySharedState, position: Position, now: int) -> None:
         key = consumer.key_of.pop(position, None)
         if key is None:
             return
@@ -162,8 +170,8 @@ class KeyShared(ConsumerRule[Keyed]):
         if not held.entries:
             self._release(consumer, key, now)
 
-    def _release(self, consumer: Keyed, key: Key, now: int) -> None:
-        """Emit how long it was held, and by whom."""
+    def _release(self, consumer: KeySharedState, key: Key, now: int) -> None:
+        """Emit the time in which a consumer held a key."""
         held = consumer.held.pop(key)
         values = {
             **consumer.evidence,
@@ -172,17 +180,16 @@ class KeyShared(ConsumerRule[Keyed]):
             "since": held.since.time,
             "first": list(held.first),
             "last": list(held.last),
-            "again": held.again,
             "lost": self.context.lost,
         }
-        under = json.dumps([consumer.topic, consumer.subscription, *key])
-        self.context.emit_fact(HOLDING, under, held.since._replace(time=now), "held", values)
+        fact_key = json.dumps([consumer.topic, consumer.subscription, *key])
+        self.context.emit_fact(HOLDING, fact_key, held.since._replace(time=now), "held", values)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver}
 
 
 def key_of(row: FrameRow) -> Key | None:
-    """What a broker chooses the consumer by; None when the entry has no key."""
+    """Return the key by which a broker chooses the consumer; None when the entry has none."""
     metadata = row.metadata or {}
     ordering = metadata.get("ordering_key")
     if ordering:
@@ -192,31 +199,31 @@ def key_of(row: FrameRow) -> Key | None:
 
 
 def evaluate_holding(_: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """See `pulsarscope.dissect.rules.KeyRule`: times in which two consumers held one key."""
+    """Report the times in which two consumers held one key."""
     longest: Fact | None = None
-    said = set()
+    reported = set()
     for fact in facts:
-        if longest is not None and _holder(longest) != _holder(fact) and fact.values["since"] < longest.where.time:
-            pair = _holder(longest), _holder(fact)
-            if pair not in said:
-                said.add(pair)
-                _report_two(longest, fact, report)
+        if longest is not None and _consumer(longest) != _consumer(fact) and fact.values["since"] < longest.where.time:
+            pair = _consumer(longest), _consumer(fact)
+            if pair not in reported:
+                reported.add(pair)
+                _report_overlap(longest, fact, report)
         if longest is None or fact.where.time > longest.where.time:
             longest = fact
 
 
-def _holder(fact: Fact) -> tuple[str, int]:
+def _consumer(fact: Fact) -> tuple[str, int]:
     return fact.where.connection, fact.values["consumer_id"]
 
 
-def _report_two(before: Fact, after: Fact, report: ReportFinding) -> None:
+def _report_overlap(before: Fact, after: Fact, report: ReportFinding) -> None:
     first, second = before.values, after.values
-    what, key = first["key"]
+    kind, key = first["key"]
     last = f"{first['last'][0]}:{first['last'][1]}"
     where = after.where._replace(time=second["since"])
     overlap = before.where.time - where.time
     other = f"consumer {first['consumer_id']} ({first['consumer_name']})"
-    text = f"{second['title']} got {what} {key} while {other} held it (up to {last}) for {seconds(overlap)} more"
+    text = f"{second['title']} got {kind} {key} while {other} held it (up to {last}) for {duration(overlap)} more"
     text += "; the capture lacks bytes of a connection, so an ACK may be unseen." if first["lost"] or second["lost"] else "."
     evidence = {
         "frames": [before.where.name, after.where.name],

@@ -1,16 +1,18 @@
-"""Lookups that go round in circles, and those of which there are too many."""
+"""Lookups that go round in circles, and refusals because too many lookups wait."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, lacking, said, seconds, some
+from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, host, listing, quantity
 
 CODES = table(
     Code(
@@ -30,66 +32,67 @@ CODES = table(
 )
 
 ERRORS = frozenset({"TooManyRequests"})
-"""Refusals that are told here."""
+"""Errors that this rule reports."""
 
 LOOKUPS = "lookups-of-client"
 
 LOOKUP_NS = 60_000_000_000
-"""A chain of redirects goes on within the client's operation timeout, 30 s by default."""
+"""Time without facts after which a lookup is evaluated: redirects end with the client's operation timeout, 30 s by default."""
 
-HOPS_MAX = 10
-"""So many redirects are too many without a circle, too: clients give up after 20, bundles move once."""
+REDIRECTS_MAX = 10
+"""Redirects that make a finding even without a circle: clients give up after 20, bundles move once."""
 
-ASKED_MAX = 1_000
-"""Lookups kept until their answer; clients have some thousands on the way at most, and only those that wait need to be known."""
+REQUESTS_MAX = 1_000
+"""LOOKUPs kept until their answer; a client has some hundreds on the way."""
 
 SECONDS_MAX = 60
-"""Seconds of which the evidence tells how many lookups waited: twice the operation timeout."""
+"""Seconds for which the evidence lists the lookups that waited: twice the operation timeout."""
+
+HOPS_MAX = 20
+"""Hops of a chain that the evidence lists."""
 
 _COUNTED = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE")
-"""What the limits of client and broker count as lookups."""
+"""Commands that the limits of client and broker count as lookups."""
 
 
-class Lookups(ConnectionRule):
-    """See `pulsarscope.dissect.rules.ConnectionRule`."""
+class LookupRule(ConnectionRule):
+    """Rule about refused lookups on one connection, and source of the facts on redirects."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._asked: dict[str, tuple[Where, bool]] = {}
+        self._requests: dict[str, tuple[Where, bool]] = {}
         """Place and `authoritative` of LOOKUPs by name of the frame."""
-        self._outstanding = self._most = self._total = 0
-        """Lookups that wait now, that did at once, and all."""
-        self._at_first: int | None = None
-        """How many waited when the first was refused."""
-        self._by_second: dict[int, int] = {}
-        """How many waited at once, by second of the capture clock; the latest seconds in which any was asked."""
+        self._pending = self._pending_max = self._total = 0
+        """Lookups without an answer now, the most at once, and all lookups."""
+        self._pending_at_first: int | None = None
+        """Lookups without an answer when the first was refused."""
+        self._pending_by_second: dict[int, int] = {}
+        """Most lookups without an answer, by second of the capture clock; the latest seconds with a lookup."""
         self._refused: Counter[str] = Counter()
-        self._places: list[Where] = []
+        """Refusals by command."""
+        self._refusals: list[Where] = []
         """First and latest refusal."""
         self._message: str | None = None
+        """Error message of the latest refusal."""
 
     def _request(self, row: FrameRow) -> None:
         self._total += 1
-        self._outstanding += 1
-        self._most = max(self._most, self._outstanding)
+        self._pending += 1
+        self._pending_max = max(self._pending_max, self._pending)
         second = (row.time or 0) // 1_000_000_000
-        self._by_second[second] = max(self._by_second.get(second, 0), self._outstanding)
-        if len(self._by_second) > SECONDS_MAX:
-            del self._by_second[next(iter(self._by_second))]
+        remember(self._pending_by_second, second, max(self._pending_by_second.get(second, 0), self._pending), SECONDS_MAX)
 
     def _lookup(self, row: FrameRow) -> None:
         self._request(row)
         where = where_of(row)
-        self._asked[where.name] = where, bool((row.fields or {}).get("authoritative"))
-        if len(self._asked) > ASKED_MAX:
-            del self._asked[next(iter(self._asked))]
+        remember(self._requests, where.name, (where, bool((row.fields or {}).get("authoritative"))), REQUESTS_MAX)
 
     def _response(self, row: FrameRow) -> None:
-        asked = self._asked.pop(row.request or "", None)
-        if asked is None or row.topic is None:
+        request = self._requests.pop(row.request or "", None)
+        if request is None or row.topic is None:
             return
         fields = row.fields or {}
-        where, authoritative = asked
+        where, authoritative = request
         hop = {
             "asked": self._context.server,
             "authoritative": authoritative,
@@ -101,41 +104,41 @@ class Lookups(ConnectionRule):
         }
         self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where, "hop", hop)
 
-    def _answered(self, row: ExchangeRow) -> None:
-        self._refusal(row)
-        self._outstanding = max(self._outstanding - 1, 0)
+    def _lookup_exchange(self, row: ExchangeRow) -> None:
+        self._exchange(row)
+        self._pending = max(self._pending - 1, 0)
 
-    def _refusal(self, row: ExchangeRow) -> None:
+    def _exchange(self, row: ExchangeRow) -> None:
         if row.error not in ERRORS:
             return
-        if self._at_first is None:
-            self._at_first = self._outstanding
-        where = where_of(row)
+        if self._pending_at_first is None:
+            self._pending_at_first = self._pending
         self._refused[row.request or "request"] += 1
-        self._places = [self._places[0] if self._places else where, where]
+        self._refusals[1:] = [where_of(row)]
         self._message = row.error_message
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """See `ConnectionRule`."""
-        if not self._places:
+        """Report the refusals."""
+        if not self._refusals:
             return
-        first, latest = self._places
+        first, latest = self._refusals[0], self._refusals[-1]
         number = self._refused.total()
-        commands = ", ".join(f"{count(times, command)}" for command, times in self._refused.items())
+        commands = ", ".join(quantity(times, command) for command, times in self._refused.items())
+        span = duration(latest.time - first.time)
         text = (
-            f"{count(number, 'request')} of {self._context.client} {'was' if number == 1 else 'were'} refused with TooManyRequests within "
-            f"{seconds(latest.time - first.time)} ({commands}); up to {count(self._most, 'lookup')} waited at once, "
-            f"{self._at_first:,} when the first was refused{lacking(lost=self._context.lost)}."
+            f"{quantity(number, 'request')} of {self._context.client} {'was' if number == 1 else 'were'} refused with TooManyRequests "
+            f"within {span} ({commands}); up to {quantity(self._pending_max, 'lookup')} waited at once, "
+            f"{self._pending_at_first:,} when the first was refused{gap_note(lost=self._context.lost)}."
         )
         evidence = {
-            "frames": frames(place.name for place in self._places),
+            "frames": frame_names([first.name, latest.name]),
             "refused": dict(self._refused),
             "count": number,
             "lookups": self._total,
-            "outstanding_max": self._most,
-            "outstanding_at_first": self._at_first,
-            "outstanding_by_second": {str(second): most for second, most in self._by_second.items()},
-            "message": said(self._message),
+            "outstanding_max": self._pending_max,
+            "outstanding_at_first": self._pending_at_first,
+            "outstanding_by_second": {str(second): most for second, most in self._pending_by_second.items()},
+            "message": error_message_text(self._message),
         }
         self._context.report("too-many-requests", first, text, evidence)
 
@@ -144,18 +147,11 @@ class Lookups(ConnectionRule):
         "LOOKUP": _lookup,
         "LOOKUP_RESPONSE": _response,
     }
-    exchanges: ClassVar[Handlers] = dict.fromkeys(ANSWERED_BY, _refusal) | dict.fromkeys(_COUNTED, _answered)
+    exchanges: ClassVar[Handlers] = dict.fromkeys(ANSWERED_BY, _exchange) | dict.fromkeys(_COUNTED, _lookup_exchange)
 
 
-class Hop(NamedTuple):
-    """One answer to a LOOKUP."""
-
-    where: Where
-    values: dict[str, Any]
-
-
-def _leads_to(hop: Hop, server: str) -> bool:
-    """Whether a redirect may name this server; a name that is no address may be any, but not the one that was asked."""
+def _may_lead_to(hop: Fact, server: str) -> bool:
+    """Return True when a redirect may name this server; a host name may stand for any server but the one that redirects."""
     address = (hop.values["url"] or "").partition("://")[2].rstrip("/")
     name, _, port = address.rpartition(":")
     if not name or not port.isdigit():
@@ -165,49 +161,48 @@ def _leads_to(hop: Hop, server: str) -> bool:
     return bool(port == server.rpartition(":")[2] and server != hop.values["asked"])
 
 
-def _chains(facts: Sequence[Fact]) -> list[list[Hop]]:
-    """Each lookup with those to which redirects led it."""
-    chains: list[list[Hop]] = []
-    waiting: list[list[Hop]] = []
+def _chains(hops: Sequence[Fact]) -> list[list[Fact]]:
+    """Return each lookup with those to which redirects led it."""
+    chains: list[list[Fact]] = []
+    redirected: list[list[Fact]] = []
     """Chains that end with a redirect, so far."""
-    for fact in facts:
-        hop = Hop(fact.where, fact.values)
-        asked = hop.values["asked"]
-        chain = next((one for one in waiting if one[-1].values["answered"] <= fact.where.time and _leads_to(one[-1], asked)), None)
+    for hop in hops:
+        server = hop.values["asked"]
+        previous = (chain for chain in redirected if chain[-1].values["answered"] <= hop.where.time and _may_lead_to(chain[-1], server))
+        chain = next(previous, None)
         if chain is None:
             chains.append(chain := [])
         else:
-            waiting.remove(chain)
+            redirected.remove(chain)
         chain.append(hop)
         if hop.values["response"] == "Redirect":
-            waiting.append(chain)
+            redirected.append(chain)
     return chains
 
 
 def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Chains that come to a broker again, or do not come to an end."""
+    """Report chains that come to a broker again, or that do not come to an end."""
     client, _, topic = key.partition("\n")
     for chain in _chains(facts):
-        redirects = [hop for hop in chain if hop.values["response"] == "Redirect"]
-        asked = [hop.values["asked"] for hop in chain]
-        circle = len(set(asked)) < len(asked)
-        if not (circle and len(redirects) > 1) and len(redirects) < HOPS_MAX:
+        redirects = sum(hop.values["response"] == "Redirect" for hop in chain)
+        servers = [hop.values["asked"] for hop in chain]
+        circle = len(set(servers)) < len(servers)
+        if not (circle and redirects > 1) and redirects < REDIRECTS_MAX:
             continue
         last = chain[-1].values
         ending = {
             "Connect": f"it ended with Connect to {last['url']}",
             "Redirect": f"no lookup follows the redirect to {last['url']}",
         }.get(last["response"], f"it failed with {last['error']}")
-        passed = seconds(last["answered"] - chain[0].where.time)
-        way = "in circles" if circle else "on and on"
-        turns = f"{count(len(redirects), 'redirect')} in {passed}: {some(asked, ' → ')}"
-        text = f"The lookup of {topic} by {client} was sent {way}, {turns}; {ending}."
+        span = duration(last["answered"] - chain[0].where.time)
+        path = f"{quantity(redirects, 'redirect')} in {span}: {listing(servers, ' → ')}"
+        text = f"The lookup of {topic} by {client} was sent {'in circles' if circle else 'on and on'}, {path}; {ending}."
         hops = [
             {name: hop.values[name] for name in ("asked", "authoritative", "response", "url")} | {"frame": hop.where.name}
-            for hop in chain[:20]
+            for hop in chain[:HOPS_MAX]
         ]
-        names = [name for hop in chain for name in (hop.where.name, hop.values["frame"])]
-        evidence = {"frames": frames(names), "hops": hops, "redirects": len(redirects), "circle": circle, "topic": topic, "client": client}
+        names = frame_names(name for hop in chain for name in (hop.where.name, hop.values["frame"]))
+        evidence = {"frames": names, "hops": hops, "redirects": redirects, "circle": circle, "topic": topic, "client": client}
         report("lookup-loop", chain[0].where, text, evidence)
 
 

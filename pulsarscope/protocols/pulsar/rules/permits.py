@@ -1,7 +1,8 @@
-"""Why a consumer gets nothing: the ledger of its permits, and who has to act.
+"""Permit accounting per consumer: who has to act when nothing is delivered.
 
-A client grants permits with FLOW; a delivery costs as many as the entry has messages, without those that an ack_set says are acknowledged
-(old brokers count the whole entry all the same). Without permits the client must act; with permits and a backlog the broker (`backlog.py`).
+A client grants permits with FLOW. A delivery costs as many as the entry has messages, without those that its ack_set marks as
+acknowledged; old brokers count the whole entry all the same. Without permits the client must act; with permits and a backlog it is the
+broker (`backlog.py`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import ClassVar
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, WARNING, Code, table
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, SILENT_NS, TELL_NS
-from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer, ConsumerRule, Position, bitmap, position_of
-from pulsarscope.protocols.pulsar.rules.phrases import count, host, seconds
+from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS, SILENT_NS
+from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, position_of
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
     Code(
@@ -33,57 +35,61 @@ CODES = table(
 )
 
 CLOSED_STARVED_NS = 5_000_000_000
-"""A consumer that ends like that was not served to its end."""
+"""Time without permits that makes a finding when the consumer ends in it."""
 
 STARVED_NS = 30_000_000_000
-"""Without permits, and without an ACK, for so long while it lives. With a backlog a client whose queue is full has no permits until its
-application has taken half of it; as long as that acknowledges, or gives messages back, it works at its own pace."""
+"""Time without permits and without an ACK that makes a finding while the consumer lives. With a backlog, a client whose queue is full has
+no permits until its application has taken half of it; while that acknowledges or asks for redelivery, it works at its own pace."""
 
 
-class Ledger(Consumer):
+class PermitState(ConsumerState):
     """The permits of a consumer."""
 
     granted: int = 0
     delivered: int = 0
-    """Messages."""
+    """Messages delivered."""
     permits: int = 0
-    whole: int = 0
-    """The permits if each entry is counted whole."""
+    """Permits left."""
+    entry_permits: int = 0
+    """Permits left when each entry is counted whole."""
     lowest: int = 0
+    """Fewest permits ever left, when negative."""
     lowest_at: Where | None = None
-    dry: Where | None = None
-    """The delivery that used up the permits."""
-    worked_at: int = 0
-    """Time of its latest ACK, or request to have messages again."""
-    heard: Where | None = None
-    """The latest delivery, or the FLOW behind it that gave permits again."""
+    exhausted: Where | None = None
+    """Delivery that used up the permits."""
+    active_at: int = 0
+    """Time of its latest ACK or request for redelivery, in nanoseconds."""
+    last_service: Where | None = None
+    """Latest delivery, or FLOW behind it that ended a lack of permits."""
     last: Position | None = None
-    """Furthest entry delivered, and where."""
+    """Furthest entry delivered."""
     last_at: Where | None = None
-    told_at: int = -1
+    reported_at: int = -1
+    """Time of the delivery in the latest fact, in nanoseconds."""
     waited: int = 0
-    """Nanoseconds that it had waited when that was told last."""
+    """Wait in the latest fact, in nanoseconds."""
     active: bool = True
-    """Of a failover subscription: the one that is served."""
-    said: bool = False
+    """False for the standby consumers of a failover subscription."""
+    reported: bool = False
 
 
-class Permits(ConsumerRule[Ledger]):
-    """Keeps the ledger of each consumer of a connection."""
+class PermitRule(ConsumerRule[PermitState]):
+    """Rule about the permits of one connection's consumers."""
 
     def __init__(self, context: RuleContext) -> None:
-        super().__init__(context, Ledger)
-        self._asking: dict[str, int] = {}
+        super().__init__(context, PermitState)
+        self._last_id_requests: dict[str, int] = {}
+        """Consumer id by name of its GET_LAST_MESSAGE_ID."""
 
-    def review(self, consumer: Ledger, now: int, *, ending: bool) -> None:
-        """See `ConsumerRule`."""
-        self._starved(consumer, now, CLOSED_STARVED_NS if ending else STARVED_NS)
-        self._wait(consumer, now, ending=ending)
-        if consumer.last_at is not None and consumer.last_at.time > consumer.told_at:
+    def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
+        """Report a lack of permits, and emit what other connections need to know."""
+        self._evaluate_starvation(consumer, now, CLOSED_STARVED_NS if ending else STARVED_NS)
+        self._emit_wait(consumer, now, ending=ending)
+        if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
             self._emit_delivered(consumer)
         if ending and consumer.lowest_at is not None and not self.context.lost:
-            more = count(-consumer.lowest, "message")
-            text = f"{consumer.title} was sent {more} more than it had permits for ({consumer.granted} granted in all)."
+            excess = quantity(-consumer.lowest, "message")
+            text = f"{consumer.title} was sent {excess} more than it had permits for ({consumer.granted} granted in all)."
             evidence = {"frames": [consumer.lowest_at.name], **consumer.evidence, "permits": consumer.lowest, "granted": consumer.granted}
             self.context.report("permits-negative", consumer.lowest_at, text, evidence)
 
@@ -91,13 +97,13 @@ class Permits(ConsumerRule[Ledger]):
         consumer = self.find(row)
         if consumer is None:
             return
-        self._starved(consumer, row.time or 0, STARVED_NS)
-        more = (row.fields or {}).get("messagePermits", 0)
-        if consumer.permits <= 0 < consumer.permits + more:
-            consumer.dry, consumer.heard = None, where_of(row)
-        consumer.granted += more
-        consumer.permits += more
-        consumer.whole += more
+        self._evaluate_starvation(consumer, row.time or 0, STARVED_NS)
+        permits = (row.fields or {}).get("messagePermits", 0)
+        if consumer.permits <= 0 < consumer.permits + permits:
+            consumer.exhausted, consumer.last_service = None, where_of(row)
+        consumer.granted += permits
+        consumer.permits += permits
+        consumer.entry_permits += permits
 
     def _message(self, row: FrameRow) -> None:
         consumer = self.find(row)
@@ -105,63 +111,64 @@ class Permits(ConsumerRule[Ledger]):
             return
         fields = row.fields or {}
         where = where_of(row)
-        self._wait(consumer, where.time, ending=True)
+        self._emit_wait(consumer, where.time, ending=True)
         cost = messages = max(row.num_messages or 1, 1)
         if fields.get("ack_set"):
             cost = min(bitmap(fields["ack_set"]).bit_count(), messages)
         consumer.delivered += messages
         consumer.permits -= cost
-        consumer.whole -= messages
+        consumer.entry_permits -= messages
         consumer.waited = 0
-        consumer.heard = where
-        if consumer.permits <= 0 and consumer.dry is None:
-            consumer.dry = where
+        consumer.last_service = where
+        if consumer.permits <= 0 and consumer.exhausted is None:
+            consumer.exhausted = where
         if consumer.permits < consumer.lowest:
             consumer.lowest, consumer.lowest_at = consumer.permits, where
-        position = position_of(fields.get("message_id") or {})
+        position = position_of(fields.get("message_id"))
         if consumer.last is None or position > consumer.last:
             consumer.last, consumer.last_at = position, where
-        if where.time - consumer.told_at >= TELL_NS:
+        if where.time - consumer.reported_at >= EMIT_NS:
             self._emit_delivered(consumer)
 
-    def _work(self, row: FrameRow) -> None:
+    def _activity(self, row: FrameRow) -> None:
         consumer = self.find(row)
         if consumer is not None:
-            consumer.worked_at = row.time or 0
+            consumer.active_at = row.time or 0
 
-    def _active(self, row: FrameRow) -> None:
+    def _active_change(self, row: FrameRow) -> None:
         consumer = self.find(row)
         if consumer is not None:
             consumer.active = (row.fields or {}).get("is_active", False)
-            consumer.heard = where_of(row)
+            consumer.last_service = where_of(row)
 
-    def _starved(self, consumer: Ledger, now: int, limit: int) -> None:
-        """ReportFinding so when it has had no permits for so long, and its application does nothing."""
-        since = consumer.dry or consumer.ready
-        if consumer.permits > 0 or consumer.said or since is None or now - max(since.time, consumer.worked_at) < limit:
+    def _evaluate_starvation(self, consumer: PermitState, now: int, limit: int) -> None:
+        """Report a consumer that has had no permits, and whose application has done nothing, for so many nanoseconds."""
+        since = consumer.exhausted or consumer.ready
+        if consumer.permits > 0 or consumer.reported or since is None or now - max(since.time, consumer.active_at) < limit:
             return
-        consumer.said = True
+        consumer.reported = True
+        starved = now - since.time
         if consumer.granted == 0:
-            text = f"{consumer.title} gave no permits for {seconds(now - since.time)} after it subscribed: its client has to send FLOW"
+            text = f"{consumer.title} gave no permits for {duration(starved)} after it subscribed: its client has to send FLOW"
         else:
-            used = f"used up its {count(consumer.granted, 'permit')} with {count(consumer.delivered, 'message')}"
-            text = f"{consumer.title} {used} and sent no FLOW that gives more for {seconds(now - since.time)}: its client has to act"
+            used = f"used up its {quantity(consumer.granted, 'permit')} with {quantity(consumer.delivered, 'message')}"
+            text = f"{consumer.title} {used} and sent no FLOW that gives more for {duration(starved)}: its client has to act"
         evidence = {
             "frames": [since.name],
             **consumer.evidence,
             "permits": consumer.permits,
             "granted": consumer.granted,
             "delivered": consumer.delivered,
-            "starved_ns": now - since.time,
+            "starved_ns": starved,
             "act": "client",
         }
-        self.context.report("consumer-starved", since, self.qualified(text), evidence)
+        self.context.report("consumer-starved", since, self.sentence(text), evidence)
 
-    # ---- what other connections know of the topic
+    # -- facts for the topic's other connections
 
-    def _wait(self, consumer: Ledger, now: int, *, ending: bool) -> None:
-        """Emit facts of a consumer that has permits and got nothing for long: when the wait ends, and before that when it has doubled."""
-        since = consumer.heard
+    def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool) -> None:
+        """Emit a long wait with permits: when it ends, and before that each time that it has doubled."""
+        since = consumer.last_service
         if since is None or now - since.time < SILENT_NS or consumer.permits <= 0 or not consumer.active or consumer.compacted:
             return
         if not ending and now - since.time < 2 * consumer.waited:
@@ -173,7 +180,7 @@ class Permits(ConsumerRule[Ledger]):
                 "kind": consumer.kind,
                 "title": consumer.title,
                 "permits": consumer.permits,
-                "whole": consumer.whole,
+                "entry_permits": consumer.entry_permits,
                 "last": consumer.last,
                 "since": since.time,
                 "lost": self.context.lost,
@@ -181,9 +188,9 @@ class Permits(ConsumerRule[Ledger]):
             }
             self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
 
-    def _emit_delivered(self, consumer: Ledger) -> None:
+    def _emit_delivered(self, consumer: PermitState) -> None:
         if consumer.last is not None and consumer.last_at is not None and consumer.topic is not None:
-            consumer.told_at = consumer.last_at.time
+            consumer.reported_at = consumer.last_at.time
             values = {
                 "subscription": consumer.subscription,
                 "position": consumer.last,
@@ -192,18 +199,18 @@ class Permits(ConsumerRule[Ledger]):
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
 
-    def _ask_last(self, row: FrameRow) -> None:
-        if len(self._asking) < CONSUMERS_MAX:
-            self._asking[where_of(row).name] = (row.fields or {}).get("consumer_id", -1)
+    def _last_id_request(self, row: FrameRow) -> None:
+        if len(self._last_id_requests) < CONSUMERS_MAX:
+            self._last_id_requests[where_of(row).name] = (row.fields or {}).get("consumer_id", -1)
 
-    def _last(self, row: FrameRow) -> None:
-        consumer = self.consumers.get(self._asking.pop(row.request or "", -1))
+    def _last_id_response(self, row: FrameRow) -> None:
+        consumer = self.consumers.get(self._last_id_requests.pop(row.request or "", -1))
         if consumer is None or consumer.topic is None:
             return
         fields = row.fields or {}
-        position = position_of(fields.get("last_message_id") or {})
+        position = position_of(fields.get("last_message_id"))
         acknowledged = fields.get("consumer_mark_delete_position")
-        # A consumer that got nothing yet may begin behind the last message: only what it got, or acknowledged, says what it is due.
+        # A consumer without a delivery may begin behind the last message; its acknowledged position may show that it does not.
         if consumer.last is not None or (acknowledged is not None and position_of(acknowledged) < position):
             values = {"position": position, "consumer_id": consumer.number}
             self.context.emit_fact(BACKLOG, consumer.topic, where_of(row), "backlog", values)
@@ -212,9 +219,9 @@ class Permits(ConsumerRule[Ledger]):
         **ConsumerRule.frames,
         "FLOW": _flow,
         "MESSAGE": _message,
-        "ACK": _work,
-        "REDELIVER_UNACKNOWLEDGED_MESSAGES": _work,
-        "ACTIVE_CONSUMER_CHANGE": _active,
-        "GET_LAST_MESSAGE_ID": _ask_last,
-        "GET_LAST_MESSAGE_ID_RESPONSE": _last,
+        "ACK": _activity,
+        "REDELIVER_UNACKNOWLEDGED_MESSAGES": _activity,
+        "ACTIVE_CONSUMER_CHANGE": _active_change,
+        "GET_LAST_MESSAGE_ID": _last_id_request,
+        "GET_LAST_MESSAGE_ID_RESPONSE": _last_id_response,
     }

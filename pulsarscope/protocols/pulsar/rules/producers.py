@@ -1,4 +1,4 @@
-"""Producers and consumers that others keep out: who was refused, who held the place, and whether that one was still there."""
+"""Producers and consumers that others keep out: who was refused, who held the place, and whether that holder was still alive."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import ERROR, Code, table
+from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, seconds, some
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
     Code(
@@ -35,93 +36,107 @@ CODES = table(
 )
 
 HOLDING_NS = 24 * 3_600 * 1_000_000_000
-"""Who is refused meets a holder that came long ago, and says nothing between: what is known is kept for a day."""
+"""Time without facts after which a place is evaluated: a holder of long ago says nothing until a client is refused because of it."""
+
+HOLDERS_MAX = 3
+"""Holders that a finding names."""
+
+ATTEMPTS_MAX = 10
+"""Refused attempts and fenced producers that the evidence lists."""
 
 
 class Tenure(NamedTuple):
-    """Someone who held a place."""
+    """Time in which a producer held a topic, or a consumer a subscription."""
 
     where: Where
-    asked: dict[str, Any]
+    request: dict[str, Any]
+    """Values of its request and the answer."""
     until: int | None
-    """When it was given up; None: not in the capture."""
-    spoke: int | None
-    """When the connection spoke last, if it did not give it up before."""
-    dead: int | None
-    """Since when it did not answer the broker's PING."""
+    """Time at which it was given up, in nanoseconds; None when that is not in the capture."""
+    last_active: int | None
+    """Time of the connection's last frame, when it did not give up the place before."""
+    dead_since: int | None
+    """Time of the broker's first PING that the connection did not answer."""
 
     @property
     def since(self) -> int:
-        """When it got the place."""
-        since: int = self.asked["answered"]
+        """Time at which it got the place, in nanoseconds."""
+        since: int = self.request["answered"]
         return since
 
-    def held(self, at: int) -> int:
-        """How long it has had the place at this time."""
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Evidence that identifies the holder."""
+        return {"frame": self.where.name, "connection": self.where.connection, "name": self.request["name"]}
+
+    def held_ns(self, at: int) -> int:
+        """Return the time for which it has had the place at a moment."""
         return (at if self.until is None else min(at, self.until)) - self.since
 
-    def name(self, noun: str) -> str:
-        """Who, where, and how it holds."""
-        epoch = f", epoch {self.asked['epoch']}" if self.asked.get("epoch") else ""
-        named = f"{noun} {self.asked['name']}" if self.asked["name"] else f"a {noun} without a name"
-        return f"{named} ({self.asked['mode']}{epoch}) on connection {self.where.connection} of {self.asked['client']}"
+    def title(self, noun: str) -> str:
+        """Return the holder's name, mode, connection and client."""
+        request = self.request
+        epoch = f", epoch {request['epoch']}" if request.get("epoch") else ""
+        name = f"{noun} {request['name']}" if request["name"] else f"a {noun} without a name"
+        return f"{name} ({request['mode']}{epoch}) on connection {self.where.connection} of {request['client']}"
 
-    def alive(self, at: int) -> str:
-        """What shows whether it was there at this time."""
-        if self.dead is not None and self.dead <= at:
-            return f"has answered no PING for {seconds(at - self.dead)}"
-        if self.until is not None and self.spoke is None:
-            return f"is alive: it closed {seconds(self.until - at)} later"
-        if self.spoke is None:
+    def liveness(self, at: int) -> str:
+        """Return the signs that the holder was alive at a moment."""
+        if self.dead_since is not None and self.dead_since <= at:
+            return f"has answered no PING for {duration(at - self.dead_since)}"
+        if self.until is not None and self.last_active is None:
+            return f"is alive: it closed {duration(self.until - at)} later"
+        if self.last_active is None:
             return "is not seen to end"
-        return (
-            f"is alive: it spoke for another {seconds(self.spoke - at)}"
-            if self.spoke > at
-            else f"spoke last {seconds(at - self.spoke)} before"
-        )
+        if self.last_active > at:
+            return f"is alive: it spoke for another {duration(self.last_active - at)}"
+        return f"spoke last {duration(at - self.last_active)} before"
 
 
 def _tenures(facts: Sequence[Fact]) -> list[Tenure]:
-    holding: dict[tuple[str, int], Tenure] = {}
-    found: list[Tenure] = []
+    open_tenures: dict[tuple[str, int], Tenure] = {}
+    tenures: list[Tenure] = []
     for fact in facts:
-        place = fact.where.connection, fact.values["id"]
+        values = fact.values
+        holder = fact.where.connection, values["id"]
         if fact.what == "held":
-            holding[place] = Tenure(fact.where, fact.values, None, None, None)
-        elif fact.what != "refused" and place in holding:
-            values = fact.values
-            found.append(holding.pop(place)._replace(until=values["until"], spoke=values.get("spoke"), dead=values.get("dead")))
-    return [*found, *holding.values()]
+            open_tenures[holder] = Tenure(fact.where, values, None, None, None)
+        elif fact.what != "refused" and holder in open_tenures:
+            tenure = open_tenures.pop(holder)
+            end = {"until": values["until"], "last_active": values.get("last_active"), "dead_since": values.get("dead_since")}
+            tenures.append(tenure._replace(**end))
+    return [*tenures, *open_tenures.values()]
 
 
-def _holders(tenures: Sequence[Tenure], asker: Fact) -> list[Tenure]:
-    """Who held the place between this one's request and the answer."""
-    place = asker.where.connection, asker.values["id"]
+def _holders(tenures: Sequence[Tenure], request: Fact) -> list[Tenure]:
+    """Return the tenures of others between a request and its answer."""
+    holder = request.where.connection, request.values["id"]
     return [
         tenure
         for tenure in tenures
-        if (tenure.where.connection, tenure.asked["id"]) != place
-        and tenure.since <= asker.values["answered"]
-        and (tenure.until is None or tenure.until > asker.where.time)
+        if (tenure.where.connection, tenure.request["id"]) != holder
+        and tenure.since <= request.values["answered"]
+        and (tenure.until is None or tenure.until > request.where.time)
     ]
 
 
 def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, report: ReportFinding) -> None:
     first, last = refused[0], refused[-1]
     values = first.values
-    asked, answered = first.where.time, values["answered"]
-    times = f", {len(refused):,} times in {seconds(last.where.time - asked)}" if len(refused) > 1 else ""
-    name = f"{noun} {values['name']}" if values["name"] else f"A {noun} without a name"
-    if holders:
-        held = "; ".join(f"{one.name(noun)} has held it for {seconds(one.held(answered))} and {one.alive(asked)}" for one in holders[:3])
-    else:
-        held = "who holds it is not in the capture"
-    text = f"{name[0].upper()}{name[1:]} ({values['mode']}) was refused on {place} with {values['error']}{times}: {held}."
-    attempts = [{"frame": one.where.name, "epoch": one.values.get("epoch"), "mode": one.values["mode"]} for one in refused]
+    requested, answered = first.where.time, values["answered"]
+    times = f", {len(refused):,} times in {duration(last.where.time - requested)}" if len(refused) > 1 else ""
+    name = f"{noun} {values['name']}" if values["name"] else f"a {noun} without a name"
+    held = "; ".join(
+        f"{holder.title(noun)} has held it for {duration(holder.held_ns(answered))} and {holder.liveness(requested)}"
+        for holder in holders[:HOLDERS_MAX]
+    )
+    holder_text = held or "who holds it is not in the capture"
+    text = f"{capitalized(name)} ({values['mode']}) was refused on {place} with {values['error']}{times}: {holder_text}."
+    attempts = [{"frame": fact.where.name, "epoch": fact.values.get("epoch"), "mode": fact.values["mode"]} for fact in refused]
     evidence = {
-        "frames": frames(name for one in refused for name in (one.where.name, one.values["response"])),
-        "holders": [{"frame": one.where.name, "connection": one.where.connection, "name": one.asked["name"]} for one in holders[:3]],
-        "attempts": attempts[:10],
+        "frames": frame_names(name for fact in refused for name in (fact.where.name, fact.values["response"])),
+        "holders": [holder.summary for holder in holders[:HOLDERS_MAX]],
+        "attempts": attempts[:ATTEMPTS_MAX],
         "count": len(refused),
         "message": values["message"],
         "topic": values["topic"],
@@ -131,57 +146,59 @@ def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure
 
 
 def _refusals(facts: Sequence[Fact]) -> list[list[Fact]]:
-    """Those of one client that ask for the same thing under one name and are refused for one reason."""
+    """Group the refusals of one host that have the name, the mode and the error in common."""
     groups: dict[tuple[Any, ...], list[Fact]] = {}
     for fact in facts:
         if fact.what == "refused":
             values = fact.values
-            name = host(values["client"]), values["name"], values["mode"], values["error"]
-            groups.setdefault(name, []).append(fact)
+            groups.setdefault((host(values["client"]), values["name"], values["mode"], values["error"]), []).append(fact)
     return list(groups.values())
 
 
 def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Refusals, and takeovers with fencing."""
+    """Report refused producers of a topic, and those that ExclusiveWithFencing drove out."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):
-        asker = refused[0]
-        code = "producer-busy" if asker.values["error"] == "ProducerBusy" else "producer-fenced"
-        _report_refused(code, refused, _in_the_way(_holders(tenures, asker), asker), "producer", f"topic {topic}", report)
+        request = refused[0]
+        code = "producer-busy" if request.values["error"] == "ProducerBusy" else "producer-fenced"
+        _report_refused(code, refused, _obstacles(_holders(tenures, request), request), "producer", f"topic {topic}", report)
     for fact in facts:
         if fact.what == "held" and fact.values["mode"] == "ExclusiveWithFencing":
-            losers = [one for one in _holders(tenures, fact) if one.asked["name"] != fact.values["name"]]
+            losers = [tenure for tenure in _holders(tenures, fact) if tenure.request["name"] != fact.values["name"]]
             if losers:
                 _report_fenced(topic, fact, losers, report)
 
 
-def _in_the_way(holders: Sequence[Tenure], asker: Fact) -> list[Tenure]:
-    """Those of the same name; else those that have the topic for themselves; else, if the asker wants that, all."""
-    name, mode = asker.values["name"], asker.values["mode"]
-    same = [one for one in holders if name and one.asked["name"] == name]
-    alone = [one for one in holders if one.asked["mode"] != "Shared"]
-    return same or alone or ([] if mode == "Shared" else [*holders])
+def _obstacles(holders: Sequence[Tenure], request: Fact) -> list[Tenure]:
+    """Return the holders of the same name, else those with exclusive access, else all when the request is for exclusive access."""
+    name, mode = request.values["name"], request.values["mode"]
+    namesakes = [tenure for tenure in holders if name and tenure.request["name"] == name]
+    exclusive = [tenure for tenure in holders if tenure.request["mode"] != "Shared"]
+    return namesakes or exclusive or ([] if mode == "Shared" else [*holders])
 
 
 def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: ReportFinding) -> None:
-    at = winner.values["answered"]
-    lost = some([f"{one.name('producer')}, which had it for {seconds(one.held(at))}" for one in losers])
-    name = winner.values["name"] or "without a name"
-    taker = f"Producer {name} (ExclusiveWithFencing) of {winner.values['client']}"
-    text = f"{taker} took topic {topic} from {count(len(losers), 'producer')}: {lost}."
-    names = [winner.where.name, winner.values["response"], *(one.where.name for one in losers)]
-    fenced = [{"frame": one.where.name, "connection": one.where.connection, "name": one.asked["name"]} for one in losers[:10]]
-    report("producer-fenced", winner.where, text, {"frames": frames(names), "topic": topic, "producer_name": name, "fenced": fenced})
+    values = winner.values
+    names = listing([f"{tenure.title('producer')}, which had it for {duration(tenure.held_ns(values['answered']))}" for tenure in losers])
+    name = values["name"] or "without a name"
+    producer = f"Producer {name} (ExclusiveWithFencing) of {values['client']}"
+    text = f"{producer} took topic {topic} from {quantity(len(losers), 'producer')}: {names}."
+    evidence = {
+        "frames": frame_names([winner.where.name, values["response"], *(tenure.where.name for tenure in losers)]),
+        "topic": topic,
+        "producer_name": name,
+        "fenced": [tenure.summary for tenure in losers[:ATTEMPTS_MAX]],
+    }
+    report("producer-fenced", winner.where, text, evidence)
 
 
 def _evaluate_consumers(_key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Refusals of a subscription."""
+    """Report refused consumers of a subscription."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):
         values = refused[0].values
-        holders = _holders(tenures, refused[0])
         place = f"subscription {values['subscription']} of {values['topic']}"
-        _report_refused("consumer-busy", refused, holders, "consumer", place, report)
+        _report_refused("consumer-busy", refused, _holders(tenures, refused[0]), "consumer", place, report)
 
 
 KEYS = (KeyRule(PRODUCERS, HOLDING_NS, _evaluate_producers, early=True), KeyRule(CONSUMERS, HOLDING_NS, _evaluate_consumers, early=True))

@@ -11,7 +11,9 @@ import msgspec
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, seconds
+from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
     Code(
@@ -32,22 +34,22 @@ CODES = table(
 )
 
 SLOW_NS = 1_000_000_000
-"""Where one in a hundred SENDs waits longer than this, a publisher notices: healthy brokers answer in milliseconds."""
+"""99th percentile of the latencies that makes a finding: healthy brokers answer in milliseconds."""
 
-WAITING_NS = 10_000_000_000
-"""One SEND that waits longer than this is a third on its way to the default send time-out of 30 s."""
+LONGEST_NS = 10_000_000_000
+"""Latency of a single SEND that makes a finding: a third of the default send time-out of 30 s."""
 
-COUNTED_MIN = 10
-"""Below so many SENDs the slowest is not typical: the first one opens a ledger."""
+SENDS_MIN = 10
+"""SENDs from which the percentile counts: the first one opens a ledger and is not typical."""
 
 ANSWER_NS = 1_000_000_000
-"""A SEND may still be answered within so long before the end of the connection."""
+"""Time before the end of the connection in which a SEND may lack its answer."""
 
 PRODUCERS_MAX = 10_000
-"""Producers of one connection that are followed at a time, and closed ones whose late SENDs are known as such."""
+"""Producers of one connection that are followed at a time, and closed ones whose late SENDs are recognised."""
 
 SLOW_MAX = 1_000
-"""Slow producers that closed before the end of the connection: only there it is known when the broker had closed its window."""
+"""Slow producers that wait for the end of the connection, which alone shows when the broker had closed its window."""
 
 UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
@@ -56,7 +58,7 @@ BROKER_WINDOW = "zero-window"
 
 
 class Publisher(msgspec.Struct):
-    """What one producer's SENDs met."""
+    """SENDs of one producer and their answers."""
 
     topic: str | None = None
     name: str | None = None
@@ -65,163 +67,165 @@ class Publisher(msgspec.Struct):
     slowest: tuple[int, Where, str] | None = None
     """(latency, SEND, its answer)."""
     in_flight: int = 0
-    deepest: int = 0
-    """Most SENDs that waited at a time."""
+    in_flight_max: int = 0
+    """Most SENDs without an answer at a time."""
     unanswered: list[Where] = msgspec.field(default_factory=list)
-    settled: Where | None = None
-    """The latest PRODUCER or CLOSE_PRODUCER: who sends before it knows to send again."""
+    reset: Where | None = None
+    """Latest PRODUCER or CLOSE_PRODUCER: a client sends again what it had sent before that."""
     closed: bool = False
 
+    @property
+    def title(self) -> str:
+        """Name of the producer in a sentence."""
+        return f"Producer {self.name or '?'}{f' on {self.topic}' if self.topic else ''}"
 
-class Slow(NamedTuple):
-    """What is to be said of a slow one."""
+    def is_resent(self, send: Where) -> bool:
+        """Return True when the client knows to send this again."""
+        reset = self.reset
+        return reset is not None and (send.file, send.packet, send.sub) < (reset.file, reset.packet, reset.sub)
+
+
+class SlowPublisher(NamedTuple):
+    """Finding on a slow producer, without what the end of the connection adds."""
 
     where: Where
     text: str
     evidence: dict[str, Any]
 
 
-class Publishing(ConnectionRule):
-    """See `pulsarscope.dissect.rules.ConnectionRule`."""
+class PublishRule(ConnectionRule):
+    """Rule about late and missing receipts of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._publishers: dict[str, Publisher] = {}
         """By producer id."""
         self._closed: dict[str, None] = {}
-        """Ids of those that closed and are forgotten."""
-        self._slow: list[Slow] = []
-        """What is to be said of them."""
+        """Ids of closed producers that are forgotten."""
+        self._slow: list[SlowPublisher] = []
+        """Closed slow producers."""
 
     def _publisher(self, number: str) -> Publisher | None:
-        found = self._publishers.get(number)
-        if found is None and number not in self._closed and len(self._publishers) < PRODUCERS_MAX:
-            found = self._publishers[number] = Publisher()
-        return found
+        publisher = self._publishers.get(number)
+        if publisher is None and number not in self._closed and len(self._publishers) < PRODUCERS_MAX:
+            publisher = self._publishers[number] = Publisher()
+        return publisher
 
     def _send(self, row: FrameRow) -> None:
-        one = self._publisher(str((row.fields or {}).get("producer_id", -1)))
-        if one is not None:
-            one.in_flight += 1
-            one.deepest = max(one.deepest, one.in_flight)
+        publisher = self._publisher(str((row.fields or {}).get("producer_id", -1)))
+        if publisher is not None:
+            publisher.in_flight += 1
+            publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
 
-    def _settle(self, row: FrameRow) -> None:
+    def _reset(self, row: FrameRow) -> None:
         number = str((row.fields or {}).get("producer_id", -1))
         if row.command == "PRODUCER":
             self._closed.pop(number, None)
-        one = self._publisher(number)
-        if one is not None:
-            one.settled, one.closed = where_of(row), row.command == "CLOSE_PRODUCER"
-            self._forget(number, one)
+        publisher = self._publisher(number)
+        if publisher is not None:
+            publisher.reset, publisher.closed = where_of(row), row.command == "CLOSE_PRODUCER"
+            self._forget(number, publisher)
 
-    def _forget(self, number: str, one: Publisher) -> None:
-        """It has closed, and all its SENDs have been heard of."""
-        if not one.closed or one.in_flight > 0:
+    def _forget(self, number: str, publisher: Publisher) -> None:
+        """Drop a closed producer once all its SENDs are answered."""
+        if not publisher.closed or publisher.in_flight > 0:
             return
         del self._publishers[number]
-        self._closed[number] = None
-        if len(self._closed) > PRODUCERS_MAX:
-            del self._closed[next(iter(self._closed))]
-        slow = _evaluate_latency(one)
+        remember(self._closed, number, None, PRODUCERS_MAX)
+        slow = _evaluate_latency(publisher)
         if slow is not None and len(self._slow) < SLOW_MAX:
             self._slow.append(slow)
         elif slow is not None:
             self._report_slow(slow)
 
-    def _sent(self, row: ExchangeRow) -> None:
+    def _exchange(self, row: ExchangeRow) -> None:
         number = (row.key or "").partition(":")[0]
-        one = self._publisher(number)
-        if one is None:
+        publisher = self._publisher(number)
+        if publisher is None:
             return
-        one.in_flight -= 1
-        one.topic, one.name = row.topic, row.producer_name
+        publisher.in_flight -= 1
+        publisher.topic, publisher.name = row.topic, row.producer_name
+        latency = row.latency_ns
         if row.status == "unanswered":
-            if len(one.unanswered) < UNANSWERED_MAX:
-                one.unanswered.append(where_of(row))
-        elif row.latency_ns is not None:
-            one.latencies[_rounded(row.latency_ns)] += 1
-            if one.slowest is None or row.latency_ns > one.slowest[0]:
-                one.slowest = row.latency_ns, where_of(row), f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-        self._forget(number, one)
+            if len(publisher.unanswered) < UNANSWERED_MAX:
+                publisher.unanswered.append(where_of(row))
+        elif latency is not None:
+            publisher.latencies[_rounded(latency)] += 1
+            if publisher.slowest is None or latency > publisher.slowest[0]:
+                publisher.slowest = latency, where_of(row), response_name(row)
+        self._forget(number, publisher)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+        """Report slow producers and unanswered SENDs."""
         for slow in self._slow:
             self._report_slow(slow)
-        for one in self._publishers.values():
-            found = _evaluate_latency(one)
-            if found is not None:
-                self._report_slow(found)
-            self._evaluate_unanswered(one, row.end or last.time)
+        for publisher in self._publishers.values():
+            slow_publisher = _evaluate_latency(publisher)
+            if slow_publisher is not None:
+                self._report_slow(slow_publisher)
+            self._evaluate_unanswered(publisher, row.end or last.time)
 
-    def _report_slow(self, slow: Slow) -> None:
-        shut = [found for found in self._context.reported(BROKER_WINDOW) if found.text.startswith(f"{self._context.server} ")]
-        closed = sum(found.evidence.get("closed_ns", 0) for found in shut)
-        evidence = slow.evidence | {"zero_windows": sum(found.evidence.get("count", 0) for found in shut), "window_closed_ns": closed}
-        window = f"; meanwhile the broker closed its window for {seconds(closed)} in all" if shut else ""
-        self._context.report("slow-publish", slow.where, f"{slow.text}{window}{lacking(lost=self._context.lost)}.", evidence)
+    def _report_slow(self, slow: SlowPublisher) -> None:
+        windows = [finding for finding in self._context.reported(BROKER_WINDOW) if finding.text.startswith(f"{self._context.server} ")]
+        closed = sum(window.evidence.get("closed_ns", 0) for window in windows)
+        count = sum(window.evidence.get("count", 0) for window in windows)
+        text = f"; meanwhile the broker closed its window for {duration(closed)} in all" if windows else ""
+        evidence = slow.evidence | {"zero_windows": count, "window_closed_ns": closed}
+        self._context.report("slow-publish", slow.where, f"{slow.text}{text}{gap_note(lost=self._context.lost)}.", evidence)
 
-    def _evaluate_unanswered(self, one: Publisher, end: int) -> None:
-        late = [where for where in one.unanswered if end - where.time > ANSWER_NS and not _is_settled(one, where)]
-        if not late or one.closed:
+    def _evaluate_unanswered(self, publisher: Publisher, end: int) -> None:
+        late = [where for where in publisher.unanswered if end - where.time > ANSWER_NS and not publisher.is_resent(where)]
+        if not late or publisher.closed:
             return
         waited = end - late[0].time
         evidence: dict[str, Any] = {
-            "frames": frames(where.name for where in late),
-            "topic": one.topic,
-            "producer_name": one.name,
+            "frames": frame_names(where.name for where in late),
+            "topic": publisher.topic,
+            "producer_name": publisher.name,
             "count": len(late),
             "waited_ns": waited,
         }
-        went_on = f"though the connection went on for {seconds(waited)} after the first"
-        text = f"{_about(one)} got no answer to {count(len(late), 'SEND')}, {went_on}"
-        self._context.report("send-unanswered", late[0], f"{text}{lacking(lost=self._context.lost)}.", evidence)
+        rest = f"though the connection went on for {duration(waited)} after the first{gap_note(lost=self._context.lost)}"
+        text = f"{publisher.title} got no answer to {quantity(len(late), 'SEND')}, {rest}."
+        self._context.report("send-unanswered", late[0], text, evidence)
 
-    frames: ClassVar[Handlers] = {"SEND": _send, "PRODUCER": _settle, "CLOSE_PRODUCER": _settle}
-    exchanges: ClassVar[Handlers] = {"SEND": _sent}
+    frames: ClassVar[Handlers] = {"SEND": _send, "PRODUCER": _reset, "CLOSE_PRODUCER": _reset}
+    exchanges: ClassVar[Handlers] = {"SEND": _exchange}
 
 
-def _evaluate_latency(one: Publisher) -> Slow | None:
-    if one.slowest is None:
+def _evaluate_latency(publisher: Publisher) -> SlowPublisher | None:
+    if publisher.slowest is None:
         return None
-    longest, where, answer = one.slowest
-    sends = sum(one.latencies.values())
-    middle, late = percentile(one.latencies, 50), percentile(one.latencies, 99)
-    if not (longest > WAITING_NS or (sends >= COUNTED_MIN and late > SLOW_NS)):
+    longest, where, answer = publisher.slowest
+    sends = sum(publisher.latencies.values())
+    median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
+    if not (longest > LONGEST_NS or (sends >= SENDS_MIN and high > SLOW_NS)):
         return None
     evidence: dict[str, Any] = {
         "frames": [where.name, answer],
-        "topic": one.topic,
-        "producer_name": one.name,
+        "topic": publisher.topic,
+        "producer_name": publisher.name,
         "sends": sends,
-        "p50_ns": middle,
-        "p99_ns": late,
+        "p50_ns": median,
+        "p99_ns": high,
         "max_ns": longest,
-        "in_flight_max": one.deepest,
+        "in_flight_max": publisher.in_flight_max,
     }
     text = (
-        f"{_about(one)} waits for its receipts: half of {count(sends, 'SEND')} at least {seconds(middle)}, "
-        f"one in a hundred {seconds(late)}, the slowest {seconds(longest)}, with up to {one.deepest} in flight"
+        f"{publisher.title} waits for its receipts: half of {quantity(sends, 'SEND')} at least {duration(median)}, "
+        f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
     )
-    return Slow(where, text, evidence)
-
-
-def _is_settled(one: Publisher, sent: Where) -> bool:
-    return one.settled is not None and (sent.file, sent.packet, sent.sub) < (one.settled.file, one.settled.packet, one.settled.sub)
-
-
-def _about(one: Publisher) -> str:
-    return f"Producer {one.name or '?'}{f' on {one.topic}' if one.topic else ''}"
+    return SlowPublisher(where, text, evidence)
 
 
 def _rounded(latency: int) -> int:
-    """Three digits of it."""
+    """Return a latency rounded down to three digits."""
     unit: int = 10 ** max(len(str(latency)) - 3, 0)
     return latency // unit * unit
 
 
 def percentile(counts: Mapping[int, int], percent: int) -> int:
-    """The smallest value that so many percent of all do not exceed (nearest rank). 0 of none."""
+    """Return a percentile of values with their counts, by nearest rank; 0 when there are none."""
     rank: int = -(-sum(counts.values()) * percent // 100)
     for value in sorted(counts):
         rank -= counts[value]

@@ -1,4 +1,4 @@
-"""Clients that connect again and again in vain."""
+"""Clients whose attempts to connect fail again and again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
-from pulsarscope.protocols.pulsar.rules.phrases import frames, seconds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     Code(
@@ -23,46 +24,46 @@ CODES = table(
 RECONNECTS = "connections-of-client"
 
 RECONNECTS_MIN = 5
-"""So many failures in a row are a loop: a restart of the broker costs a client one or two."""
+"""Failures in a row that make a loop: a restart of the broker costs a client one or two."""
 
 RECONNECT_NS = 60_000_000_000
-"""Clients wait no longer between two attempts (maxBackoffInterval)."""
+"""Longest wait of a client between two attempts (maxBackoffInterval)."""
 
 FORGET_NS = 600_000_000_000
-"""Ten of the longest waits between attempts."""
+"""Time without facts after which a client is evaluated: ten of its longest waits."""
 
 
 def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Rows of connections that failed, one soon after the other."""
+    """Report runs of connections that failed soon after each other."""
     client, _, server = key.partition("\n")
-    run: list[Fact] = []
-    healthy = 0
+    failures: list[Fact] = []
+    successes = 0
     for fact in sorted(facts, key=lambda fact: fact.values["start"]):
-        if run and fact.values["start"] - run[-1].where.time > RECONNECT_NS:
-            _report_loop(client, server, run, healthy, report)
-            run, healthy = [], 0
-        if fact.values["reason"] is None:
-            healthy += 1 if run else 0
-        else:
-            run.append(fact)
-    _report_loop(client, server, run, healthy, report)
+        if failures and fact.values["start"] - failures[-1].where.time > RECONNECT_NS:
+            _report_loop(client, server, failures, successes, report)
+            failures, successes = [], 0
+        if fact.values["reason"] is not None:
+            failures.append(fact)
+        elif failures:
+            successes += 1
+    _report_loop(client, server, failures, successes, report)
 
 
-def _report_loop(client: str, server: str, run: Sequence[Fact], healthy: int, report: ReportFinding) -> None:
-    if len(run) < RECONNECTS_MIN or healthy >= len(run):
+def _report_loop(client: str, server: str, failures: Sequence[Fact], successes: int, report: ReportFinding) -> None:
+    if len(failures) < RECONNECTS_MIN or successes >= len(failures):
         return
-    first, last = run[0], run[-1]
-    reasons = Counter(fact.values["reason"] for fact in run)
-    why = ", ".join(f"{reason} ({times:,})" for reason, times in reasons.most_common())
+    first, last = failures[0], failures[-1]
+    reasons = Counter(fact.values["reason"] for fact in failures)
+    reasons_text = ", ".join(f"{reason} ({times:,})" for reason, times in reasons.most_common())
     span = last.where.time - first.values["start"]
-    text = f"{client} connected to {server} {len(run):,} times in {seconds(span)} and failed each time: {why}."
+    text = f"{client} connected to {server} {len(failures):,} times in {duration(span)} and failed each time: {reasons_text}."
     evidence = {
-        "frames": frames(fact.values["frame"] for fact in run),
-        "connections": [fact.where.connection for fact in run[:DIAGNOSIS_NAMES_MAX]],
-        "count": len(run),
+        "frames": frame_names(fact.values["frame"] for fact in failures),
+        "connections": [fact.where.connection for fact in failures[:DIAGNOSIS_NAMES_MAX]],
+        "count": len(failures),
         "reasons": dict(reasons),
         "span_ns": span,
-        "lived_max_ns": max(fact.values["lived"] for fact in run),
+        "lived_max_ns": max(fact.values["lifetime"] for fact in failures),
     }
     report("reconnect-loop", first.where._replace(time=first.values["last"]), text, evidence)
 

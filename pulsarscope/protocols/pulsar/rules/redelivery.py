@@ -1,4 +1,4 @@
-"""Messages that come again: who asks for them, how often, in which period, and which end as dead letters."""
+"""Redelivered messages: the requests for them, loops and their period, and dead letters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import msgspec
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import NOTE, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.consumers import Consumer, ConsumerRule, Position, position_of
-from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, frames, seconds
+from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
     Code(
@@ -41,149 +43,159 @@ CODES = table(
 )
 
 COUNT_STORM = 20
-"""Redelivery count of one message: dead letter policies give up at 16 at the latest by default."""
+"""Redelivery count of one message that makes a storm: dead letter policies give up at 16 at the latest by default."""
 
 ALL_STORM = 10
-"""Requests for everything, by one consumer."""
+"""Requests for everything by one consumer that make a storm."""
 
 WINDOW_NS = 10_000_000_000
-"""Redeliveries are counted in spans of this length."""
+"""Length of the windows in which redeliveries are counted."""
 
 WINDOW_STORM = 100
-"""Redeliveries within one, if they are at least half of what was delivered and asked for several times."""
+"""Redeliveries within a window that make a storm, when they are at least half of its deliveries and were requested several times."""
 
 WINDOW_REQUESTS = 3
-"""A failover asks once."""
+"""Requests within a window that make a storm; a failover makes one."""
 
 TIMES_MAX = 33
-"""Latest requests whose times are kept, to see a period."""
+"""Latest requests whose times are kept to find a period."""
 
 PERIOD_MIN = 5
-"""Intervals that make a period."""
+"""Least number of intervals from which a period is derived."""
 
 TOPICS_MAX = 1_000
-"""Dead letter topics told apart on one connection."""
+"""Dead letter topics counted on one connection."""
 
 
-class Repeating(Consumer):
-    """What came again to a consumer."""
+class RedeliveryState(ConsumerState):
+    """Redelivery requests and redelivered entries of a consumer."""
 
     requests: list[Where] = msgspec.field(default_factory=list)
-    """The first of them."""
+    """First requests."""
     request_count: int = 0
-    asked: int = 0
-    """Ids in all of them."""
+    requested_ids: int = 0
+    """Message ids in all requests."""
     all_requests: list[Where] = msgspec.field(default_factory=list)
+    """First requests for everything."""
     all_count: int = 0
     times: deque[int] = msgspec.field(default_factory=lambda: deque(maxlen=TIMES_MAX))
+    """Times of the latest requests, in nanoseconds."""
     deliveries: int = 0
     redelivered: int = 0
     highest: int = 0
-    """Largest redelivery count, of which message, and where."""
+    """Largest redelivery count, with the message that has it and its delivery."""
     highest_id: Position = (-1, -1)
     highest_at: Where | None = None
     window: int = 0
-    """When the span began; what happened in it."""
+    """Begin of the window, in nanoseconds, and the counts within it."""
     window_deliveries: int = 0
     window_redelivered: int = 0
     window_requests: int = 0
     peak: int = 0
-    """Most redeliveries in a span that was a storm."""
-    said: bool = False
+    """Most redeliveries in a window that was a storm."""
+    reported: bool = False
+
+    def advance(self, now: int) -> None:
+        """Begin a new window when the current one is over."""
+        if now - self.window > WINDOW_NS:
+            self.window = now
+            self.window_deliveries = self.window_redelivered = self.window_requests = 0
 
 
 class DeadLetters(msgspec.Struct):
-    """Messages moved to one topic."""
+    """Messages moved to one dead letter topic."""
 
     frames: list[Where]
+    """First SENDs."""
     origin: str | None
+    """Topic from which they came."""
     count: int = 0
 
 
-class Redelivery(ConsumerRule[Repeating]):
-    """Follows one connection."""
+class RedeliveryRule(ConsumerRule[RedeliveryState]):
+    """Rule about redeliveries and dead letters of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
-        super().__init__(context, Repeating)
-        self._dead: dict[str, DeadLetters] = {}
+        super().__init__(context, RedeliveryState)
+        self._dead_letters: dict[str, DeadLetters] = {}
+        """By dead letter topic."""
 
-    def review(self, consumer: Repeating, now: int, *, ending: bool) -> None:  # noqa: ARG002 - counts, not waiting times
-        """See `ConsumerRule`."""
-        if not consumer.said and (consumer.highest >= COUNT_STORM or consumer.peak or consumer.all_count >= ALL_STORM):
-            consumer.said = True
+    def review(self, consumer: RedeliveryState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - counts, not waiting times
+        """Report a storm as soon as it is one, and requests for everything at the end."""
+        if not consumer.reported and (consumer.highest >= COUNT_STORM or consumer.peak or consumer.all_count >= ALL_STORM):
+            consumer.reported = True
             self._report_storm(consumer)
         if ending and consumer.all_requests:
             times = "once" if consumer.all_count == 1 else f"{consumer.all_count} times"
             text = f"{consumer.title} was to get all its unacknowledged messages again: its client asked {times}."
-            named = frames(where.name for where in consumer.all_requests)
-            evidence = {"frames": named, **consumer.evidence, "count": consumer.all_count, "subscription_type": consumer.kind}
+            evidence = {
+                "frames": frame_names(where.name for where in consumer.all_requests),
+                **consumer.evidence,
+                "count": consumer.all_count,
+                "subscription_type": consumer.kind,
+            }
             self.context.report("redeliver-all", consumer.all_requests[0], text, evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+        """Review all consumers, and report the dead letters."""
         super().end(row, last)
-        for topic, dead in self._dead.items():
-            origin = f" from {dead.origin}" if dead.origin else ""
-            text = f"{count(dead.count, 'message')}{origin} went to the dead letter topic {topic}."
-            evidence = {"frames": [where.name for where in dead.frames], "topic": topic, "origin": dead.origin, "count": dead.count}
-            self.context.report("dead-lettered", dead.frames[0], text, evidence)
+        for topic, letters in self._dead_letters.items():
+            origin = f" from {letters.origin}" if letters.origin else ""
+            text = f"{quantity(letters.count, 'message')}{origin} went to the dead letter topic {topic}."
+            names = [where.name for where in letters.frames]
+            evidence = {"frames": names, "topic": topic, "origin": letters.origin, "count": letters.count}
+            self.context.report("dead-lettered", letters.frames[0], text, evidence)
 
     def _message(self, row: FrameRow) -> None:
         consumer = self.find_or_add(row)
         fields = row.fields or {}
-        again = fields.get("redelivery_count", 0)
+        redeliveries = fields.get("redelivery_count", 0)
         consumer.deliveries += 1
-        self._span(consumer, row.time or 0)
+        consumer.advance(row.time or 0)
         consumer.window_deliveries += 1
-        if again <= 0:
+        if redeliveries <= 0:
             return
         consumer.redelivered += 1
         consumer.window_redelivered += 1
-        if again > consumer.highest:
-            consumer.highest, consumer.highest_at = again, where_of(row)
-            consumer.highest_id = position_of(fields.get("message_id") or {})
-        found = consumer.window_redelivered
-        if found >= WINDOW_STORM and 2 * found >= consumer.window_deliveries and consumer.window_requests >= WINDOW_REQUESTS:
-            consumer.peak = max(consumer.peak, found)
+        if redeliveries > consumer.highest:
+            consumer.highest, consumer.highest_at = redeliveries, where_of(row)
+            consumer.highest_id = position_of(fields.get("message_id"))
+        number = consumer.window_redelivered
+        if number >= WINDOW_STORM and 2 * number >= consumer.window_deliveries and consumer.window_requests >= WINDOW_REQUESTS:
+            consumer.peak = max(consumer.peak, number)
 
     def _redeliver(self, row: FrameRow) -> None:
         consumer = self.find_or_add(row)
         ids = (row.fields or {}).get("message_ids") or ()
         where = where_of(row)
-        self._span(consumer, where.time)
+        consumer.advance(where.time)
         consumer.window_requests += 1
         consumer.request_count += 1
-        consumer.asked += len(ids)
+        consumer.requested_ids += len(ids)
         consumer.times.append(where.time)
-        if len(consumer.requests) < SHOWN_MAX:
-            consumer.requests.append(where)
+        add_sample(consumer.requests, where)
         if not ids:
             consumer.all_count += 1
-            if len(consumer.all_requests) < SHOWN_MAX:
-                consumer.all_requests.append(where)
+            add_sample(consumer.all_requests, where)
 
-    @staticmethod
-    def _span(consumer: Repeating, now: int) -> None:
-        if now - consumer.window > WINDOW_NS:
-            consumer.window = now
-            consumer.window_deliveries = consumer.window_redelivered = consumer.window_requests = 0
-
-    def _report_storm(self, consumer: Repeating) -> None:
+    def _report_storm(self, consumer: RedeliveryState) -> None:
         period = period_of(list(consumer.times))
         ledger, entry = consumer.highest_id
         text = f"{consumer.title} got {consumer.redelivered} of its {consumer.deliveries} entries again"
         if consumer.highest:
             text += f", {ledger}:{entry} as often as {consumer.highest} times"
         if consumer.request_count:
-            text += f": its client asked {count(consumer.request_count, 'time')}" + (f", about every {seconds(period)}" if period else "")
+            text += f": its client asked {quantity(consumer.request_count, 'time')}" + (
+                f", about every {duration(period)}" if period else ""
+            )
         else:
             text += ", though its client did not ask: another consumer of the subscription does, or consumers come and go"
         where = consumer.highest_at or consumer.requests[0]
         evidence = {
-            "frames": frames([where.name, *(one.name for one in consumer.requests)]),
+            "frames": frame_names([where.name, *(request.name for request in consumer.requests)]),
             **consumer.evidence,
             "requests": consumer.request_count,
-            "ids_asked": consumer.asked,
+            "ids_asked": consumer.requested_ids,
             "asked_for_all": consumer.all_count,
             "deliveries": consumer.deliveries,
             "redelivered": consumer.redelivered,
@@ -192,22 +204,21 @@ class Redelivery(ConsumerRule[Repeating]):
             "redelivery_count": consumer.highest,
             "period_ns": period,
         }
-        self.context.report("redelivery-storm", where, self.qualified(text), evidence)
+        self.context.report("redelivery-storm", where, self.sentence(text), evidence)
 
     def _send(self, row: FrameRow) -> None:
         metadata, topic = row.metadata or {}, row.topic or ""
-        named = metadata.get("properties")
-        if not named and not topic.endswith("-DLQ"):
+        pairs = metadata.get("properties")
+        if not pairs and not topic.endswith("-DLQ"):
             return
-        properties = {one.get("key"): one.get("value") for one in named or ()}
-        # What is to be retried has the same properties, and comes later.
+        properties = {pair.get("key"): pair.get("value") for pair in pairs or ()}
+        # A message that is to be retried has the same properties, and a time of delivery.
         moved = "REAL_TOPIC" in properties and "ORIGIN_MESSAGE_ID" in properties and "deliver_at_time" not in metadata
-        if not (moved or topic.endswith("-DLQ")) or (topic not in self._dead and len(self._dead) >= TOPICS_MAX):
+        if not (moved or topic.endswith("-DLQ")) or (topic not in self._dead_letters and len(self._dead_letters) >= TOPICS_MAX):
             return
-        dead = self._dead.setdefault(topic, DeadLetters([], properties.get("REAL_TOPIC")))
-        dead.count += 1
-        if len(dead.frames) < SHOWN_MAX:
-            dead.frames.append(where_of(row))
+        letters = self._dead_letters.setdefault(topic, DeadLetters([], properties.get("REAL_TOPIC")))
+        letters.count += 1
+        add_sample(letters.frames, where_of(row))
 
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
@@ -218,7 +229,7 @@ class Redelivery(ConsumerRule[Repeating]):
 
 
 def period_of(times: list[int]) -> int | None:
-    """Nanoseconds between requests when most come at equal intervals, as those of an ack timeout do."""
+    """Return the nanoseconds between requests when most come at equal intervals, as those of an ack timeout do."""
     intervals = [after - before for before, after in pairwise(times)]
     if len(intervals) < PERIOD_MIN:
         return None

@@ -1,4 +1,4 @@
-"""Requests that were refused, not answered, or answered late: the same for every family that has no rule of its own."""
+"""Requests that were refused, not answered, or answered late, of every command without a rule of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas, transactions
+from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
+from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name
+from pulsarscope.protocols.pulsar.rules.transactions import AUTHORIZATION_ERRORS, is_transaction_error
 
 CODES = table(
     Code(
@@ -48,87 +50,79 @@ CODES = table(
 )
 
 SLOW_NS = 5_000_000_000
-"""An answer later than this: operations time out after 30 s by default, and users notice long before."""
+"""Latency that makes a finding: operations time out after 30 s by default, and users notice long before."""
 
 ANSWER_NS = 1_000_000_000
-"""A request may still be answered within so long behind the end of the capture."""
+"""Time before the end of the connection in which a request may lack its answer."""
 
-AUTHENTICATION_ERRORS = frozenset({"AuthenticationError", "AuthorizationError"})
+SPECIAL_SEND_ERRORS = holders.ERRORS | departures.ERRORS
+SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
+"""Errors that other rules report with more detail, of a SEND and of all other requests."""
 
-SPECIALISED_SENDS = holders.ERRORS | departures.ERRORS
-SPECIALISED_ERRORS = SPECIALISED_SENDS | lookups.ERRORS | schemas.ERRORS
-"""Refusals of which another rule tells more, of a SEND and of all else."""
-
-WAITING_MAX = 1_000
+REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
 
-class Requests(ConnectionRule):
-    """See `pulsarscope.dissect.rules.ConnectionRule`."""
+class RequestRule(ConnectionRule):
+    """Rule about the requests of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._unanswered: list[tuple[Where, str]] = []
+        """Place and title of requests."""
         self._unrequested: dict[str, tuple[int, Where]] = {}
         """Count and first place by response: a capture of one side alone has nothing else."""
-        self._queued: set[tuple[int | None, int | None, int | None]] = set()
+        self._queued: set[str] = set()
+        """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
 
     def _producer(self, row: FrameRow) -> None:
-        """One that asks to wait for its turn is not slow when it does."""
-        if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < WAITING_MAX:
-            self._queued.add((row.file, row.packet, row.sub))
+        if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
+            self._queued.add(where_of(row).name)
 
-    def _left_out(self, row: ExchangeRow) -> None:
-        """A family with a rule of its own."""
+    def _ignore(self, row: ExchangeRow) -> None:
+        """Leave a command to its own rule."""
 
-    def _refused(self, row: ExchangeRow) -> None:
-        if row.status != "error" or _told_elsewhere(row):
+    def _refusal(self, row: ExchangeRow) -> None:
+        special = SPECIAL_SEND_ERRORS if row.request == "SEND" else SPECIAL_ERRORS
+        if row.status != "error" or row.error in special or is_transaction_error(row):
             return
         where = where_of(row)
-        code = "auth-failed" if row.error in AUTHENTICATION_ERRORS else "request-failed"
-        response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-        evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
-        self._context.report(code, where, f"{_asked(row)} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
+        code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "request-failed"
+        evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
+        self._context.report(code, where, f"{_title(row)} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
-        self._refused(row)
+        self._refusal(row)
         where = where_of(row)
-        evidence: dict[str, Any]
-        asked = _asked(row)
-        if row.status == "unanswered":
-            if (row.file, row.packet, row.sub) not in self._queued and len(self._unanswered) < WAITING_MAX:
-                self._unanswered.append((where, asked))
-        elif row.status == "unrequested":
+        if row.status == "unrequested":
             count, first = self._unrequested.get(row.response or "", (0, where))
             self._unrequested[row.response or ""] = count + 1, first
-        if row.latency_ns is not None and row.latency_ns > SLOW_NS and (row.file, row.packet, row.sub) not in self._queued:
+        is_slow = row.latency_ns is not None and row.latency_ns > SLOW_NS
+        if not (is_slow or row.status == "unanswered") or where.name in self._queued:
+            return
+        if row.status == "unanswered" and len(self._unanswered) < REQUESTS_MAX:
+            self._unanswered.append((where, _title(row)))
+        if row.latency_ns is not None and is_slow:
             evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
-            self._context.report("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
+            self._context.report("slow-exchange", where, f"{_title(row)} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+        """Report unrequested responses and unanswered requests."""
         for response, (count, first) in self._unrequested.items():
             requests = "a request that is" if count == 1 else f"requests that are, {count:,} times,"
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
             self._context.report("response-unrequested", first, f"{response} answers {requests} not in the capture.", evidence)
-        patience = SLOW_NS if row.closed == "open" else ANSWER_NS
-        for where, asked in self._unanswered:
+        limit = SLOW_NS if row.closed == "open" else ANSWER_NS
+        for where, title in self._unanswered:
             waited = (row.end or last.time) - where.time
-            if waited > patience:
-                evidence = {"frames": [where.name], "waited_ns": waited}
-                text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s"
-                self._context.report(
-                    "request-unanswered", where, f"{text}{'; the capture lacks bytes' if self._context.lost else ''}.", evidence
-                )
+            if waited > limit:
+                text = f"{title} has no answer, though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}."
+                self._context.report("request-unanswered", where, text, {"frames": [where.name], "waited_ns": waited})
 
     frames: ClassVar[Handlers] = {"PRODUCER": _producer}
     # ACK: acks.py; PING: closing.py; late receipts: publishing.py
-    exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _left_out, "PING": _left_out, "SEND": _refused}
+    exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ignore, "PING": _ignore, "SEND": _refusal}
 
 
-def _told_elsewhere(row: ExchangeRow) -> bool:
-    return row.error in (SPECIALISED_SENDS if row.request == "SEND" else SPECIALISED_ERRORS) or transactions.told_here(row)
-
-
-def _asked(row: ExchangeRow) -> str:
+def _title(row: ExchangeRow) -> str:
     return f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"

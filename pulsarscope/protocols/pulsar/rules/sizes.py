@@ -1,4 +1,4 @@
-"""Entries larger than the broker takes."""
+"""Entries larger than the broker accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, some
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
+from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 
 CODES = table(
     Code(
@@ -19,24 +20,24 @@ CODES = table(
     ),
 )
 
-PLACES_MAX = 10
-"""Such SENDs of one connection that are told by name."""
 
-
-class Sizes(ConnectionRule):
-    """See `pulsarscope.dissect.rules.ConnectionRule`."""
+class SizeRule(ConnectionRule):
+    """Rule about the size of the SENDs of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._limit: int | None = None
         """CONNECTED.max_message_size in bytes."""
-        self._places: list[Where] = []
+        self._sends: list[Where] = []
+        """First SENDs above the limit."""
         self._count = self._largest = 0
-        self._names: dict[str, None] = {}
+        """Number of SENDs above the limit, and the largest in bytes of payload."""
+        self._producers: dict[str, None] = {}
+        """Producers of the first ones, in order."""
 
     def _connected(self, row: FrameRow) -> None:
-        announced = (row.fields or {}).get("max_message_size")
-        self._limit = announced if isinstance(announced, int) and announced > 0 else None
+        limit = (row.fields or {}).get("max_message_size")
+        self._limit = limit if isinstance(limit, int) and limit > 0 else None
 
     def _send(self, row: FrameRow) -> None:
         size = row.payload_size or 0
@@ -44,23 +45,21 @@ class Sizes(ConnectionRule):
             return
         self._count += 1
         self._largest = max(self._largest, size)
-        if len(self._places) < PLACES_MAX:
-            self._places.append(where_of(row))
-            self._names[f"{row.producer_name or 'an unnamed producer'} to {row.topic or 'an unknown topic'}"] = None
+        if len(self._sends) < SAMPLES_MAX:
+            self._sends.append(where_of(row))
+            self._producers[f"{row.producer_name or 'an unnamed producer'} to {row.topic or 'an unknown topic'}"] = None
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """See `ConnectionRule`."""
-        if self._places:
-            text = (
-                f"{count(self._count, 'SEND')} of {self._context.client} ({some([*self._names])}) with up to {self._largest:,} bytes "
-                f"of payload: the broker allows {self._limit:,}."
-            )
+        """Report the SENDs above the limit."""
+        if self._sends:
+            sends = f"{quantity(self._count, 'SEND')} of {self._context.client} ({listing([*self._producers])})"
+            text = f"{sends} with up to {self._largest:,} bytes of payload: the broker allows {self._limit:,}."
             evidence = {
-                "frames": frames(where.name for where in self._places),
+                "frames": frame_names(where.name for where in self._sends),
                 "count": self._count,
                 "largest": self._largest,
                 "max_message_size": self._limit,
             }
-            self._context.report("message-too-large", self._places[0], text, evidence)
+            self._context.report("message-too-large", self._sends[0], text, evidence)
 
     frames: ClassVar[Handlers] = {"CONNECTED": _connected, "SEND": _send}

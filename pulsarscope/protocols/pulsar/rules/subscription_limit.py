@@ -1,6 +1,6 @@
-"""Is a subscription blocked because all its consumers together hold too much unacknowledged?
+"""Subscriptions that are blocked because all their consumers together hold too many unacknowledged messages.
 
-Its code is that of a consumer which does not acknowledge (`unacked.py`, where the facts come from).
+The finding has the code of a consumer that does not acknowledge (`unacked.py`, the source of the facts).
 """
 
 from __future__ import annotations
@@ -8,32 +8,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 SUBSCRIPTION_LIMIT = 200_000
-"""maxUnackedMessagesPerSubscription of the broker by default: all consumers of one together."""
+"""maxUnackedMessagesPerSubscription of the broker by default, for all consumers of a subscription together."""
 
-TELL_STEP = 10_000
-"""How much a consumer holds is told across connections in steps: a twentieth of that limit."""
+EMIT_STEP = 10_000
+"""Change in a consumer's unacknowledged messages that makes a new fact: a twentieth of that limit."""
 
 SUBSCRIPTION_IDLE_NS = 600_000_000_000
-"""A subscription of which nothing is told for ten minutes is judged."""
+"""Time without facts after which a subscription is evaluated."""
 
 
-def evaluate_held(_: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """See `pulsarscope.dissect.rules.KeyRule`: what all consumers of a subscription hold together."""
-    held: dict[tuple[str, int], Fact] = {}
+def evaluate_unacked(_: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+    """Report a subscription when its consumers together reach the limit."""
+    latest: dict[tuple[str, int], Fact] = {}
     for fact in facts:
-        held[fact.where.connection, fact.values["consumer_id"]] = fact
-        total = sum(one.values["messages"] for one in held.values())
+        latest[fact.where.connection, fact.values["consumer_id"]] = fact
+        total = sum(held.values["messages"] for held in latest.values())
         if total >= SUBSCRIPTION_LIMIT:
-            worst = max(held.values(), key=lambda one: int(one.values["messages"]))
+            worst = max(latest.values(), key=lambda held: int(held.values["messages"])).values
             topic, subscription = fact.values["topic"], fact.values["subscription"]
-            text = f"{count(len(held), 'consumer')} of subscription {subscription} on {topic} have {total:,} messages unacknowledged"
-            text += f", {worst.values['messages']:,} of them {worst.values['consumer_name']}"
+            text = f"{quantity(len(latest), 'consumer')} of subscription {subscription} on {topic} have {total:,} messages unacknowledged"
+            text += f", {worst['messages']:,} of them {worst['consumer_name']}"
             text += f": the default limit of {SUBSCRIPTION_LIMIT:,} is reached, the broker sends no more."
             evidence = {
-                "frames": frames(one.where.name for one in held.values()),
+                "frames": frame_names(held.where.name for held in latest.values()),
                 "topic": topic,
                 "subscription": subscription,
                 "unacknowledged": total,
@@ -44,5 +45,5 @@ def evaluate_held(_: str, facts: Sequence[Fact], report: ReportFinding) -> None:
             return
 
 
-HELD = "unacked"
-KEYS = (KeyRule(HELD, SUBSCRIPTION_IDLE_NS, evaluate_held, early=True),)
+UNACKED = "unacked"
+KEYS = (KeyRule(UNACKED, SUBSCRIPTION_IDLE_NS, evaluate_unacked, early=True),)

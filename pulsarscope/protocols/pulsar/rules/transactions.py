@@ -1,4 +1,4 @@
-"""Transactions from NEW_TXN to END_TXN: those that stay open, and those of which a step was refused."""
+"""Transactions from NEW_TXN to END_TXN: those that stay open, and those with a refused step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ERROR, WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, lacking, said, seconds, some
+from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, listing, quantity
 
 CODES = table(
     Code(
@@ -29,7 +31,9 @@ CODES = table(
 )
 
 ERRORS = frozenset({"TransactionCoordinatorNotFound", "InvalidTxnStatus", "TransactionConflict", "TransactionNotFound"})
-"""Refusals that are told here, whatever was asked."""
+"""Errors that this rule reports, of any request."""
+
+AUTHORIZATION_ERRORS = frozenset({"AuthenticationError", "AuthorizationError"})
 
 STEPS = frozenset(
     {
@@ -42,61 +46,65 @@ STEPS = frozenset(
         "END_TXN_ON_SUBSCRIPTION",
     }
 )
-"""Requests of which any refusal is told here, but for a lack of rights."""
+"""Requests of which this rule reports any error but a lack of rights."""
 
 TRANSACTIONS = "transactions"
 
 FORGET_NS = 3_600_000_000_000
-"""Transactions last a minute by default; what one left open is told again when its connection ends."""
+"""Time without facts after which a transaction is evaluated; it lasts a minute by default, and one left open has a fact at its end."""
 
-ASKED_MAX = 1_000
+REQUESTS_MAX = 1_000
 """Requests, and open transactions, of one connection that are remembered."""
 
-SHOWN_STEPS_MAX = 30
-"""Steps of one transaction in the evidence."""
+EVIDENCE_STEPS_MAX = 30
+"""Steps of one transaction that the evidence lists, half of them from the end."""
+
+ITEMS_MAX = 10
+"""Partitions or subscriptions of one step that its fact lists."""
 
 _BITS = ("txnid_most_bits", "txnid_least_bits")
 
+_WITHIN = ("ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION", "SEND", "ACK")
+"""Commands that are steps of a transaction when they carry its id."""
+
 
 def transaction_of(fields: Mapping[str, Any]) -> str | None:
-    """(most bits,least bits), as messages name it; None: of no transaction."""
+    """Return the transaction id as "(most bits,least bits)", the form of MessageRow; None when there is none."""
     return None if _BITS[0] not in fields or _BITS[1] not in fields else f"({fields[_BITS[0]]},{fields[_BITS[1]]})"
 
 
-_WITHIN = ("ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION", "SEND", "ACK")
+def is_transaction_error(row: ExchangeRow) -> bool:
+    """Return True for an error that this rule reports."""
+    return row.error in ERRORS or (row.request in STEPS and row.error not in AUTHORIZATION_ERRORS)
 
 
-class Transactions(ConnectionRule):
-    """See `pulsarscope.dissect.rules.ConnectionRule`."""
+class TransactionRule(ConnectionRule):
+    """Source of the facts on the transactions of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._asked: dict[str, tuple[str | None, int]] = {}
-        """Transaction, and time to live in ns of a new one, by name of the request's frame."""
+        self._requests: dict[str, tuple[str | None, int]] = {}
+        """Transaction, and time to live of a new one in nanoseconds, by name of the request's frame."""
         self._open: dict[str, tuple[Where, int]] = {}
-        """Begun here and not ended: NEW_TXN_RESPONSE's place, time to live in ns."""
+        """NEW_TXN_RESPONSE and time to live in nanoseconds of the transactions that began here."""
 
     def _remember(self, row: FrameRow, transaction: str | None, ttl: int = 0) -> None:
-        self._asked[where_of(row).name] = transaction, ttl
-        if len(self._asked) > ASKED_MAX:
-            del self._asked[next(iter(self._asked))]
+        remember(self._requests, where_of(row).name, (transaction, ttl), REQUESTS_MAX)
 
     def _new(self, row: FrameRow) -> None:
         self._remember(row, None, (row.fields or {}).get("txn_ttl_millis", 0) * 1_000_000)
 
-    def _begun(self, row: FrameRow) -> None:
+    def _new_response(self, row: FrameRow) -> None:
         fields = row.fields or {}
         transaction = transaction_of(fields)
-        _, ttl = self._asked.get(row.request or "", (None, 0))
+        _, ttl = self._requests.get(row.request or "", (None, 0))
         if transaction is None or "error" in fields:
             return
         where = where_of(row)
-        self._open[transaction] = where, ttl
-        if len(self._open) > ASKED_MAX:
-            del self._open[next(iter(self._open))]
+        remember(self._open, transaction, (where, ttl), REQUESTS_MAX)
         self._context.emit_fact(TRANSACTIONS, transaction, where, "begun", {"command": "NEW_TXN", "ttl": ttl, "request": row.request})
 
-    def _ending(self, row: FrameRow) -> None:
+    def _end_request(self, row: FrameRow) -> None:
         fields = row.fields or {}
         transaction = transaction_of(fields)
         self._remember(row, transaction)
@@ -106,79 +114,82 @@ class Transactions(ConnectionRule):
             self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "ending", {"command": "END_TXN", "about": action})
 
     def _step(self, row: FrameRow) -> None:
-        transaction = transaction_of(row.fields or {})
+        fields = row.fields or {}
+        transaction = transaction_of(fields)
         if transaction is None:
             return
         self._remember(row, transaction)
-        fields = row.fields or {}
         about: Any = fields.get("partitions") or fields.get("subscription") or row.topic
         if row.command == "ACK":
             about = f"{row.topic} {row.subscription}"
         if isinstance(about, list):
-            about = some([one if isinstance(one, str) else f"{one.get('topic')} {one.get('subscription')}" for one in about[:10]])
+            about = listing(
+                [item if isinstance(item, str) else f"{item.get('topic')} {item.get('subscription')}" for item in about[:ITEMS_MAX]]
+            )
         self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "step", {"command": row.command, "about": about})
 
     def _exchange(self, row: ExchangeRow) -> None:
-        if not self._asked and row.status != "error":
+        if not self._requests and row.status != "error":
             return
         where = where_of(row)
-        transaction, _ = self._asked.pop(where.name, (None, 0))
-        if row.status != "error" or not told_here(row):
+        transaction, _ = self._requests.pop(where.name, (None, 0))
+        if row.status != "error" or not is_transaction_error(row):
             return
-        response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
-        refused = {"command": row.request, "about": row.topic, "error": row.error, "message": said(row.error_message), "response": response}
+        response, message = response_name(row), error_message_text(row.error_message)
         if transaction is not None:
-            self._context.emit_fact(TRANSACTIONS, transaction, where, "refused", refused)
+            values = {"command": row.request, "about": row.topic, "error": row.error, "message": message, "response": response}
+            self._context.emit_fact(TRANSACTIONS, transaction, where, "refused", values)
         else:
             evidence = {"frames": [where.name, response], "request": row.request, "error": row.error}
-            text = f"{row.request} was refused with {row.error}: {said(row.error_message)}; no transaction is known for it."
+            text = f"{row.request} was refused with {row.error}: {message}; no transaction is known for it."
             self._context.report("txn-failed", where, text, evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+        """Emit the transactions that are left open."""
         end = row.end or last.time
         for transaction, (where, ttl) in self._open.items():
-            left = {
-                "begun": where.time,
-                "frame": where.name,
+            values = {
+                "begun": [*where],
                 "ttl": ttl,
                 "until": end,
                 "closed": None if row.closed == "open" else row.closed_by,
                 "lost": self._context.lost,
             }
-            self._context.emit_fact(TRANSACTIONS, transaction, last, "left", left)
+            self._context.emit_fact(TRANSACTIONS, transaction, last, "left", values)
 
     frames: ClassVar[Handlers] = {
         "NEW_TXN": _new,
-        "NEW_TXN_RESPONSE": _begun,
-        "END_TXN": _ending,
+        "NEW_TXN_RESPONSE": _new_response,
+        "END_TXN": _end_request,
         **dict.fromkeys(_WITHIN, _step),
     }
     exchanges: ClassVar[Handlers] = dict.fromkeys([*STEPS, "SEND", "ACK"], _exchange)
 
 
-def told_here(row: ExchangeRow) -> bool:
-    """Whether a refusal is one of a transaction."""
-    return row.error in ERRORS or (row.request in STEPS and row.error not in ("AuthenticationError", "AuthorizationError"))
+class TransactionHistory(NamedTuple):
+    """Steps and refusals of one transaction."""
 
-
-class Story(NamedTuple):
-    """What is known of one transaction."""
-
+    transaction: str
     counts: Counter[str]
     """Steps by command."""
     steps: list[dict[str, Any]]
     refused: list[Fact]
 
     @property
-    def so_far(self) -> str:
-        """The steps in a few words."""
+    def summary(self) -> str:
+        """Number of steps by command."""
         return ", ".join(f"{times:,} {command}" for command, times in self.counts.items()) or "no step"
+
+    def evidence(self, names: Sequence[str | None]) -> dict[str, Any]:
+        """Return the evidence of any finding on the transaction."""
+        steps = self.steps
+        if len(steps) > EVIDENCE_STEPS_MAX:
+            steps = steps[: EVIDENCE_STEPS_MAX // 2] + steps[-EVIDENCE_STEPS_MAX // 2 :]
+        return {"frames": frame_names(names), "txn": self.transaction, "steps": steps, "counts": dict(self.counts)}
 
 
 def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """One transaction from its beginning to its end, as far as the capture has them."""
-    told = [fact for fact in facts if fact.what != "left"]
+    """Report a transaction with a refused step, or without an end, as far as the capture has it."""
     steps = [
         {
             "frame": fact.where.name,
@@ -186,61 +197,47 @@ def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: Repor
             "command": fact.values["command"],
             "about": fact.values.get("about"),
         }
-        for fact in told
-        if fact.what != "refused"
+        for fact in facts
+        if fact.what not in ("left", "refused")
     ]
-    counts = Counter(fact.values["command"] for fact in told if fact.what != "refused")
-    story = Story(counts, steps, [fact for fact in told if fact.what == "refused"])
-    if story.refused:
-        _report_failed(transaction, story, report)
+    counts = Counter(step["command"] for step in steps)
+    history = TransactionHistory(transaction, counts, steps, [fact for fact in facts if fact.what == "refused"])
+    if history.refused:
+        _report_failed(history, report)
     left = next((fact for fact in facts if fact.what == "left"), None)
     if left is not None and not any(fact.what == "ending" for fact in facts):
-        _report_open(transaction, story, left, report)
+        _report_open(history, left, report)
 
 
-def _evidence(transaction: str, story: Story, names: Sequence[str | None]) -> dict[str, Any]:
-    shown = (
-        story.steps if len(story.steps) <= SHOWN_STEPS_MAX else story.steps[: SHOWN_STEPS_MAX // 2] + story.steps[-SHOWN_STEPS_MAX // 2 :]
-    )
-    return {"frames": frames(names), "txn": transaction, "steps": shown, "counts": dict(story.counts)}
-
-
-def _report_failed(transaction: str, story: Story, report: ReportFinding) -> None:
-    first = story.refused[0]
+def _report_failed(history: TransactionHistory, report: ReportFinding) -> None:
+    first = history.refused[0]
     values = first.values
-    times = f" ({count(len(story.refused), 'refusal')} in all)" if len(story.refused) > 1 else ""
+    times = f" ({quantity(len(history.refused), 'refusal')} in all)" if len(history.refused) > 1 else ""
     about = f" for {values['about']}" if values["about"] else ""
     text = (
-        f"{values['command']}{about} of transaction {transaction} was refused with {values['error']}: "
-        f"{values['message']}{times}; seen of it: {story.so_far}."
+        f"{values['command']}{about} of transaction {history.transaction} was refused with {values['error']}: "
+        f"{values['message']}{times}; seen of it: {history.summary}."
     )
-    names = [name for fact in story.refused for name in (fact.where.name, fact.values["response"])]
-    extra = {"error": values["error"], "count": len(story.refused)}
-    report("txn-failed", first.where, text, _evidence(transaction, story, names) | extra)
+    names = [name for fact in history.refused for name in (fact.where.name, fact.values["response"])]
+    error = {"error": values["error"], "count": len(history.refused)}
+    report("txn-failed", first.where, text, history.evidence(names) | error)
 
 
-def _report_open(transaction: str, story: Story, left: Fact, report: ReportFinding) -> None:
+def _report_open(history: TransactionHistory, left: Fact, report: ReportFinding) -> None:
     values = left.values
-    age = values["until"] - values["begun"]
-    late = bool(values["ttl"]) and age > values["ttl"]
-    if not late and values["closed"] is None:
-        return  # The capture ended before it had to.
-    limit = f", its timeout is {seconds(values['ttl'])}" if values["ttl"] else ""
+    begun = Where(*values["begun"])
+    age = values["until"] - begun.time
+    overdue = bool(values["ttl"]) and age > values["ttl"]
+    if not overdue and values["closed"] is None:
+        return  # The capture ended before the transaction had to.
+    limit = f", its timeout is {duration(values['ttl'])}" if values["ttl"] else ""
     closed = f"the {values['closed']} closed the connection" if values["closed"] else "its connection is open"
     text = (
-        f"Transaction {transaction} has no END_TXN after {seconds(age)}{limit}; {closed}; seen of it: {story.so_far}"
-        f"{lacking(lost=values['lost'])}."
+        f"Transaction {history.transaction} has no END_TXN after {duration(age)}{limit}; {closed}; seen of it: {history.summary}"
+        f"{gap_note(lost=values['lost'])}."
     )
-    extra = {"age_ns": age, "ttl_ns": values["ttl"], "closed_by": values["closed"]}
-    file, packet, sub = _place(values["frame"])
-    where = Where(left.where.source, file, packet, sub, values["begun"], left.where.connection)
-    report("txn-open", where, text, _evidence(transaction, story, [values["frame"], *(step["frame"] for step in story.steps)]) | extra)
-
-
-def _place(name: str) -> tuple[int, int, int]:
-    file, _, rest = name.partition(":")
-    packet, _, sub = rest.partition(".")
-    return int(file), int(packet), int(sub)
+    evidence = history.evidence([begun.name, *(step["frame"] for step in history.steps)])
+    report("txn-open", begun, text, evidence | {"age_ns": age, "ttl_ns": values["ttl"], "closed_by": values["closed"]})
 
 
 KEYS = (KeyRule(TRANSACTIONS, FORGET_NS, _evaluate_transaction),)

@@ -1,4 +1,4 @@
-"""What a consumer was given and has not acknowledged: all of it, or one message in the midst of others that it did acknowledge."""
+"""Unacknowledged messages: a consumer that acknowledges nothing, and a message skipped among acknowledged ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import msgspec
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import WARNING, Code, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.consumers import SHARING, Consumer, ConsumerRule, Position, bitmap, indexes_of, position_of
-from pulsarscope.protocols.pulsar.rules.phrases import SHOWN_MAX, count, seconds
-from pulsarscope.protocols.pulsar.rules.subscription_limit import HELD, TELL_STEP
+from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, indexes_of, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
     Code(
@@ -32,87 +34,88 @@ CODES = table(
 )
 
 CLOSED_NS = 5_000_000_000
-"""A consumer that ends, so long after its first delivery, without an acknowledgement; clients group them for 0.1 s."""
+"""Time from the first delivery to the end of a consumer without any ACK that makes a finding; clients group ACKs for 0.1 s."""
 
 STALLED_NS = 60_000_000_000
-"""One that lives and acknowledges nothing for so long: longer than applications take for a message."""
+"""Time without an ACK that makes a finding while the consumer lives: longer than applications take for a message."""
 
 NOT_ACKING_MIN = 5
-"""Messages given to it: an application may well take long for a few."""
+"""Unacknowledged messages that make a finding: an application may well take long for a few."""
 
 HOLE_NS = 90_000_000_000
-"""A negative acknowledgement brings a message back after 60 s by default: what is out for longer was forgotten."""
+"""Age of a skipped message that makes a finding: a negative acknowledgement brings one back after 60 s by default."""
 
 HOLE_LATER_MIN = 10
-"""Later entries acknowledged around it: fewer may be a slow application that works on several at once."""
+"""Later entries acknowledged around a skipped one: fewer may be an application that works on several at once."""
 
 CONSUMER_LIMIT = 50_000
 """maxUnackedMessagesPerConsumer of the broker by default; it holds for Shared and Key_Shared."""
 
-KEPT_MAX = 200_000
-"""Unacknowledged entries kept of one connection: four consumers at the limit of the broker. Later ones are not kept: the oldest tell."""
+ENTRIES_MAX = 200_000
+"""Unacknowledged entries tracked on one connection, the oldest: four consumers at the limit of the broker."""
 
 
-class Given(msgspec.Struct):
+class UnackedEntry(msgspec.Struct):
     """An entry that a consumer has not acknowledged."""
 
     where: Where
     number: int
-    """Of the delivery to this consumer, from 1."""
+    """Number of the delivery to this consumer, from 1."""
     messages: int
-    """Not acknowledged."""
-    left: int | None = None
-    """Bitmap of them; None: all. A bitmap costs as much on the wire, so that these cannot fill the memory."""
+    """Unacknowledged messages."""
+    indexes: int | None = None
+    """Bitmap of their batch indexes, None for all; it is bounded by its size on the wire."""
 
 
-class Holding(Consumer):
-    """A consumer and what it holds."""
+class UnackedState(ConsumerState):
+    """A consumer and its unacknowledged entries."""
 
-    given: dict[Position, Given] = msgspec.field(default_factory=dict)
-    """By id, in the order of their (latest) delivery."""
+    entries: dict[Position, UnackedEntry] = msgspec.field(default_factory=dict)
+    """By position, in the order of their latest delivery."""
     deliveries: int = 0
     messages: int = 0
-    """Given and not acknowledged."""
+    """Unacknowledged messages."""
     acknowledged_at: int = 0
-    """Time of its latest ACK; 0: there was none."""
-    out_of_sight: int = 0
-    """Entries that are not held and were not acknowledged either: given back, or not kept."""
-    told: int = 0
-    """Messages that it was told across connections to hold."""
-    said: bool = False
-    hole_said: bool = False
+    """Time of its latest ACK in nanoseconds; 0 when there was none."""
+    untracked: int = 0
+    """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
+    emitted: int = 0
+    """Unacknowledged messages in its latest fact."""
+    reported: bool = False
+    hole_reported: bool = False
 
 
-class Unacked(ConsumerRule[Holding]):
-    """Keeps what each consumer of a connection holds."""
+class UnackedRule(ConsumerRule[UnackedState]):
+    """Rule about the unacknowledged messages of one connection's consumers."""
 
     def __init__(self, context: RuleContext) -> None:
-        super().__init__(context, Holding)
-        self._kept = 0
+        super().__init__(context, UnackedState)
+        self._size = 0
+        """Tracked entries of all consumers."""
 
-    def review(self, consumer: Holding, now: int, *, ending: bool) -> None:
-        """See `ConsumerRule`."""
+    def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
+        """Report a consumer that does not acknowledge, or that skipped a message."""
         if ending:
-            self._kept -= len(consumer.given)
-        if not consumer.given or not consumer.persistent:
+            self._size -= len(consumer.entries)
+        if not consumer.entries or not consumer.persistent:
             return
-        position, oldest = next(iter(consumer.given.items()))
+        position, oldest = next(iter(consumer.entries.items()))
         age = now - oldest.where.time
         limit = CLOSED_NS if ending and not consumer.acknowledged_at else STALLED_NS
         silent = min(age, now - consumer.acknowledged_at) >= limit
         if silent and consumer.messages >= NOT_ACKING_MIN:
-            self._report_not_acking(consumer, position, oldest, now)
-        elif age >= HOLE_NS and consumer.kind in SHARING and not consumer.hole_said:
-            later = consumer.deliveries - oldest.number - (len(consumer.given) - 1) - consumer.out_of_sight
+            self._report_not_acking(consumer, now)
+        elif age >= HOLE_NS and consumer.kind in SHARED_TYPES and not consumer.hole_reported:
+            later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
             if later >= HOLE_LATER_MIN:
                 self._report_hole(consumer, position, oldest, age, later)
 
-    def closed(self, consumer: Holding, row: FrameRow) -> None:
-        """See `ConsumerRule`."""
+    def closed(self, consumer: UnackedState, row: FrameRow) -> None:
+        """Emit that a closed consumer holds nothing."""
         self._emit(consumer, where_of(row), 0)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+        """Review all consumers, and emit that those of a closed connection hold nothing."""
         super().end(row, last)
         if row.closed != "open":
             for consumer in self.consumers.values():
@@ -123,87 +126,87 @@ class Unacked(ConsumerRule[Holding]):
         if consumer is None:
             return
         fields = row.fields or {}
-        left = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
-        messages = max(row.num_messages or 1, 1) if left is None else left.bit_count()
-        position = position_of(fields.get("message_id") or {})
-        if self._take(consumer, position) is not None:
-            consumer.out_of_sight += 1
+        where = where_of(row)
+        indexes = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
+        messages = max(row.num_messages or 1, 1) if indexes is None else indexes.bit_count()
+        position = position_of(fields.get("message_id"))
+        if self._take(consumer, position):
+            consumer.untracked += 1
         consumer.deliveries += 1
-        if self._kept < KEPT_MAX:
-            self._kept += 1
-            consumer.given[position] = Given(where_of(row), consumer.deliveries, messages, left)
+        if self._size < ENTRIES_MAX:
+            self._size += 1
+            consumer.entries[position] = UnackedEntry(where, consumer.deliveries, messages, indexes)
             consumer.messages += messages
         else:
-            consumer.out_of_sight += 1
-        if consumer.messages >= CONSUMER_LIMIT and consumer.kind in SHARING and not consumer.said:
-            position, oldest = next(iter(consumer.given.items()))
-            self._report_not_acking(consumer, position, oldest, row.time or 0)
-        self._emit(consumer, where_of(row), consumer.messages)
+            consumer.untracked += 1
+        if consumer.messages >= CONSUMER_LIMIT and consumer.kind in SHARED_TYPES:
+            self._report_not_acking(consumer, where.time)
+        self._emit(consumer, where, consumer.messages)
 
     def _ack(self, row: FrameRow) -> None:
         consumer = self.find(row)
         if consumer is None:
             return
         fields = row.fields or {}
-        for one in fields.get("message_id") or ():
-            position = position_of(one)
+        where = where_of(row)
+        for message_id in fields.get("message_id") or ():
+            position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
-                while consumer.given and (first := next(iter(consumer.given))) < position:
+                while consumer.entries and (first := next(iter(consumer.entries))) < position:
                     self._take(consumer, first)
-            self._acknowledge(consumer, position, one.get("ack_set"))
-        consumer.acknowledged_at = row.time or 0
-        self._emit(consumer, where_of(row), consumer.messages)
+            self._acknowledge(consumer, position, message_id.get("ack_set"))
+        consumer.acknowledged_at = where.time
+        self._emit(consumer, where, consumer.messages)
 
     def _redeliver(self, row: FrameRow) -> None:
-        """The client gives these back; they are held again when they are delivered again."""
+        """Remove what the client returns; it is added when it is delivered again."""
         consumer = self.find(row)
         if consumer is None:
             return
-        for position in [position_of(one) for one in (row.fields or {}).get("message_ids") or ()] or list(consumer.given):
-            if self._take(consumer, position) is not None:
-                consumer.out_of_sight += 1
+        for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.entries):
+            consumer.untracked += self._take(consumer, position)
 
-    def _emit(self, consumer: Holding, where: Where, messages: int) -> None:
-        """Emit across connections how much it holds, when that has changed much."""
-        changed = abs(messages - consumer.told) >= TELL_STEP or messages == 0 < consumer.told
-        if changed and consumer.kind in SHARING and consumer.topic is not None:
-            consumer.told = messages
+    def _emit(self, consumer: UnackedState, where: Where, messages: int) -> None:
+        """Emit how many messages a consumer has not acknowledged, when that has changed by a step."""
+        changed = abs(messages - consumer.emitted) >= EMIT_STEP or messages == 0 < consumer.emitted
+        if changed and consumer.kind in SHARED_TYPES and consumer.topic is not None:
+            consumer.emitted = messages
             values = {**consumer.evidence, "messages": messages}
-            self.context.emit_fact(HELD, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
+            self.context.emit_fact(UNACKED, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
 
-    def _take(self, consumer: Holding, position: Position) -> Given | None:
-        given = consumer.given.pop(position, None)
-        if given is not None:
-            self._kept -= 1
-            consumer.messages -= given.messages
-        return given
+    def _take(self, consumer: UnackedState, position: Position) -> bool:
+        entry = consumer.entries.pop(position, None)
+        if entry is None:
+            return False
+        self._size -= 1
+        consumer.messages -= entry.messages
+        return True
 
-    def _acknowledge(self, consumer: Holding, position: Position, ack_set: list[int] | None = None) -> None:
-        given = consumer.given.get(position)
-        if given is None:
+    def _acknowledge(self, consumer: UnackedState, position: Position, ack_set: list[int] | None) -> None:
+        entry = consumer.entries.get(position)
+        if entry is None:
             return
-        left = bitmap(ack_set) if ack_set else 0
-        if given.left is not None:
-            left &= given.left
-        if left:
-            consumer.messages += left.bit_count() - given.messages
-            given.left, given.messages = left, left.bit_count()
+        remaining = bitmap(ack_set) if ack_set else 0
+        if entry.indexes is not None:
+            remaining &= entry.indexes
+        if remaining:
+            consumer.messages += remaining.bit_count() - entry.messages
+            entry.indexes, entry.messages = remaining, remaining.bit_count()
         else:
             self._take(consumer, position)
 
-    def _report_not_acking(self, consumer: Holding, position: Position, oldest: Given, now: int) -> None:
-        if consumer.said:
+    def _report_not_acking(self, consumer: UnackedState, now: int) -> None:
+        if consumer.reported:
             return
-        consumer.said = True
-        ledger, entry = position
+        consumer.reported = True
+        (ledger, entry), oldest = next(iter(consumer.entries.items()))
         age = now - oldest.where.time
-        text = (
-            f"{consumer.title} has {count(consumer.messages, 'message')} unacknowledged, the oldest ({ledger}:{entry}) for {seconds(age)}"
-        )
+        messages = quantity(consumer.messages, "message")
+        text = f"{consumer.title} has {messages} unacknowledged, the oldest ({ledger}:{entry}) for {duration(age)}"
         if not consumer.acknowledged_at:
             text += ", and acknowledged none"
         elif now > consumer.acknowledged_at:
-            text += f", and its latest ACK was {seconds(now - consumer.acknowledged_at)} before"
+            text += f", and its latest ACK was {duration(now - consumer.acknowledged_at)} before"
         if consumer.messages >= CONSUMER_LIMIT:
             text += f": the broker's default limit of {CONSUMER_LIMIT:,} is reached, it sends no more"
         evidence = {
@@ -212,27 +215,27 @@ class Unacked(ConsumerRule[Holding]):
             "unacknowledged": consumer.messages,
             "oldest": [ledger, entry],
             "oldest_age_ns": age,
-            "limit": CONSUMER_LIMIT if consumer.kind in SHARING else None,
-            "message_ids": list(consumer.given)[:SHOWN_MAX],
+            "limit": CONSUMER_LIMIT if consumer.kind in SHARED_TYPES else None,
+            "message_ids": list(consumer.entries)[:SAMPLES_MAX],
             "act": "client",
         }
-        self.context.report("consumer-not-acking", oldest.where, self.qualified(text), evidence)
+        self.context.report("consumer-not-acking", oldest.where, self.sentence(text), evidence)
 
-    def _report_hole(self, consumer: Holding, position: Position, oldest: Given, age: int, later: int) -> None:
-        consumer.hole_said = True
+    def _report_hole(self, consumer: UnackedState, position: Position, oldest: UnackedEntry, age: int, later: int) -> None:
+        consumer.hole_reported = True
         ledger, entry = position
-        text = f"{consumer.title} holds {ledger}:{entry} unacknowledged for {seconds(age)}, though it acknowledged {later} later entries"
+        text = f"{consumer.title} holds {ledger}:{entry} unacknowledged for {duration(age)}, though it acknowledged {later} later entries"
         evidence = {
             "frames": [oldest.where.name],
             **consumer.evidence,
             "message_id": [ledger, entry],
-            "batch_indexes": None if oldest.left is None else indexes_of(oldest.left, SHOWN_MAX),
+            "batch_indexes": None if oldest.indexes is None else indexes_of(oldest.indexes, SAMPLES_MAX),
             "age_ns": age,
             "later_acknowledged": later,
-            "holes": list(consumer.given)[:SHOWN_MAX],
+            "holes": list(consumer.entries)[:SAMPLES_MAX],
             "unacknowledged": consumer.messages,
             "act": "client",
         }
-        self.context.report("ack-hole", oldest.where, self.qualified(text), evidence)
+        self.context.report("ack-hole", oldest.where, self.sentence(text), evidence)
 
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver}

@@ -1,13 +1,15 @@
-"""Topics that leave their clients: unloaded, terminated, migrated or over quota; and how long until the clients are back."""
+"""Topics that close their clients: unloaded, terminated, migrated or over quota, and the time until the clients are back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import ERROR, NOTE, Code, table
 from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
-from pulsarscope.protocols.pulsar.rules.phrases import count, frames, host, seconds, some
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
     Code(
@@ -55,71 +57,80 @@ CODES = table(
 )
 
 FORGET_NS = 600_000_000_000
-"""Ten times the longest wait of a client between two attempts (60 s)."""
+"""Time without facts after which a topic is evaluated: ten times a client's longest wait between two attempts (60 s)."""
 
 BURST_NS = 1_000_000_000
-"""Closed within so long of each other: one event."""
+"""Longest time between two closes of one burst."""
 
 BURST_TOPICS_MIN = 3
-"""Topics closed together that are worth a word beside those on each; a bundle that moves has any number of them."""
+"""Topics closed in one burst that make a finding on the broker; a bundle that moves has any number of them."""
 
 SEEK_NS = 10_000_000_000
-"""The consumers of a subscription that are closed so long after a SEEK of it are to begin at another place."""
+"""Time after a SEEK in which the broker closes the consumers of its subscription because of it."""
+
+
+class Outcome(NamedTuple):
+    """Fate of a client after it was closed."""
+
+    recovered_ns: int | None
+    """Time until it was back; None when it is not seen to come back."""
+    error: str | None
+    """Error of its latest refused attempt."""
+    frame: str | None
+    """Answer to its attempt."""
 
 
 def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """What happened to the clients of one topic."""
-    refused = [fact for fact in facts if fact.what == "refused"]
-    _report_refused(
-        "quota-exceeded", "the backlog quota is exceeded", topic, [one for one in refused if one.values["error"] in QUOTA_ERRORS], report
-    )
-    _report_refused(
-        "topic-terminated", "the topic is terminated", topic, [one for one in refused if one.values["error"] in TERMINATED_ERRORS], report
-    )
+    """Report refusals, the end of a terminated topic, and each burst of closed clients."""
+    for code, reason, errors in (
+        ("quota-exceeded", "the backlog quota is exceeded", QUOTA_ERRORS),
+        ("topic-terminated", "the topic is terminated", TERMINATED_ERRORS),
+    ):
+        refused = [fact for fact in facts if fact.what == "refused" and fact.values["error"] in errors]
+        if refused:
+            _report_refused(code, reason, topic, refused, report)
     ended = [fact for fact in facts if fact.what == "end"]
     if ended:
-        names = some(sorted({fact.values["name"] for fact in ended}))
-        evidence = {"frames": frames(fact.where.name for fact in ended), "topic": topic, "count": len(ended)}
-        report("end-of-topic", ended[0].where, f"{count(len(ended), 'consumer')} reached the end of topic {topic}: {names}.", evidence)
-    for burst in _bursts(facts):
+        names = listing(sorted({fact.values["name"] for fact in ended}))
+        evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(ended)}
+        report("end-of-topic", ended[0].where, f"{quantity(len(ended), 'consumer')} reached the end of topic {topic}: {names}.", evidence)
+    for burst in _departures(facts):
         _report_departure(topic, burst, facts, report)
 
 
-def _bursts(facts: Sequence[Fact]) -> list[list[Fact]]:
-    """Closed one soon after the other; one that came back in between begins the next. A seek closes consumers, too: that is no loss."""
+def _departures(facts: Sequence[Fact]) -> list[list[Fact]]:
+    """Group closes that follow each other soon; a client that came back in between begins the next group. Closes by a SEEK do not count."""
     bursts: list[list[Fact]] = []
-    back: set[tuple[str, str]] = set()
-    sought: dict[str | None, int] = {}
+    returned: set[tuple[str, str]] = set()
+    seeks: dict[str | None, int] = {}
     for fact in facts:
         if fact.what == "back":
-            back.add(_client(fact))
+            returned.add(_client(fact))
         elif fact.what == "seek":
-            sought[fact.values["subscription"]] = fact.where.time
-        elif fact.where.time - sought.get(fact.values.get("subscription"), -SEEK_NS) < SEEK_NS:
+            seeks[fact.values["subscription"]] = fact.where.time
+        elif fact.where.time - seeks.get(fact.values.get("subscription"), -SEEK_NS) < SEEK_NS:
             continue
         elif fact.what in ("closed", "migrated"):
-            if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > BURST_NS or _client(fact) in back:
+            if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > BURST_NS or _client(fact) in returned:
                 bursts.append([])
-                back.clear()
+                returned.clear()
             bursts[-1].append(fact)
     return bursts
 
 
 def _client(fact: Fact) -> tuple[str, str]:
-    """Host and name: what a producer or consumer keeps across connections."""
+    """Return host and name, which a producer or consumer keeps across connections."""
     return host(fact.values["client"]), fact.values["name"]
 
 
-def _report_refused(code: str, why: str, topic: str, refused: Sequence[Fact], report: ReportFinding) -> None:
-    if not refused:
-        return
+def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact], report: ReportFinding) -> None:
     first = refused[0]
-    names = some(list(dict.fromkeys(fact.values["name"] for fact in refused)))
-    span = seconds(refused[-1].where.time - first.where.time)
-    times = f"{count(len(refused), 'attempt')} within {span}" if len(refused) > 1 else "1 attempt"
-    text = f"Topic {topic} refused {names}, because {why}: {times} with {first.values['error']}: {first.values['message']}."
+    names = listing(list(dict.fromkeys(fact.values["name"] for fact in refused)))
+    span = duration(refused[-1].where.time - first.where.time)
+    attempts = f"{quantity(len(refused), 'attempt')} within {span}" if len(refused) > 1 else "1 attempt"
+    text = f"Topic {topic} refused {names}, because {reason}: {attempts} with {first.values['error']}: {first.values['message']}."
     evidence = {
-        "frames": frames(name for fact in refused for name in (fact.where.name, fact.values["frame"])),
+        "frames": frame_names(name for fact in refused for name in (fact.where.name, fact.values["frame"])),
         "topic": topic,
         "error": first.values["error"],
         "count": len(refused),
@@ -128,64 +139,71 @@ def _report_refused(code: str, why: str, topic: str, refused: Sequence[Fact], re
 
 
 def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding) -> None:
-    """One burst, and what became of each client: judged up to the next time that it was closed."""
+    """Report one burst with the outcome of each client, unless refusals that are findings of their own explain all of it."""
     first = burst[0]
-    migrated = next((fact for fact in burst if fact.what == "migrated"), None)
     clients: dict[tuple[str, str], Fact] = {}
     for fact in burst:
         clients.setdefault(_client(fact), fact)
+    span = burst[-1].where.time - first.where.time
     outcomes = {client: _outcome(client, fact, facts, burst[-1].where.time) for client, fact in clients.items()}
-    recovered = [took for took, _, _ in outcomes.values() if took is not None]
-    if all(why in ERRORS for _, why, _ in outcomes.values()):
-        return  # The refusal is a finding of its own.
+    if all(outcome.error in ERRORS for outcome in outcomes.values()):
+        return
     urls = sorted({fact.values["url"] for fact in burst if fact.values.get("url")})
     not_ready = sum(
         fact.what == "refused" and fact.values["error"] == "ServiceNotReady" and fact.where.time >= first.where.time for fact in facts
     )
-    text = f"The broker closed {some([name for _, name in clients])} of {topic}"
+    text = f"The broker closed {listing([name for _, name in clients])} of {topic}"
     if len(clients) > 1:
-        text += f" within {seconds(burst[-1].where.time - first.where.time)}"
+        text += f" within {duration(span)}"
     if urls:
-        text += f" and sent {'them' if len(clients) > 1 else 'it'} to {some(urls)}"
-    if recovered:
-        whom = "all" if len(recovered) == len(clients) else f"{len(recovered)} of {len(clients)}"
-        text += "; it came back after" if len(clients) == 1 else f"; {whom} came back, the last after"
-        text += f" {seconds(max(recovered))}"
-    lost = [
-        f"{name} ({f'refused with {why}' if why else 'not seen to ask'})" for (_, name), (took, why, _) in outcomes.items() if took is None
-    ]
-    if lost:
-        text += f"; not seen to come back: {some(lost)}"
+        text += f" and sent {'them' if len(clients) > 1 else 'it'} to {listing(urls)}"
+    text += _recovery_text(outcomes)
     if not_ready:
-        text += f"; {count(not_ready, 'request')} met ServiceNotReady"
+        text += f"; {quantity(not_ready, 'request')} met ServiceNotReady"
     evidence = {
-        "frames": frames([*(fact.where.name for fact in burst), *(frame for _, _, frame in outcomes.values())]),
+        "frames": frame_names([*(fact.where.name for fact in burst), *(outcome.frame for outcome in outcomes.values())]),
         "topic": topic,
         "closed": len(clients),
-        "recovered_ns": {name: took for (_, name), (took, _, _) in outcomes.items()},
+        "recovered_ns": {name: outcome.recovered_ns for (_, name), outcome in outcomes.items()},
         "urls": urls,
         "service_not_ready": not_ready,
     }
-    report("topic-migrated" if migrated else "topic-unloaded", first.where, f"{text}.", evidence)
+    code = "topic-migrated" if any(fact.what == "migrated" for fact in burst) else "topic-unloaded"
+    report(code, first.where, f"{text}.", evidence)
 
 
-def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], since: int) -> tuple[int | None, str | None, str | None]:
-    """(time until it was back or None, the error with which it was refused, the frame that says so)."""
-    refusal: tuple[str | None, str | None] = None, None
+def _recovery_text(outcomes: dict[tuple[str, str], Outcome]) -> str:
+    text = ""
+    recovered = [outcome.recovered_ns for outcome in outcomes.values() if outcome.recovered_ns is not None]
+    if recovered:
+        number = "all" if len(recovered) == len(outcomes) else f"{len(recovered)} of {len(outcomes)}"
+        text += "; it came back after" if len(outcomes) == 1 else f"; {number} came back, the last after"
+        text += f" {duration(max(recovered))}"
+    missing = [
+        f"{name} ({f'refused with {outcome.error}' if outcome.error else 'not seen to ask'})"
+        for (_, name), outcome in outcomes.items()
+        if outcome.recovered_ns is None
+    ]
+    return f"{text}; not seen to come back: {listing(missing)}" if missing else text
+
+
+def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], until: int) -> Outcome:
+    """Return the outcome for a client, up to the next time after `until` that it was closed."""
+    outcome = Outcome(None, None, None)
     for fact in facts:
         if fact.where <= closed.where or _client(fact) != client:
             continue
         if fact.what == "back":
-            return fact.values["back"] - closed.where.time, None, fact.values["frame"]
-        if fact.what == "closed" and fact.where.time > since:
+            return Outcome(fact.values["back"] - closed.where.time, None, fact.values["frame"])
+        if fact.what == "closed" and fact.where.time > until:
             break
         if fact.what == "refused":
-            refusal = fact.values["error"], fact.values["frame"]
-    return None, *refusal
+            outcome = Outcome(None, fact.values["error"], fact.values["frame"])
+    return outcome
 
 
 def _evaluate_broker(broker: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Many topics closed one soon after the other."""
+    """Report bursts in which a broker closed the clients of several topics."""
     bursts: list[list[Fact]] = []
     for fact in facts:
         if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > BURST_NS:
@@ -195,10 +213,10 @@ def _evaluate_broker(broker: str, facts: Sequence[Fact], report: ReportFinding) 
         topics = list(dict.fromkeys(fact.values["topic"] for fact in burst))
         if len(topics) < BURST_TOPICS_MIN:
             continue
-        kinds = [count(sum(fact.values["kind"] == kind for fact in burst), kind) for kind in ("producer", "consumer")]
+        clients = [quantity(sum(fact.values["kind"] == noun for fact in burst), noun) for noun in ("producer", "consumer")]
         first, span = burst[0].where, burst[-1].where.time - burst[0].where.time
-        text = f"Broker {broker} closed {' and '.join(kinds)} of {len(topics):,} topics within {seconds(span)}: {some(topics)}."
-        evidence = {"frames": frames(fact.where.name for fact in burst), "topics": len(topics), "closed": len(burst), "span_ns": span}
+        text = f"Broker {broker} closed {' and '.join(clients)} of {len(topics):,} topics within {duration(span)}: {listing(topics)}."
+        evidence = {"frames": frame_names(fact.where.name for fact in burst), "topics": len(topics), "closed": len(burst), "span_ns": span}
         report("unload-burst", first, text, evidence)
 
 

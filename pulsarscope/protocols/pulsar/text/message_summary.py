@@ -1,4 +1,4 @@
-"""One line of words for each application message: its topic, its id, and what sets it apart."""
+"""One line about each application message: its topic, its id and its distinctive properties."""
 
 from __future__ import annotations
 
@@ -11,40 +11,39 @@ PRODUCE = "produce"
 
 
 def message_summary(row: MessageRow) -> str:
-    """The words of one message that matter, not escaped."""
-    words = [short_topic(row.topic) if row.topic is not None else f"{'producer' if row.direction == PRODUCE else 'consumer'} {_peer(row)}"]
-    words.append(_message_id(row))
+    """Return the summary of one message, not escaped."""
+    texts = [_participant(row) if row.topic is None else short_topic(row.topic), _message_id(row)]
     if row.key is not None:
-        words.append(f"key {row.key}")
+        texts.append(f"key {row.key}")
     elif row.ordering_key is not None:
-        words.append(f"ordering key {_bytes_text(row.ordering_key)}")
+        texts.append(f"ordering key {_bytes_text(row.ordering_key)}")
     if row.sequence_id is not None:
-        words.append(f"seq {row.sequence_id}")
+        texts.append(f"seq {row.sequence_id}")
     if row.marker is not None:
-        words.append(f"marker {row.marker}")
+        texts.append(f"marker {row.marker}")
     if row.null_value:
-        words.append("tombstone")
+        texts.append("tombstone")
     elif row.payload_size is not None:
-        words.append(f"{row.payload_size:,} B")
+        texts.append(f"{row.payload_size:,} B")
     if row.subscription is not None:
-        words.append(f"sub {row.subscription}")
+        texts.append(f"sub {row.subscription}")
     if row.compression not in (None, "NONE"):
-        words.append(str(row.compression))
+        texts.append(str(row.compression))
     if row.encrypted and row.status != "encrypted":  # else the status says it
-        words.append("decrypted" if row.status == "ok" else "encrypted")
+        texts.append("decrypted" if row.status == "ok" else "encrypted")
     if row.chunks is not None:
-        words.append(f"{row.chunks} chunks")
+        texts.append(f"{row.chunks} chunks")
     if row.txn is not None:
-        words.append(f"txn {row.txn}")
+        texts.append(f"txn {row.txn}")
     if row.redelivery_count:
-        words.append(f"redelivery {row.redelivery_count}")
+        texts.append(f"redelivery {row.redelivery_count}")
     if row.properties:
-        words.append(_properties(row.properties))
-    return GAP.join(words)
+        texts.append(_properties(row.properties))
+    return GAP.join(texts)
 
 
 def _bytes_text(data: bytes) -> str:
-    """Bytes as the text that they mostly are, else in hex."""
+    """Return printable UTF-8 as text, other bytes in hex."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -52,9 +51,9 @@ def _bytes_text(data: bytes) -> str:
     return text if text.isprintable() else f"0x{data.hex()}"
 
 
-def _peer(row: MessageRow) -> str:
-    number = row.producer_id if row.direction == PRODUCE else row.consumer_id
-    return "?" if number is None else str(number)
+def _participant(row: MessageRow) -> str:
+    role, number = ("producer", row.producer_id) if row.direction == PRODUCE else ("consumer", row.consumer_id)
+    return f"{role} {'?' if number is None else number}"
 
 
 def _message_id(row: MessageRow) -> str:
@@ -65,6 +64,6 @@ def _message_id(row: MessageRow) -> str:
 
 
 def _properties(properties: dict[str, str]) -> str:
-    shown = ", ".join([f"{key}={value}" for key, value in list(properties.items())[:SHOWN_ITEMS_MAX]])
+    first = ", ".join([f"{key}={value}" for key, value in list(properties.items())[:SHOWN_ITEMS_MAX]])
     hidden = len(properties) - SHOWN_ITEMS_MAX
-    return f"{{{shown}, and {hidden:,} more}}" if hidden > 0 else f"{{{shown}}}"
+    return f"{{{first}, and {hidden:,} more}}" if hidden > 0 else f"{{{first}}}"

@@ -149,11 +149,11 @@ class Values:
         """Say once that this schema is not known."""
         if name in self._missing:
             return
-        from pulsarscope.protocols.pulsar.text.formatting import version_text  # noqa: PLC0415 - most captures tell all their schemas
+        from pulsarscope.protocols.pulsar.text.formatting import schema_version_text  # noqa: PLC0415 - most captures tell all their schemas
 
         _remember(self._missing, name)
         topic, version = name
-        text = f"the connection does not tell version {version_text(version)} of the schema of {short_topic(topic) or 'its topic'}"
+        text = f"the connection does not tell version {schema_version_text(version)} of the schema of {short_topic(topic) or 'its topic'}"
         notes.append(("schema-unknown", f"{text}; values are those that fit the consumer's own schema" if assumed else text))
 
 

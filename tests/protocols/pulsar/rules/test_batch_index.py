@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.protocols.pulsar.rules import batch_index
-from pulsarscope.protocols.pulsar.rules.consumers import bitmap, indexes_of
+from pulsarscope.protocols.pulsar.rules.message_ids import bitmap, indexes_of
 from tests.encoder import Conversation, command_frame
 from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
 from tests.places import CAPTURES
@@ -94,7 +94,7 @@ def test_a_transaction_may_be_aborted(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_index, "KEPT_MAX", 3)
+    monkeypatch.setattr(batch_index, "ENTRIES_MAX", 3)
     talk = batches(9).client(*[ack(entry, ack_set=[1]) for entry in range(9)])
     subscribed(talk, 2, subscription="other").client(ack(0, number=2, ack_set=[1])).close()
     _, evidence = diagnose(tmp_path, talk).only("batch-partly-acked")

@@ -12,7 +12,7 @@ from pulsarscope.engine.local import Options, run
 from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar import rules
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, Journeys, entry_key, journeys
+from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, JourneyRule, journeys
 from tests.encoder import command_frame
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.examination import SECOND, Examination
@@ -48,7 +48,7 @@ def collecting() -> tuple[Rules, dict[str, Journey]]:
     def keep(key: str, facts: Sequence[Fact], _say: ReportFinding) -> None:
         found.update((key, one) for one in journeys(key, facts))
 
-    return Rules(CODES, (Journeys,), (KeyRule(JOURNEY, 10**18, keep),)), found
+    return Rules(CODES, (JourneyRule,), (KeyRule(JOURNEY, 10**18, keep),)), found
 
 
 def published(told: Examination) -> Examination:
@@ -85,21 +85,6 @@ def test_a_latency_is_never_negative() -> None:
     published(told).end()
     one = found["7:0"]
     assert one.latency_ns(one.deliveries[0]) is None
-
-
-@pytest.mark.parametrize(
-    ("message_id", "key"),
-    [
-        ({"ledgerId": 7, "entryId": 0}, "7:0"),
-        ({"ledgerId": 7, "entryId": 3, "batch_index": 2}, "7:3"),
-        ({"ledgerId": -1, "entryId": -1}, None),
-        ({"ledgerId": 0, "entryId": 0}, None),
-        (None, None),
-        ([], None),
-    ],
-)
-def test_only_what_is_stored_has_a_journey(message_id: Any, key: str | None) -> None:
-    assert entry_key(message_id) == key
 
 
 def test_whole_when_sent_and_bad_when_delivered_is_corrupted_in_the_broker_or_behind_it() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.findings import ERROR
-from pulsarscope.protocols.pulsar.rules.schemas import FIELDS_MAX, TYPE_MAX_CHARACTERS, described, difference
+from pulsarscope.protocols.pulsar.rules.schemas import FIELDS_MAX, TYPE_CHARACTERS_MAX, description_of, differences
 from tests.encoder.frames import command_frame
 from tests.protocols.pulsar.rules.recorded import SECOND, TOPIC, created, dial, error, found_in, judged, of, only, producer, subscribe
 
@@ -74,29 +74,29 @@ def test_nothing_known_is_said_so(tmp_path: Path) -> None:
     [b"", b"\xff\xfe", b"{", b"[]", b"[" * 100_000, b'{"fields": 3}', b'{"fields": [3, {}]}', b'{"name": {}}', b" " * (300 << 10)],
 )
 def test_a_hostile_definition_is_only_its_size(data: bytes) -> None:
-    found = described({"type": "Avro", "schema_data": data, "name": "x"})
+    found = description_of({"type": "Avro", "schema_data": data, "name": "x"})
     assert (found["name"], found["bytes"]) == ("x", len(data))
     assert not found["fields"]
 
 
 def test_large_definitions_are_cut() -> None:
     wide = [{"name": f"f{number}", "type": "int"} for number in range(FIELDS_MAX + 5)]
-    deep = {"name": "f0", "type": {"type": "enum", "symbols": ["x" * TYPE_MAX_CHARACTERS]}}
-    fields = described(record("A", deep, *wide[1:]))["fields"]
+    deep = {"name": "f0", "type": {"type": "enum", "symbols": ["x" * TYPE_CHARACTERS_MAX]}}
+    fields = description_of(record("A", deep, *wide[1:]))["fields"]
     assert len(fields) == FIELDS_MAX
-    assert len(fields["f0"]) == TYPE_MAX_CHARACTERS
+    assert len(fields["f0"]) == TYPE_CHARACTERS_MAX
 
 
 def test_defaults_matter() -> None:
-    plain = described(record("A", {"name": "id", "type": "int"}))
-    with_default = described(record("A", {"name": "id", "type": "int", "default": 0}))
-    assert difference(plain, with_default) == ["field id is int instead of int with default"]
-    assert difference(plain, plain) == []
+    plain = description_of(record("A", {"name": "id", "type": "int"}))
+    with_default = description_of(record("A", {"name": "id", "type": "int", "default": 0}))
+    assert differences(plain, with_default) == ["field id is int instead of int with default"]
+    assert differences(plain, plain) == []
 
 
 def test_text_that_is_no_text_is_spelled_out() -> None:
     """JSON can spell half a character, which no output could encode."""
     schema = {"name": "s", "type": "Json", "schema_data": b'{"name": "\\ud800x", "fields": [{"name": "\\udfff", "type": "\\ud800"}]}'}
-    found = described(schema)
+    found = description_of(schema)
     assert json.dumps(found, ensure_ascii=False).encode()
     assert "\\ud800x" in found["name"]

@@ -105,7 +105,7 @@ def test_a_cumulative_ack_covers_all_before_it(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unacked, "KEPT_MAX", 10)
+    monkeypatch.setattr(unacked, "ENTRIES_MAX", 10)
     talk = given(30).wait(10 * SECOND).client(closing())
     subscribed(talk, 2).client(flow(100, 2)).server(*[delivery(entry, 2) for entry in range(30)]).wait(10 * SECOND).close()
     found = diagnose(tmp_path, talk).of("consumer-not-acking")

@@ -1,24 +1,41 @@
+"""Text of single values."""
+
 from __future__ import annotations
 
-from pulsarscope.protocols.pulsar.text.formatting import date, message_id, names_of, show, topic_of
+import pytest
+
+from pulsarscope.protocols.pulsar.text.formatting import (
+    NAME_CHARACTERS_MAX,
+    clipped,
+    date,
+    duration,
+    error_message_text,
+    host,
+    listing,
+    message_id_text,
+    names_text,
+    quantity,
+    topic_text,
+    value_text,
+)
 
 TOPIC = "persistent://public/default/orders"
 
 
 def test_topics_are_shortened_as_clients_do() -> None:
-    assert topic_of(TOPIC) == "orders"
-    assert topic_of(b"\xff") == "0xff"
-    assert topic_of(["x"]) == "['x']"
+    assert topic_text(TOPIC) == "orders"
+    assert topic_text(b"\xff") == "0xff"
+    assert topic_text(["x"]) == "['x']"
 
 
 def test_message_ids_have_their_batch_index_and_the_special_ones_a_name() -> None:
-    assert message_id({"ledgerId": 26, "entryId": 14, "batch_index": -1}) == "26:14"
-    assert message_id({"ledgerId": 26, "entryId": 14, "batch_index": 3}) == "26:14:3"
-    assert message_id({"ledgerId": 7, "entryId": 7}) == "7:7"
-    assert message_id({"ledgerId": -1, "entryId": -1}) == "earliest"
-    assert message_id({"ledgerId": 2**63 - 1, "entryId": 2**63 - 1}) == "latest"
-    assert message_id({}) == "?:?"
-    assert message_id(None) == "None"
+    assert message_id_text({"ledgerId": 26, "entryId": 14, "batch_index": -1}) == "26:14"
+    assert message_id_text({"ledgerId": 26, "entryId": 14, "batch_index": 3}) == "26:14:3"
+    assert message_id_text({"ledgerId": 7, "entryId": 7}) == "7:7"
+    assert message_id_text({"ledgerId": -1, "entryId": -1}) == "earliest"
+    assert message_id_text({"ledgerId": 2**63 - 1, "entryId": 2**63 - 1}) == "latest"
+    assert message_id_text({}) == "?:?"
+    assert message_id_text(None) == "None"
 
 
 def test_dates_are_those_of_the_calendar_only() -> None:
@@ -27,11 +44,56 @@ def test_dates_are_those_of_the_calendar_only() -> None:
 
 
 def test_lists_have_their_exact_count_and_the_first_few() -> None:
-    assert names_of([f"t{number}" for number in range(1_500)], "topic", "topics") == "1,500 topics: t0, t1, t2, …"
-    assert names_of(["t"], "topic", "topics") == "1 topic: t"
-    assert names_of(None, "topic", "topics") == "no topics"
+    assert names_text([f"t{number}" for number in range(1_500)], "topic", "topics") == "1,500 topics: t0, t1, t2, …"
+    assert names_text(["t"], "topic", "topics") == "1 topic: t"
+    assert names_text(None, "topic", "topics") == "no topics"
 
 
 def test_a_long_value_is_cut_with_its_length() -> None:
-    assert show("x" * 300) == "x" * 256 + "… (300 characters)"
-    assert show(b"\x01\x02") == "0x0102"
+    assert value_text("x" * 300) == "x" * 256 + "… (300 characters)"
+    assert value_text(b"\x01\x02") == "0x0102"
+
+
+@pytest.mark.parametrize("name", ["", "key-1", "x" * NAME_CHARACTERS_MAX])
+def test_a_name_is_shown_whole(name: str) -> None:
+    assert clipped(name) == name
+
+
+def test_a_hostile_name_is_cut_with_its_length() -> None:
+    assert clipped("x" * 5_000_000) == "x" * NAME_CHARACTERS_MAX + "… (5000000 characters)"
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(0, "0 µs"), (1_500, "2 µs"), (999_000, "999 µs"), (1_500_000, "1.5 ms"), (2_000_000_000, "2.0 s"), (3_600_000_000_000, "3600.0 s")],
+)
+def test_durations(nanoseconds: int, text: str) -> None:
+    assert duration(nanoseconds) == text
+
+
+def test_quantities() -> None:
+    assert [quantity(number, "hop") for number in (0, 1, 2, 1_000)] == ["0 hops", "1 hop", "2 hops", "1,000 hops"]
+
+
+def test_a_listing_ends_after_ten_names() -> None:
+    assert listing(["a", "b"]) == "a, b"
+    assert listing([str(number) for number in range(12)], " → ").endswith("8 → 9 and 2 more")
+
+
+@pytest.mark.parametrize(("endpoint", "name"), [("10.0.0.1:6650", "10.0.0.1"), ("[fe80::1]:6650", "[fe80::1]")])
+def test_hosts(endpoint: str, name: str) -> None:
+    assert host(endpoint) == name
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (None, "no message"),
+        ("", "no message"),
+        ("org.apache.pulsar.broker.service.BrokerServiceException$NamingException: taken", "taken"),
+        ("it is: taken", "it is: taken"),
+        ("x" * 501, "x" * 500 + "…"),
+    ],
+)
+def test_error_messages(message: str | None, text: str) -> None:
+    assert error_message_text(message) == text

@@ -1,0 +1,44 @@
+"""Message ids and ack sets as the rules compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Position = tuple[int, int]
+"""(ledger, entry); the entries of a topic are in this order."""
+
+_WORD = (1 << 64) - 1
+
+
+def position_of(message_id: Mapping[str, Any] | None) -> Position:
+    """Return the position that a MessageIdData names; (-1, -1) for None."""
+    return (-1, -1) if message_id is None else (message_id.get("ledgerId", -1), message_id.get("entryId", -1))
+
+
+def positions_of(message_ids: Iterable[Mapping[str, Any]] | None) -> list[Position]:
+    """Return the positions of a repeated MessageIdData."""
+    return [position_of(message_id) for message_id in message_ids or ()]
+
+
+def entry_key(message_id: Any) -> str | None:
+    """Return "ledger:entry" of a stored entry; None for the 0:0 of non-persistent topics and the -1:-1 of dropped duplicates."""
+    if type(message_id) is not dict:
+        return None
+    ledger, entry = message_id.get("ledgerId", -1), message_id.get("entryId", -1)
+    return f"{ledger}:{entry}" if ledger > 0 and entry >= 0 else None
+
+
+def bitmap(ack_set: list[int]) -> int:
+    """Return an ack set as one number: bit n is set when the message of batch index n is not acknowledged."""
+    return int.from_bytes(b"".join([(word & _WORD).to_bytes(8, "little") for word in ack_set]), "little")
+
+
+def indexes_of(bits: int, limit: int) -> list[int]:
+    """Return the indexes of the lowest bits that are set, up to a number of them."""
+    indexes: list[int] = []
+    while bits and len(indexes) < limit:
+        lowest = bits & -bits
+        indexes.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return indexes
