@@ -8,7 +8,7 @@ from typing import Any
 from pulsarscope.capture.formats.compression import ReadProgress, decompressed
 from pulsarscope.cli.reports import DEFAULT_LIMIT, report_options, sections_named
 from pulsarscope.cli.run_command import EXIT_DAMAGED, EXIT_DONE, Delivery, Request, complain, deliver
-from pulsarscope.dissect.capabilities import read_registries
+from pulsarscope.dissect.registry import read_registries
 from pulsarscope.inputs.zookeeper import read_dump
 from pulsarscope.output.export.sections import report_bytes
 from pulsarscope.protocols import make_dissectors
@@ -29,8 +29,7 @@ def registry(request: Request, by: str | None) -> int:
         (path,) = request.files
         progress = ReadProgress()
         dump = read_dump(path, partial(decompressed, progress=progress, file=0), progress)
-        readers = [dissector.registry for dissector in make_dissectors()]
-        found = read_registries(dump.nodes, [reader for reader in readers if reader is not None])
+        found = read_registries(dump.nodes, make_dissectors())
         folders = {node.path.rpartition("/")[0] or "/" for node in dump.nodes}
         unknown = [node for node in found.unknown if node.value or node.path not in folders]
         notes = [*dump.notes, *found.notes]

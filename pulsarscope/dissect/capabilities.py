@@ -114,15 +114,6 @@ ReadRegistry = Callable[["Sequence[Node]"], Registry]
 """Reader of the nodes of a dump. Never raises on any of them."""
 
 
-def read_registries(nodes: Sequence[Node], readers: Iterable[ReadRegistry]) -> Registry:
-    """Read a dump by each reader in turn; nodes that none of them knows remain in `unknown`."""
-    joined = Registry({}, list(nodes), [])
-    for read in readers:
-        part = read(joined.unknown)
-        joined = Registry(joined.sections | part.sections, part.unknown, joined.notes + part.notes)
-    return joined
-
-
 class TopicNames(msgspec.Struct, frozen=True):
     """The forms in which users of a protocol write the name of a topic. The default is the name itself."""
 

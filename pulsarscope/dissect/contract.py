@@ -14,6 +14,7 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, ReadSchema, TopicNames, Vocabulary
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
+from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
@@ -31,6 +32,20 @@ GENERIC_CODES = table(
     ),
     Code("bytes-skipped", NOTE, "frame", "Bytes of a stream are not in any frame.", "They follow a gap, or are of another protocol."),
     Code("foreign-protocol", WARNING, "session", "Another protocol is spoken on a port of this one.", "Check who uses the port."),
+    Code(
+        DISSECTOR_FAILED,
+        WARNING,
+        "session",
+        "A dissector raised an exception: the rest of the connection is not decoded, or lacks what the dissector adds.",
+        "Report it to the authors of the package that the finding names, with the capture.",
+    ),
+    Code(
+        RULE_FAILED,
+        WARNING,
+        "session",
+        "A rule raised an exception: it says no more about the connection or key.",
+        "Report it to the authors of the package that the finding names, with the capture.",
+    ),
 )
 """Finding codes that every dissector has, in plain words; `Dissector.codes` may define them in the words of its protocol."""
 

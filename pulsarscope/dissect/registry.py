@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pulsarscope.dissect.capabilities import PayloadDecoder
+from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder, ReadSchema, Registry, TopicNames
 from pulsarscope.dissect.contract import CONTRACT, GENERIC_CODES, Dissector, Framing
+from pulsarscope.dissect.isolation import PluginWarning, contained, exception_text, failure
+from pulsarscope.dissect.rules import Rules
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.model.platform import entry_points, module_path
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from pulsarscope.inputs.zookeeper import Node
 
 DISSECTOR_GROUP = "pulsarscope.dissectors"
 """Entry point group: each names a subclass of `Dissector`, called as class(show_secrets=bool)."""
@@ -26,12 +30,19 @@ MakeDissector = Callable[..., Dissector]
 
 Loaded = TypeVar("Loaded")
 
-_TYPES = {"name": str, "ports": frozenset, "framing": Framing, "announcing": frozenset, "opening": frozenset, "sides": tuple}
-"""Members that are read for every connection, with their types."""
-
-
-class PluginWarning(UserWarning):
-    """A plug-in, or a part of it, is left out because it does not work."""
+_TYPES = {
+    "name": str,
+    "ports": frozenset,
+    "framing": Framing,
+    "codes": dict,
+    "announcing": frozenset,
+    "opening": frozenset,
+    "layouts": dict,
+    "layout_head": tuple,
+    "sides": tuple,
+    "topics": TopicNames,
+}
+"""Members that hold values, with their types."""
 
 
 def with_plugins(built_in: Sequence[MakeDissector]) -> tuple[MakeDissector, ...]:
@@ -50,18 +61,52 @@ def payload_decoders() -> tuple[tuple[str, PayloadDecoder], ...]:
     return _payload_decoders(module_path())
 
 
+def rules_of(dissector: Dissector) -> Rules:
+    """Return the rules of a dissector; none, with a PluginWarning, when it fails to give them."""
+    return contained(dissector, "rules", getattr, Rules({}), dissector, "rules")
+
+
 def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:
     """Return every finding code by name: of the layers below the protocols, of the dissectors, and of their rules.
 
     Raises:
         UsageError: a code is defined twice.
     """
-    own = [dissector.codes for dissector in dissectors] + [dissector.rules.codes for dissector in dissectors if rules]
+    own = [dissector.codes for dissector in dissectors] + [rules_of(dissector).codes for dissector in dissectors if rules]
     try:
         return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own, GENERIC_CODES))
     except ValueError as error:
         message = f"{error}; the dissectors are {', '.join(dissector.name for dissector in dissectors)}"
         raise UsageError(message) from None
+
+
+def read_registries(nodes: Sequence[Node], dissectors: Iterable[Dissector]) -> Registry:
+    """Read a dump of ZooKeeper by each dissector in turn; nodes that none of them knows remain in `unknown`."""
+    joined = Registry({}, list(nodes), [])
+    for dissector in dissectors:
+        part = contained(dissector, "registry", _read_registry, Registry({}, joined.unknown, []), dissector, joined.unknown)
+        joined = Registry(joined.sections | part.sections, part.unknown, joined.notes + part.notes)
+    return joined
+
+
+def _read_registry(dissector: Dissector, nodes: Sequence[Node]) -> Registry:
+    read = dissector.registry
+    return Registry({}, list(nodes), []) if read is None else read(nodes)
+
+
+def schema_readers(dissectors: Iterable[Dissector]) -> list[ReadSchema]:
+    """Return the readers of schema files, in the order of the dissectors."""
+    readers = [(dissector, contained(dissector, "schema_reader", getattr, None, dissector, "schema_reader")) for dissector in dissectors]
+    return [partial(_read_schema, dissector, read) for dissector, read in readers if read is not None]
+
+
+def _read_schema(dissector: Dissector, read: ReadSchema, *file: Any) -> GivenSchema:
+    try:
+        return read(*file)
+    except ValueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - other people's code
+        raise ValueError(failure(dissector, "schema_reader", error).text) from None
 
 
 @cache
@@ -92,8 +137,7 @@ def _load(
         try:
             make, loaded = check(point, point.load())
         except (Exception, SystemExit) as error:  # noqa: BLE001 - other people's code runs when it is imported
-            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            warnings.warn(f"the {kind} {point.name} of {_package(point)} is left out: {reason}", PluginWarning, stacklevel=2)
+            warnings.warn(f"the {kind} {point.name} of {_package(point)} is left out: {exception_text(error)}", PluginWarning, stacklevel=2)
             continue
         yield point, make, loaded
 

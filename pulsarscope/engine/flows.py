@@ -218,7 +218,7 @@ def evaluate(
 
     A stream that has come to the time `newest` may have more to tell of a key: `wait` takes the facts that are to be judged with that.
     """
-    rule_engine = RuleEngine({one.name: one.rules for one in make_dissectors(show_secrets=options.show_secrets)}, {}, {})
+    rule_engine = RuleEngine(make_dissectors(show_secrets=options.show_secrets), {}, {})
     for (rule, key), told in groupby(facts, itemgetter(0, 1)):
         kept: list[Fact] = []
         for _, _, fact in told:

@@ -195,9 +195,7 @@ class Run:
         """Name of the dissector of each of them."""
         made = make_dissectors(show_secrets=options.show_secrets)
         codes = finding_codes(made, rules=False)
-        self._rule_engine = (
-            RuleEngine({one.name: one.rules for one in made}, self.endpoints, self.dissector_of, emit_fact) if options.rules else None
-        )
+        self._rule_engine = RuleEngine(made, self.endpoints, self.dissector_of, emit_fact) if options.rules else None
         kinds = options.records if self._rule_engine is None else options.records | self._rule_engine.kinds
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._options = options

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, ReportedFinding, Rules, Where, where_of
+from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
+from pulsarscope.dissect.isolation import RULE_FAILED, contained, failure
+from pulsarscope.dissect.registry import rules_of
+from pulsarscope.dissect.rules import (
+    ConnectionRule,
+    Fact,
+    Handler,
+    Handlers,
+    KeyRule,
+    ReportedFinding,
+    ReportFinding,
+    Rules,
+    Where,
+    where_of,
+)
 from pulsarscope.engine.facts import Facts
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import FACTS_MAX_BYTES
@@ -33,16 +47,38 @@ Calls = Sequence[tuple[int, Handler]]
 """Who wants a row: positions of rules, and their handlers."""
 
 
+class _FailedRule(ConnectionRule):
+    """The place of a rule that raised: without state, its handlers have nothing to report."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+
+
 class _RuleSet:
     """The rules of a dissector, and who of them wants which rows: the same for all connections."""
 
-    def __init__(self, dissector: str, rules: Rules) -> None:
+    def __init__(self, dissector: Dissector, rules: Rules) -> None:
         self.dissector = dissector
-        self.codes = rules.codes
+        self.codes = {**GENERIC_CODES, **rules.codes}
+        self.wants_messages = rules.messages
+        self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
+        """Rules across connections; their own names are unique within a dissector only."""
         self.rules = rules.connection
         self.frames = _Calls([rule.frames for rule in rules.connection])
         self.exchanges = _Calls([rule.exchanges for rule in rules.connection])
         self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
+
+    def evaluate(self, rule: KeyRule, key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+        """Evaluate the facts of one key; an exception of the rule is a finding at the last fact."""
+        try:
+            rule.evaluate(key, facts, report)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
+
+    def failed(self, rule: str, error: Exception) -> tuple[str, dict[str, Any]]:
+        """Return text and evidence of the finding about a rule that raised."""
+        failed = failure(self.dissector, f"the rule {rule}", error)
+        return f"{failed.text[0].upper()}{failed.text[1:]}.", failed._asdict()
 
 
 class _Calls(dict[str, Calls]):
@@ -90,23 +126,41 @@ class ConnectionRules:
 
     def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """See `RuleContext`."""
-        self._rule_engine.report(self.rule_set.dissector, code, where, text, evidence)
+        self._rule_engine.report(self.rule_set.dissector.name, code, where, text, evidence)
 
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """See `RuleContext`."""
-        self._rule_engine.emit_fact(rule, key, Fact(where, what, values))
+        self._rule_engine.emit_fact(f"{self.rule_set.dissector.name}:{rule}", key, Fact(where, what, values))
 
     def dispatch(self, calls: Calls, row: Row) -> None:
         """Who wants this row gets it."""
         rules = self._rules
-        for number, handle in calls:
-            handle(rules[number] or self._rule(number), row)
+        number = 0
+        try:
+            for number, handle in calls:
+                handle(rules[number] or self._rule(number), row)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._fail(number, error, where_of(row))
+            self.dispatch([call for call in calls if call[0] > number], row)
+
+    def _fail(self, number: int, error: Exception, where: Where) -> None:
+        """Report an exception of the rule at this position, which says no more."""
+        if isinstance(self._rules[number], _FailedRule):
+            return
+        self._rules[number] = _FailedRule()
+        self.report(RULE_FAILED, where, *self.rule_set.failed(self.rule_set.rules[number].__name__, error))
 
     def end(self, row: ConnectionRow) -> None:
         """The connection says no more. Its rules know it by their voice: they are let go, for the collector of circles comes seldom."""
-        for number, rule in enumerate(self._rules):
-            (rule or self._rule(number)).end(row, self.last)
+        for number in range(len(self._rules)):
+            self._end_rule(number, row)
         self._rules.clear()
+
+    def _end_rule(self, number: int, row: ConnectionRow) -> None:
+        try:
+            (self._rules[number] or self._rule(number)).end(row, self.last)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._fail(number, error, self.last)
 
     def _rule(self, number: int) -> ConnectionRule:
         """The rule at this position, made when it is needed: there may be thousands of connections, of which each meets few rules."""
@@ -121,26 +175,37 @@ class RuleEngine:
 
     def __init__(
         self,
-        rules: Mapping[str, Rules],
+        dissectors: Iterable[Dissector],
         endpoints: Mapping[str, tuple[str, str]],
         dissector_of: Mapping[str, str],
         emit_fact: EmitFact | None = None,
     ) -> None:
-        """`rules` by dissector name; client and server, and the name of its dissector, of each connection that is recognised.
+        """Take the rules of the dissectors.
 
-        `emit_fact`: takes the facts of rules that look across connections, when others than this rule_engine judge them.
+        Args:
+            dissectors: all that connections may have.
+            endpoints: client and server of each connection that is recognised.
+            dissector_of: name of the dissector of each of them.
+            emit_fact: takes the facts of rules across connections, when another engine evaluates them.
         """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
-        self.rule_sets = {name: _RuleSet(name, found) for name, found in rules.items()}
+        self.rule_sets = {
+            dissector.name: contained(dissector, "rules", _RuleSet, _RuleSet(dissector, Rules({})), dissector, rules_of(dissector))
+            for dissector in dissectors
+        }
         """By dissector name."""
-        self._messages = any(found.messages for found in rules.values())
+        self._messages = any(rule_set.wants_messages for rule_set in self.rule_sets.values())
         self._endpoints = endpoints
         self._dissector_of = dissector_of
         self.connections: dict[str, ConnectionRules] = {}
         """Connections that have not ended."""
         self._said: list[FindingRow] = []
-        keys = {rule.name: (rule, partial(self.report, dissector)) for dissector, found in rules.items() for rule in found.keys}
+        keys = {
+            name: (rule._replace(name=name, evaluate=partial(rule_set.evaluate, rule)), partial(self.report, dissector))
+            for dissector, rule_set in self.rule_sets.items()
+            for name, rule in rule_set.keys.items()
+        }
         self._idle_ns = {name: rule.idle_ns for name, (rule, _) in keys.items()}
         self._facts = Facts(keys)
         self.emit_fact = self._facts.add if emit_fact is None else emit_fact
@@ -206,11 +271,12 @@ class RuleEngine:
         parted, unknown = self._facts.parted, self._facts.unknown
         if not parted and not unknown:
             return
-        rules = ", ".join(f"{name} {number:,}" for name, number in sorted(parted.items()))
+        early = {name.partition(":")[2]: number for name, number in sorted(parted.items())}
+        rules = ", ".join(f"{name} {number:,}" for name, number in early.items())
         text = f"{parted.total():,} stories told across connections were judged before their end" + (f" ({rules})" if rules else "")
         text += f"; of {unknown:,} more that is not known" if unknown else ""
         text += f": what waits for a verdict takes at most {FACTS_MAX_BYTES >> 20} MiB."
-        evidence = {"judged_early": dict(sorted(parted.items())), "unknown": unknown, "bytes": FACTS_MAX_BYTES}
+        evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
         code = CAPTURE_CODES["memory-cap"]
         self._said.append(finding_row(Finding(code.code, code.severity, code.layer, text, evidence, code.hint), None))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pulsarscope.dissect import registry
 from pulsarscope.dissect.capabilities import ReadSchema
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.registry import with_plugins
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 
@@ -18,9 +18,9 @@ def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
     Raises:
         UsageError: two of them have one name or one port.
     """
-    return tuple(make(show_secrets=show_secrets) for make in with_plugins(DISSECTORS))
+    return tuple(make(show_secrets=show_secrets) for make in registry.with_plugins(DISSECTORS))
 
 
 def schema_readers() -> list[ReadSchema]:
     """Return the readers of schema files, in the order of the dissectors."""
-    return [dissector.schema_reader for dissector in make_dissectors() if dissector.schema_reader is not None]
+    return registry.schema_readers(make_dissectors())

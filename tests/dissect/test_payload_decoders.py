@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from pulsarscope.dissect.capabilities import PayloadContext
-from pulsarscope.dissect.registry import PAYLOAD_DECODER_GROUP, PluginWarning, _payload_decoders, payload_decoders
+from pulsarscope.dissect.isolation import PluginWarning
+from pulsarscope.dissect.registry import PAYLOAD_DECODER_GROUP, _payload_decoders, payload_decoders
 from tests.places import DOCS, ROOT
 
 MODULE = """

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.dissect.registry import DISSECTOR_GROUP, PluginWarning, with_plugins
+from pulsarscope.dissect.isolation import PluginWarning
+from pulsarscope.dissect.registry import DISSECTOR_GROUP, with_plugins
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import entry_points, module_path
 from pulsarscope.protocols import DISSECTORS, make_dissectors

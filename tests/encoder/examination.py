@@ -11,6 +11,7 @@ from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.rules import RULES
 from tests.encoder.dialogue import DISSECTOR
 
@@ -18,6 +19,13 @@ MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND
 START = 1_700_000_000 * SECOND
 """The capture's first moment: the default publish_time of encoded messages."""
+
+
+def ruled(rules: Rules, name: str = DISSECTOR.name) -> PulsarDissector:
+    """A dissector with these rules."""
+    dissector = PulsarDissector()
+    dissector.name, dissector.rules = name, rules
+    return dissector
 
 
 class Examination:
@@ -32,7 +40,7 @@ class Examination:
         self.found: list[FindingRow] = []
         self._sessions: dict[str, Any] = {}
         self._endpoints: dict[str, tuple[str, str]] = {}
-        self._doctor = RuleEngine({DISSECTOR.name: rules}, self._endpoints, _Always(self._endpoints))
+        self._doctor = RuleEngine([ruled(rules)], self._endpoints, _Always(self._endpoints))
 
     def client(self, *frames: bytes, on: str = "0:1") -> Examination:
         """The client sends these."""

@@ -9,10 +9,13 @@ from typing import Any, ClassVar
 import pytest
 
 from pulsarscope.analysis import Closed, RuleEngine
+from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
 from pulsarscope.engine import facts
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from tests.encoder.examination import ruled
 
 MADE: list[str] = []
 
@@ -54,7 +57,9 @@ def nothing(_key: str, _facts: Sequence[Fact], _say: ReportFinding) -> None:
 def doctor_of() -> RuleEngine:
     MADE.clear()
     rules = Rules({}, (Named, Other), (KeyRule("topics", 1, nothing),))
-    return RuleEngine({"d": rules}, {f"0:{number}": ("a:1", "b:2") for number in range(1, 100)}, {f"0:{n}": "d" for n in range(1, 100)})
+    return RuleEngine(
+        [ruled(rules, "d")], {f"0:{number}": ("a:1", "b:2") for number in range(1, 100)}, {f"0:{n}": "d" for n in range(1, 100)}
+    )
 
 
 def frame(packet: int, command: str, topic: str = "t", connection: str = "0:1") -> FrameRow:
@@ -111,3 +116,78 @@ def test_a_bound_that_changed_no_verdict_is_not_said(monkeypatch: pytest.MonkeyP
     for number in range(60):
         rule_engine.feed([frame(number, "SEND", topic=f"t{number}")])
     assert rule_engine.finish() == []
+
+
+# ---- rules that raise
+
+
+class Raising(ConnectionRule):
+    """Raises at each SEND, and at the end."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+
+    def _send(self, row: FrameRow) -> None:
+        raise KeyError(row.command)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        raise ValueError(row.connection, last)
+
+    frames: ClassVar[Handlers] = {"SEND": _send}
+
+
+def raise_at_once(_key: str, _facts: Sequence[Fact], _report: ReportFinding) -> None:
+    raise ZeroDivisionError
+
+
+def raising_engine(*rules: Rules) -> RuleEngine:
+    MADE.clear()
+    names = [f"d{number}" for number in range(len(rules))]
+    connections = {f"0:{number + 1}": name for number, name in enumerate(names)}
+    dissectors = [ruled(each, name) for name, each in zip(names, rules, strict=True)]
+    return RuleEngine(dissectors, dict.fromkeys(connections, ("a:1", "b:2")), connections)
+
+
+def test_a_rule_that_raises_is_a_finding_once_and_the_others_go_on() -> None:
+    engine = raising_engine(Rules({}, (Raising, Other)))
+    found = engine.feed([frame(1, "SEND"), frame(2, "SEND"), frame(3, "FLOW"), Closed(ConnectionRow(connection="0:1"))])
+    assert MADE == ["other", "other ends with ['SEND', 'SEND', 'FLOW'] at 3"]
+    (row,) = found
+    assert (row.code, row.severity, row.packet, row.text) == (
+        "rule-failed",
+        "warning",
+        1,
+        "The dissector d0 of pulsarscope failed in the rule Raising: KeyError: 'SEND'.",
+    )
+    assert row.evidence == {"package": "pulsarscope", "dissector": "d0", "member": "the rule Raising", "exception": "KeyError: 'SEND'"}
+
+
+def test_a_rule_across_connections_that_raises_is_a_finding_at_its_last_fact() -> None:
+    engine = raising_engine(Rules({}, (Named,), (KeyRule("topics", 1, raise_at_once),)))
+    engine.feed([frame(1, "SEND"), frame(2, "SEND")])
+    (row,) = engine.finish()
+    assert (row.code, row.packet) == ("rule-failed", 2)
+    assert (row.evidence or {})["exception"] == "ZeroDivisionError"
+
+
+def test_two_dissectors_may_use_one_name_for_rules_across_connections() -> None:
+    heard: list[str] = []
+
+    def told(name: str) -> KeyRule:
+        return KeyRule("topics", 1, lambda key, facts, _: heard.append(f"{name} {key} {len(facts)}"))
+
+    engine = raising_engine(Rules({}, (Named,), (told("first"),)), Rules({}, (Named,), (told("second"),)))
+    engine.feed([frame(1, "SEND"), frame(2, "SEND", connection="0:2"), frame(3, "SEND", connection="0:2")])
+    engine.finish()
+    assert heard == ["first t 1", "second t 2"]
+
+
+def test_rules_that_cannot_be_had_are_a_warning() -> None:
+    class Ruleless(PulsarDissector):
+        @property
+        def rules(self) -> Rules:
+            raise OSError
+
+    with pytest.warns(PluginWarning, match="the dissector pulsar of pulsarscope failed in rules: OSError"):
+        engine = RuleEngine([Ruleless()], {}, {})
+    assert engine.finish() == []

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pulsarscope.dissect.capabilities import read_registries
-from pulsarscope.dissect.registry import finding_codes
+from pulsarscope.dissect.registry import finding_codes, read_registries
 from pulsarscope.inputs.zookeeper import Node
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import make_dissectors
@@ -33,7 +32,6 @@ def test_a_code_that_two_define_in_two_ways_is_refused() -> None:
 
 def test_what_no_dissector_knows_of_a_registry_is_left() -> None:
     node = Node("/nobody", "", "line 1")
-    readers = [dissector.registry for dissector in make_dissectors()]
-    found = read_registries([node], [reader for reader in readers if reader is not None])
+    found = read_registries([node], make_dissectors())
     assert found.unknown == [node]
     assert not any(section.records for section in found.sections.values())

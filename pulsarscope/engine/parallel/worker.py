@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.capture import Inputs
-from pulsarscope.dissect.registry import PluginWarning
+from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.engine.local import Batch, Ending, Options, Run
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.plan import Survey, survey

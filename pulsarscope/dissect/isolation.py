@@ -1,0 +1,59 @@
+"""Isolation of dissectors that raise: an exception of one becomes a finding or a warning, and everything else goes on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from pulsarscope.dissect.contract import Dissector
+
+EXCEPTION_MAX_CHARACTERS = 300
+"""Characters of an exception's text that are repeated: it may hold bytes of the traffic."""
+
+DISSECTOR_FAILED, RULE_FAILED = "dissector-failed", "rule-failed"
+"""Finding codes of a failure."""
+
+Value = TypeVar("Value")
+
+
+class PluginWarning(UserWarning):
+    """A plug-in, or a part of it, is left out because it does not work."""
+
+
+class Failure(NamedTuple):
+    """An exception that a member of a dissector raised."""
+
+    package: str
+    dissector: str
+    member: str
+    exception: str
+
+    @property
+    def text(self) -> str:
+        """The failure as the end of a sentence."""
+        return f"the dissector {self.dissector} of {self.package} failed in {self.member}: {self.exception}"
+
+
+def failure(dissector: Dissector, member: str, error: Exception) -> Failure:
+    """Describe an exception."""
+    return Failure(dissector.package, dissector.name, member, exception_text(error))
+
+
+def exception_text(error: BaseException) -> str:
+    """Return the class and the text of an exception, which may fail itself to give it."""
+    try:
+        text = str(error)[:EXCEPTION_MAX_CHARACTERS]
+    except Exception:  # noqa: BLE001 - other people's code
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def contained(dissector: Dissector, member: str, call: Callable[..., Value], default: Value, *arguments: Any) -> Value:
+    """Return what a member about no connection gives; when it raises, the default, with a PluginWarning."""
+    try:
+        return call(*arguments)
+    except Exception as error:  # noqa: BLE001 - other people's code
+        warnings.warn(failure(dissector, member, error).text, PluginWarning, stacklevel=2)
+        return default
