@@ -63,6 +63,7 @@ class _RuleSet:
         self.wants_messages = rules.messages
         self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
         """Rules across connections; their own names are unique within a dissector only."""
+        self.key_names = {rule.name: name for name, rule in self.keys.items()}
         self.rules = rules.connection
         self.frames = _Calls([rule.frames for rule in rules.connection])
         self.exchanges = _Calls([rule.exchanges for rule in rules.connection])
@@ -130,7 +131,7 @@ class ConnectionRules:
 
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
         """See `RuleContext`."""
-        self._rule_engine.emit_fact(f"{self.rule_set.dissector.name}:{rule}", key, Fact(where, what, values))
+        self._rule_engine.emit_fact(self.rule_set.key_names[rule], key, Fact(where, what, values))
 
     def dispatch(self, calls: Calls, row: Row) -> None:
         """Who wants this row gets it."""
