@@ -43,8 +43,7 @@ def _gunzip(data: bytes, bound: int) -> bytes | None:
     if len(opened) > bound:
         return None
     if not inflater.eof:
-        message = "the stream ends too soon"
-        raise WireError(message)
+        raise WireError("the stream ends too soon")
     return opened
 
 
@@ -58,8 +57,7 @@ def _unsnappy(data: bytes, bound: int) -> bytes | None:
     while cursor.position < cursor.end:
         size = cursor.int32()
         if size < 0:
-            message = f"a block of {size} bytes cannot be"
-            raise WireError(message)
+            raise WireError(f"a block of {size} bytes cannot be")
         start = cursor.skip(size)
         part = _unsnap(data[start : start + size], left)
         if part is None:

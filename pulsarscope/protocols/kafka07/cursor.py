@@ -65,8 +65,7 @@ class Cursor:
         """
         size = self.int16()
         if size < -1:
-            message = f"a string of {size} bytes cannot be"
-            raise WireError(message)
+            raise WireError(f"a string of {size} bytes cannot be")
         if size < 0:
             return None
         start = self.skip(size)

@@ -59,8 +59,7 @@ def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> Reques
         if command in (MULTIFETCH, MULTIPRODUCE):
             count = cursor.int16()
             if count < 0:
-                message = f"{count} parts cannot be"
-                raise WireError(message)
+                raise WireError(f"{count} parts cannot be")
             parts = fields["fetches" if command == MULTIFETCH else "produces"] = []
             single = FETCH if command == MULTIFETCH else PRODUCE
             for _ in range(count):
@@ -81,8 +80,7 @@ def _read_part(command: str, cursor: Cursor, part: dict[str, Any], sets: list[Me
     if command == PRODUCE:
         part["messages_size"] = size = cursor.int32()
         if size < 0:
-            message = f"{size} bytes of messages cannot be"
-            raise WireError(message)
+            raise WireError(f"{size} bytes of messages cannot be")
         sets.append(MessageSet(cursor.position, min(cursor.position + size, cursor.end), topic, partition))
         cursor.skip(size)
     elif command == OFFSETS:

@@ -85,8 +85,7 @@ def _read_parts(cursor: Cursor, fields: dict[str, Any], sets: list[MessageSet], 
         parts.append(part)
         size = cursor.int32()
         if size < ERROR_BYTES:
-            message = f"a part of {size} bytes cannot be"
-            raise WireError(message)
+            raise WireError(f"a part of {size} bytes cannot be")
         part["error"] = _error(cursor, notes)
         part["messages_size"] = size - ERROR_BYTES
         index = len(parts) - 1
@@ -100,8 +99,7 @@ def _read_parts(cursor: Cursor, fields: dict[str, Any], sets: list[MessageSet], 
 def _read_offsets(cursor: Cursor, fields: dict[str, Any]) -> None:
     count = cursor.int32()
     if count < 0:
-        message = f"{count} offsets cannot be"
-        raise WireError(message)
+        raise WireError(f"{count} offsets cannot be")
     start = cursor.skip(count * OFFSET_BYTES)
     fields["offsets"] = list(struct.unpack_from(f">{count}q", cursor.data, start))
 

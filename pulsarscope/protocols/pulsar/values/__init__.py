@@ -1,1 +1,1 @@
-"""Payloads as values: what the schemas of their topics, learned from the connection or given, make of the bytes."""
+"""Values of payloads, decoded by the schemas of their topics: those of the connection, and those that the user brings."""

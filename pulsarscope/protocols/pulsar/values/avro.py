@@ -1,7 +1,7 @@
-"""Avro: a schema → a reader of bare data, as Pulsar sends them (Avro specification 1.12, "Binary Encoding").
+"""Readers of bare Avro data, as Pulsar sends them (Avro specification 1.12, "Binary Encoding").
 
-Not fastavro's: with a schema that names itself, a megabyte of one repeated byte ends the process there (the C stack overflows), and an
-array of 2^60 nulls takes no byte and all time. Here each level and each item counts. fastavro is the tests' oracle.
+fastavro cannot be used: with a schema that names itself, a megabyte of one repeated byte overflows the C stack and ends the process, and an
+array of 2^60 nulls takes no byte and all time. These readers count each level and each item. fastavro is the tests' oracle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from pulsarscope.model.limits import SCHEMA_DEPTH_MAX, VALUE_DEPTH_MAX
 from pulsarscope.protocols.pulsar.values.json_values import (
     Budget,
-    ValueProblem,
+    UndecodableError,
     base64_text,
     day,
     double,
@@ -27,58 +27,54 @@ from pulsarscope.protocols.pulsar.values.json_values import (
 )
 
 DECIMAL_MAX_BYTES = 128
-"""Largest decimal given as a number; larger ones stay bytes: no digits of use, and text of it takes quadratic time."""
+"""Largest decimal shown as a number: the digits of larger ones are of no use, and take quadratic time."""
 
 ITEM_COST = 8
-"""What an item is reckoned to take, beside its content."""
+"""Cost of an item in the budget, beside its content."""
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _DURATION = struct.Struct("<III")
 
 
-class Cursor:
-    """Where a reader is in the data."""
+class AvroInput:
+    """Avro data and the position up to which they are read."""
 
-    __slots__ = ("at", "budget", "data", "depth")
+    __slots__ = ("budget", "data", "depth", "position")
 
     def __init__(self, data: bytes, budget: Budget) -> None:
         self.data = data
-        self.at = 0
+        self.position = 0
         self.budget = budget
         self.depth = VALUE_DEPTH_MAX
-        """Levels left."""
+        """Levels of nesting that may follow."""
 
 
-Read = Callable[[Cursor], Any]
-"""Takes the next value. Raises ValueProblem, or IndexError at the end of the data."""
+Read = Callable[[AvroInput], Any]
+"""Reads the next value. Raises UndecodableError, or IndexError at the end of the data."""
 
 
 def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
-    """The reader of a schema, which takes the whole of its data.
+    """Return the reader of a schema, which raises UndecodableError for data that do not match it to the last byte.
 
     Raises:
-        ValueProblem: this is no schema. The reader raises it for data that do not fit.
+        UndecodableError: the definition is not an Avro schema.
     """
     try:
         schema = msgspec.json.decode(definition)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        message = f"the Avro schema is no JSON: {error}"
-        raise ValueProblem(message) from None
+        raise UndecodableError(f"the Avro schema is no JSON: {error}") from None
     read = _Compiler().reader(schema, "", SCHEMA_DEPTH_MAX)
 
     def read_all(data: bytes, budget: Budget) -> Any:
-        cursor = Cursor(data, budget)
+        source = AvroInput(data, budget)
         try:
-            value = read(cursor)
+            value = read(source)
         except IndexError:
-            message = f"the {len(data)} bytes end within a value"
-            raise ValueProblem(message) from None
-        except RecursionError:  # who called was deep down already
-            message = "values are nested too deeply"
-            raise ValueProblem(message) from None
-        if cursor.at != len(data):
-            message = f"{len(data) - cursor.at} bytes follow the value"
-            raise ValueProblem(message)
+            raise UndecodableError(f"the {len(data)} bytes end within a value") from None
+        except RecursionError:  # the caller was deep in the stack already
+            raise UndecodableError("values are nested too deeply") from None
+        if source.position != len(data):
+            raise UndecodableError(f"{len(data) - source.position} bytes follow the value")
         return value
 
     return read_all
@@ -87,73 +83,69 @@ def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
 # ---- single values
 
 
-def _long(cursor: Cursor) -> int:
-    data, at = cursor.data, cursor.at
-    byte = data[at]
-    at += 1
+def _long(source: AvroInput) -> int:
+    data, position = source.data, source.position
+    byte = data[position]
+    position += 1
     value = byte & 127
     shift = 7
     while byte > 127:
-        byte = data[at]
-        at += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         shift += 7
         if shift > 70 or value >= 1 << 64:
-            message = f"a number at byte {cursor.at} has more than 64 bits"
-            raise ValueProblem(message)
-    cursor.at = at
+            raise UndecodableError(f"a number at byte {source.position} has more than 64 bits")
+    source.position = position
     return (value >> 1) ^ -(value & 1)
 
 
-def _int(cursor: Cursor) -> int:
-    value = _long(cursor)
+def _int(source: AvroInput) -> int:
+    value = _long(source)
     if not -(1 << 31) <= value < 1 << 31:
-        message = f"an int is {value}"
-        raise ValueProblem(message)
+        raise UndecodableError(f"an int is {value}")
     return value
 
 
-def _take(cursor: Cursor, size: int) -> bytes:
-    start = cursor.at
+def _read_bytes(source: AvroInput, size: int) -> bytes:
+    start = source.position
     end = start + size
-    if size < 0 or end > len(cursor.data):
-        message = f"{size} bytes are claimed at byte {start}, {len(cursor.data) - start} are left"
-        raise ValueProblem(message)
-    cursor.at = end
-    return cursor.data[start:end]
+    if size < 0 or end > len(source.data):
+        raise UndecodableError(f"{size} bytes are claimed at byte {start}, {len(source.data) - start} are left")
+    source.position = end
+    return source.data[start:end]
 
 
-def _null(_cursor: Cursor) -> None:
+def _null(_cursor: AvroInput) -> None:
     return None
 
 
-def _boolean(cursor: Cursor) -> bool:
-    byte = cursor.data[cursor.at]
-    cursor.at += 1
+def _boolean(source: AvroInput) -> bool:
+    byte = source.data[source.position]
+    source.position += 1
     if byte > 1:
-        message = f"a boolean is {byte}"
-        raise ValueProblem(message)
+        raise UndecodableError(f"a boolean is {byte}")
     return byte == 1
 
 
-def _float(cursor: Cursor) -> float | str:
-    return single(*_FLOAT.unpack(_take(cursor, 4)))
+def _float(source: AvroInput) -> float | str:
+    return single(*_FLOAT.unpack(_read_bytes(source, 4)))
 
 
-def _double(cursor: Cursor) -> float | str:
-    return double(*_DOUBLE.unpack(_take(cursor, 8)))
+def _double(source: AvroInput) -> float | str:
+    return double(*_DOUBLE.unpack(_read_bytes(source, 8)))
 
 
-def _bytes(cursor: Cursor) -> bytes:
-    return _take(cursor, _long(cursor))
+def _bytes(source: AvroInput) -> bytes:
+    return _read_bytes(source, _long(source))
 
 
-def _base64(cursor: Cursor) -> str:
-    return base64_text(_bytes(cursor))
+def _base64(source: AvroInput) -> str:
+    return base64_text(_bytes(source))
 
 
-def _string(cursor: Cursor) -> str:
-    return utf8_text(_bytes(cursor))
+def _string(source: AvroInput) -> str:
+    return utf8_text(_bytes(source))
 
 
 _PRIMITIVES: dict[str, Read] = {
@@ -201,37 +193,34 @@ def _duration(data: bytes) -> dict[str, int]:
 # ---- schemas
 
 
-class _Named:
-    """A type with a name, which may be referred to before it is complete."""
+class _NamedType:
+    """A named type, which the schema may refer to before it is complete."""
 
     __slots__ = ("read",)
 
     def __init__(self) -> None:
         self.read: Read | None = None
 
-    def take(self, cursor: Cursor) -> Any:
-        """What the complete type reads."""
-        if self.read is None:  # what named it was given up
-            message = "the Avro schema refers to a type that it does not define"
-            raise ValueProblem(message)
-        return self.read(cursor)
+    def read_later(self, source: AvroInput) -> Any:
+        """Read a value of the complete type."""
+        if self.read is None:  # its definition is malformed
+            raise UndecodableError("the Avro schema refers to a type that it does not define")
+        return self.read(source)
 
 
 class _Compiler:
-    """Makes readers; remembers the types of one schema by their full names."""
+    """Compiler of one schema's readers, with its types by full name."""
 
     def __init__(self) -> None:
-        self._named: dict[str, _Named] = {}
+        self._named: dict[str, _NamedType] = {}
 
     def reader(self, schema: Any, namespace: str, depth: int) -> Read:
-        """The reader of a (part of a) schema; `depth`: levels that may follow."""
+        """Return the reader of a schema or a part of one; `depth` is the number of levels that may follow."""
         if not depth:
-            message = "the Avro schema is nested too deeply"
-            raise ValueProblem(message)
+            raise UndecodableError("the Avro schema is nested too deeply")
         if isinstance(schema, list):
             if any(isinstance(branch, list) for branch in schema):
-                message = "the Avro schema has a union in a union"
-                raise ValueProblem(message)
+                raise UndecodableError("the Avro schema has a union in a union")
             return _union([self.reader(branch, namespace, depth - 1) for branch in schema])
         if isinstance(schema, str):
             return _PRIMITIVES.get(schema) or self._reference(schema, namespace)
@@ -239,8 +228,7 @@ class _Compiler:
         if isinstance(kind, (dict, list)):
             return self.reader(kind, namespace, depth - 1)
         if not isinstance(kind, str):
-            message = "the Avro schema has a part without a type"
-            raise ValueProblem(message)
+            raise UndecodableError("the Avro schema has a part without a type")
         if kind in ("record", "error"):
             return self._record(schema, namespace, depth)
         if kind == "array":
@@ -254,41 +242,38 @@ class _Compiler:
         return _logical(kind, schema) or _PRIMITIVES.get(kind) or self._reference(kind, namespace)
 
     def _reference(self, name: str, namespace: str) -> Read:
-        found = None if "." in name else self._named.get(f"{namespace}.{name}")
-        found = found or self._named.get(name)
-        if found is None:
-            message = f"the Avro schema does not define {name[:100]}"
-            raise ValueProblem(message)
-        return found.read or found.take
+        named = None if "." in name else self._named.get(f"{namespace}.{name}")
+        named = named or self._named.get(name)
+        if named is None:
+            raise UndecodableError(f"the Avro schema does not define {name[:100]}")
+        return named.read or named.read_later
 
     def _full_name(self, schema: dict[str, Any], namespace: str) -> str:
-        name, own = schema.get("name"), schema.get("namespace")
-        if own is None:  # some writers say null for none of its own
-            own = namespace
-        if not (isinstance(name, str) and isinstance(own, str)):
-            message = "the Avro schema has a record, an enum or a fixed without a name"
-            raise ValueProblem(message)
-        return name if "." in name or not own else f"{own}.{name}"
+        name, prefix = schema.get("name"), schema.get("namespace")
+        if prefix is None:  # some writers say null for none of its own
+            prefix = namespace
+        if not (isinstance(name, str) and isinstance(prefix, str)):
+            raise UndecodableError("the Avro schema has a record, an enum or a fixed without a name")
+        return name if "." in name or not prefix else f"{prefix}.{name}"
 
     def _define(self, schema: dict[str, Any], namespace: str, read: Read) -> Read:
-        named = self._named[self._full_name(schema, namespace)] = _Named()
+        named = self._named[self._full_name(schema, namespace)] = _NamedType()
         named.read = read
         return read
 
     def _record(self, schema: dict[str, Any], namespace: str, depth: int) -> Read:
-        full = self._full_name(schema, namespace)
-        named = self._named[full] = _Named()
-        inner = full.rpartition(".")[0]
+        full_name = self._full_name(schema, namespace)
+        named = self._named[full_name] = _NamedType()
+        inner = full_name.rpartition(".")[0]
         fields = schema.get("fields")
         if not isinstance(fields, list) or not all(isinstance(field, dict) and isinstance(field.get("name"), str) for field in fields):
-            message = f"the record {full[:100]} of the Avro schema has no fields, or one without a name"
-            raise ValueProblem(message)
+            raise UndecodableError(f"the record {full_name[:100]} of the Avro schema has no fields, or one without a name")
         named.read = read = _record([(field["name"], self.reader(_field_type(field), inner, depth - 1)) for field in fields])
         return read
 
 
 def _field_type(field: dict[str, Any]) -> Any:
-    """The type of a field. Some writers put a logical type beside it instead of into it."""
+    """Return the type of a field. Some writers put a logical type beside it instead of into it."""
     kind = field.get("type")
     if isinstance(kind, str) and "logicalType" in field:
         return {name: value for name, value in field.items() if name not in ("name", "default")}
@@ -298,65 +283,63 @@ def _field_type(field: dict[str, Any]) -> Any:
 def _record(fields: list[tuple[str, Read]]) -> Read:
     cost = ITEM_COST + sum(ITEM_COST + len(name) for name, _ in fields)
 
-    def read(cursor: Cursor) -> dict[str, Any]:
-        cursor.budget.spend(cost)
-        _descend(cursor)
-        value = {name: read_field(cursor) for name, read_field in fields}
-        cursor.depth += 1
+    def read(source: AvroInput) -> dict[str, Any]:
+        source.budget.spend(cost)
+        _descend(source)
+        value = {name: read_field(source) for name, read_field in fields}
+        source.depth += 1
         return value
 
     return read
 
 
-def _descend(cursor: Cursor) -> None:
-    cursor.depth -= 1
-    if cursor.depth < 0:
-        message = f"values are nested deeper than {VALUE_DEPTH_MAX} levels"
-        raise ValueProblem(message)
+def _descend(source: AvroInput) -> None:
+    source.depth -= 1
+    if source.depth < 0:
+        raise UndecodableError(f"values are nested deeper than {VALUE_DEPTH_MAX} levels")
 
 
 def _union(branches: list[Read]) -> Read:
-    def read(cursor: Cursor) -> Any:
-        index = _long(cursor)
+    def read(source: AvroInput) -> Any:
+        index = _long(source)
         if not 0 <= index < len(branches):
-            message = f"branch {index} of a union of {len(branches)}"
-            raise ValueProblem(message)
-        return branches[index](cursor)
+            raise UndecodableError(f"branch {index} of a union of {len(branches)}")
+        return branches[index](source)
 
     return read
 
 
-def _blocks(cursor: Cursor) -> int:
-    """How many items the next block has; 0 after the last one."""
-    count = _long(cursor)
+def _blocks(source: AvroInput) -> int:
+    """Return the number of items in the next block; 0 after the last one."""
+    count = _long(source)
     if count < 0:
         count = -count
-        _long(cursor)  # the block's bytes, for those who skip it
-    cursor.budget.spend(count * ITEM_COST)
+        _long(source)  # bytes of the block, for readers that skip it
+    source.budget.spend(count * ITEM_COST)
     return count
 
 
 def _array(read_item: Read) -> Read:
-    def read(cursor: Cursor) -> list[Any]:
-        _descend(cursor)
+    def read(source: AvroInput) -> list[Any]:
+        _descend(source)
         values: list[Any] = []
-        while count := _blocks(cursor):
-            values += [read_item(cursor) for _ in range(count)]
-        cursor.depth += 1
+        while count := _blocks(source):
+            values += [read_item(source) for _ in range(count)]
+        source.depth += 1
         return values
 
     return read
 
 
 def _map(read_item: Read) -> Read:
-    def read(cursor: Cursor) -> dict[str, Any]:
-        _descend(cursor)
+    def read(source: AvroInput) -> dict[str, Any]:
+        _descend(source)
         values: dict[str, Any] = {}
-        while count := _blocks(cursor):
+        while count := _blocks(source):
             for _ in range(count):
-                key = _string(cursor)
-                values[key] = read_item(cursor)
-        cursor.depth += 1
+                key = _string(source)
+                values[key] = read_item(source)
+        source.depth += 1
         return values
 
     return read
@@ -364,16 +347,14 @@ def _map(read_item: Read) -> Read:
 
 def _enum(symbols: Any) -> Read:
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-        message = "the Avro schema has an enum without symbols"
-        raise ValueProblem(message)
+        raise UndecodableError("the Avro schema has an enum without symbols")
 
-    def read(cursor: Cursor) -> str:
-        index = _long(cursor)
+    def read(source: AvroInput) -> str:
+        index = _long(source)
         if not 0 <= index < len(symbols):
-            message = f"symbol {index} of an enum of {len(symbols)}"
-            raise ValueProblem(message)
+            raise UndecodableError(f"symbol {index} of an enum of {len(symbols)}")
         symbol: str = symbols[index]
-        cursor.budget.spend(len(symbol))
+        source.budget.spend(len(symbol))
         return symbol
 
     return read
@@ -382,40 +363,39 @@ def _enum(symbols: Any) -> Read:
 def _fixed(schema: dict[str, Any]) -> Read:
     size, logical = schema.get("size"), schema.get("logicalType")
     if type(size) is not int or size < 0:
-        message = "the Avro schema has a fixed without a size"
-        raise ValueProblem(message)
+        raise UndecodableError("the Avro schema has a fixed without a size")
     scale = _scale(schema)
     if scale is not None:
-        return _paid(lambda cursor: _decimal(_take(cursor, size), scale))
+        return _charged(lambda source: _decimal(_read_bytes(source, size), scale))
     if logical == "uuid" and size == 16:
-        return _paid(lambda cursor: str(uuid.UUID(bytes=_take(cursor, size))))
+        return _charged(lambda source: str(uuid.UUID(bytes=_read_bytes(source, size))))
     if logical == "duration" and size == _DURATION.size:
-        return _paid(lambda cursor: _duration(_take(cursor, size)))
-    return lambda cursor: base64_text(_take(cursor, size))
+        return _charged(lambda source: _duration(_read_bytes(source, size)))
+    return lambda source: base64_text(_read_bytes(source, size))
 
 
 def _logical(kind: str, schema: dict[str, Any]) -> Read | None:
-    """The reader of a primitive type with a logical type that is known; None: it reads as if it had none."""
+    """Return the reader of a known logical type; None for all others, which are read without it."""
     make = _TIMES.get((kind, str(schema.get("logicalType"))))
     if make is not None:
         number = _PRIMITIVES[kind]
-        return _paid(lambda cursor: make(number(cursor)))
+        return _charged(lambda source: make(number(source)))
     scale = _scale(schema) if kind == "bytes" else None
-    return None if scale is None else _paid(lambda cursor: _decimal(_bytes(cursor), scale))
+    return None if scale is None else _charged(lambda source: _decimal(_bytes(source), scale))
 
 
-def _paid(read: Read) -> Read:
-    """The same reader: the text it makes may be hundreds of times as long as what it is made of."""
+def _charged(read: Read) -> Read:
+    """Return a reader that charges the budget: its text may be hundreds of times as long as the data."""
 
-    def read_paid(cursor: Cursor) -> Any:
-        value = read(cursor)
-        cursor.budget.spend(len(value) if isinstance(value, str) else ITEM_COST)
+    def read_charged(source: AvroInput) -> Any:
+        value = read(source)
+        source.budget.spend(len(value) if isinstance(value, str) else ITEM_COST)
         return value
 
-    return read_paid
+    return read_charged
 
 
 def _scale(schema: dict[str, Any]) -> int | None:
-    """Digits behind the point; None when this is no decimal."""
+    """Return the digits behind the point of a decimal; None for other types."""
     scale = schema.get("scale", 0)
     return scale if schema.get("logicalType") == "decimal" and type(scale) is int and 0 <= scale <= 2 * DECIMAL_MAX_BYTES else None

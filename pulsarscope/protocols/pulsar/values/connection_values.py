@@ -1,4 +1,4 @@
-"""The values of one connection's messages: which schema is a message's, and what it makes of the bytes."""
+"""Values of one connection's messages: the schema of each message, and the value that it decodes."""
 
 from __future__ import annotations
 
@@ -15,107 +15,117 @@ from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_LEAST_BY
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.topics import short_topic, topic_matches
 from pulsarscope.protocols.pulsar.values.definition import Definition
-from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 from pulsarscope.protocols.pulsar.values.reader import needs_writer, reader_of
-from pulsarscope.protocols.pulsar.values.schemas import VERSION_MAX_BYTES, SchemaName, Schemas, schema_name
+from pulsarscope.protocols.pulsar.values.schemas import VERSION_MAX_BYTES, ConnectionSchemas, SchemaName, schema_name
 
-PROBLEM_MAX_CHARACTERS = 300
-"""What is wrong with a value is told so far: names and what decoders of other packages say may be long."""
+PROBLEM_CHARACTERS_MAX = 300
+"""Characters of an error that a finding quotes: names, and the errors of other packages' decoders, may be long."""
 
 _U32 = struct.Struct(">I")
 
 _INTEGERS = frozenset({"INT16", "INT32", "INT64"})
-"""The Go client, the only one whose messages do not name the version of their schema, writes these little-endian, against all others."""
+"""Types that the Go client writes little-endian, against all others; its messages alone do not name the version of their schema."""
 
 
-class _Reading(NamedTuple):
-    """How messages are read."""
+class _Decoder(NamedTuple):
+    """Decoder of the messages with one schema."""
 
     name: str
-    """Of the type, or of the plug-in."""
+    """Name of the schema type, or of the plug-in."""
     read: Callable[[bytes, PayloadContext, Budget], Any]
     code: str = "value-undecodable"
-    """Finding for bytes that do not fit; "" when that is expected."""
+    """Finding for bytes that do not match; "" when that is expected."""
     is_plugin: bool = False
-    """Whether a value may be of any size, whatever the payload's."""
+    """True when the size of a value is not bounded by the payload's."""
     needs_writer: bool = False
-    """Whether values can be read only by the schema that they were written by."""
+    """True when only the schema that wrote a value can read it."""
 
 
 class Values:
-    """Fed with the commands of the connection, it fills the column `value`."""
+    """Values of one connection: learns schemas from its commands, and fills the column `value` of its messages."""
 
     def __init__(self, given: Sequence[GivenSchema], decoders: Sequence[tuple[str, PayloadDecoder]]) -> None:
-        """`given`: schemas that the user brings. `decoders`: of other packages, with their names."""
-        self._schemas = Schemas()
-        self._given = [(one, Definition(one.type, one.definition, one.properties)) for one in given]
-        self._decoders = decoders
+        """Create the values with the user's schemas, and with the payload decoders of other packages by name."""
+        self._schemas = ConnectionSchemas()
+        self._given = [(schema, Definition(schema.type, schema.definition, schema.properties)) for schema in given]
+        self._plugins = decoders
         self._missing: dict[SchemaName, None] = {}
-        """Schemas that were said to be missing."""
-        self._gone: dict[SchemaName, None] = {}
-        """Those that nobody waits for any more."""
-        self._readings: dict[tuple[Definition, bool], _Reading] = {}
-        """Those of each schema that was used: each is made once for the connection, however many there are and take turns."""
+        """Schemas that are reported as unknown."""
+        self._abandoned: dict[SchemaName, None] = {}
+        """Schemas for which no message waits any more."""
+        self._by_definition: dict[tuple[Definition, bool], _Decoder] = {}
+        """Decoders by schema, and by whether messages name its version: each is made once for the connection."""
         self._ended = False
         self.observe = self._schemas.observe
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_readings": {}}  # functions, which are made anew
+        return {**vars(self), "_by_definition": {}}  # functions cannot be pickled
 
     @property
     def need_properties(self) -> bool:
-        """Whether a batch must be read with the properties of its messages: decoders of other packages may look at them."""
-        return bool(self._decoders)
+        """True when a batch must be read with the properties of its messages, for decoders of other packages."""
+        return bool(self._plugins)
 
     @property
     def are_known(self) -> bool:
-        """Whether there may be any, as far as is known."""
-        return bool(self._given or self._decoders or self._schemas.users)
+        """True when a message may have a value, as far as is known."""
+        return bool(self._given or self._plugins or self._schemas.users)
 
     def fill(
         self, row: MessageRow, columns: dict[str, Any] | None, data: bytes, owner: tuple[str, int], topic: str, notes: list[Note]
     ) -> int | None:
-        """Set the value of a message, or of each of a batch (`columns`: what its messages have for themselves).
+        """Set the value of a message, or of each message of a batch.
 
-        What they take, as the budget counts; 0 when they have none; None when the consumer may still ask the broker for their schema.
+        Args:
+            row: the message; of a batch, what its messages have in common.
+            columns: what each message of a batch has for itself, by column; None for a single message.
+            data: the payload, decompressed and decrypted.
+            owner: ("produce", producer id) or ("deliver", consumer id).
+            topic: the topic of the producer or consumer.
+            notes: findings to which problems are added.
+
+        Returns:
+            The cost of the values as the budget counts it, 0 when there are none; None when the consumer may still ask the broker for
+            their schema.
         """
         version = row.schema_version or None
         if row.marker is not None or (version is not None and len(version) > VERSION_MAX_BYTES):
             return 0
-        reading = self._reading(owner, topic, version, notes)
-        if not isinstance(reading, _Reading):
-            return None if reading is None else 0
+        decoder = self._decoder(owner, topic, version, notes)
+        if not isinstance(decoder, _Decoder):
+            return None if decoder is None else 0
         problems: list[str] = []
-        budget = Budget(VALUES_MAX_BYTES if reading.is_plugin else min(VALUES_LEAST_BYTES + VALUES_FACTOR * len(data), VALUES_MAX_BYTES))
+        budget = Budget(VALUES_MAX_BYTES if decoder.is_plugin else min(VALUES_LEAST_BYTES + VALUES_FACTOR * len(data), VALUES_MAX_BYTES))
         if columns is None:
             context = PayloadContext(topic, row.key, bool(row.key_is_bytes), row.properties or {}, row.schema_version)
-            row.value = _value(reading, data, context, budget, problems) if not row.null_value else None
+            row.value = _value(decoder, data, context, budget, problems) if not row.null_value else None
         else:
             if "properties" in columns:  # they can be taken once
                 columns["properties"] = list(columns["properties"])
             values = columns["value"] = []
             for payload, context in _messages(data, columns, topic, row.schema_version):
-                values.append(None if payload is None else _value(reading, payload, context, budget, problems))
-        if problems and reading.code:
+                values.append(None if payload is None else _value(decoder, payload, context, budget, problems))
+        if problems and decoder.code:
             many = "" if columns is None else f" {len(problems)} of {len(columns['payload_size'])} values:"
-            notes.append((reading.code, f"{reading.name}:{many} {problems[0]}"))
+            notes.append((decoder.code, f"{decoder.name}:{many} {problems[0]}"))
         return budget.spent
 
     def end(self) -> None:
-        """No command will come: nothing is waited for."""
+        """Note that no command will follow, so that no message waits for a schema."""
         self._ended = True
 
     def wait_no_more(self, name: SchemaName) -> None:
-        """Nobody asks for this schema."""
-        _remember(self._gone, name)
+        """Note that the client does not ask for this schema."""
+        _remember(self._abandoned, name)
 
-    def _reading(self, owner: tuple[str, int], topic: str, version: bytes | None, notes: list[Note]) -> _Reading | bool | None:
-        for one, brought in self._given:
-            if topic_matches(one.topics, topic) and one.version in (None, version):
-                return self._by_schema(brought)
-        for plugin, decoder in self._decoders:
-            if topic_matches(decoder.topics, topic):
-                return _Reading(plugin, _by_plugin(decoder), "payload-decoder-failed", is_plugin=True)
+    def _decoder(self, owner: tuple[str, int], topic: str, version: bytes | None, notes: list[Note]) -> _Decoder | bool | None:
+        for schema, given in self._given:
+            if topic_matches(schema.topics, topic) and schema.version in (None, version):
+                return self._by_schema(given)
+        for plugin, plugin_decoder in self._plugins:
+            if topic_matches(plugin_decoder.topics, topic):
+                return _Decoder(plugin, _by_plugin(plugin_decoder), "payload-decoder-failed", is_plugin=True)
         produced = owner[0] == "produce"
         user = self._schemas.producer(owner[1]) if produced else self._schemas.consumer(owner[1])
         definition = None if user is None else user.definition
@@ -129,27 +139,27 @@ class Values:
             if user is not None and definition is not None and user.version in (None, version):
                 return self._by_schema(definition)
         elif user is not None:
-            own = None if definition is None else self._by_schema(definition)
-            if own is not None and not own.needs_writer:
-                return own
-            if not self._ended and name not in self._gone:
+            reader = None if definition is None else self._by_schema(definition)
+            if reader is not None and not reader.needs_writer:
+                return reader
+            if not self._ended and name not in self._abandoned:
                 return None
-            self._miss(name, notes, assumed=own is not None)
-            return False if own is None else own._replace(code="")
-        self._miss(name, notes)
+            self._report_unknown(name, notes, assumed=reader is not None)
+            return False if reader is None else reader._replace(code="")
+        self._report_unknown(name, notes)
         return False
 
-    def _by_schema(self, definition: Definition, *, versioned: bool = True) -> _Reading:
-        reading = self._readings.get((definition, versioned))
-        if reading is None:
-            reading = self._readings[definition, versioned] = _by_schema(definition, versioned=versioned)
-        return reading
+    def _by_schema(self, definition: Definition, *, versioned: bool = True) -> _Decoder:
+        decoder = self._by_definition.get((definition, versioned))
+        if decoder is None:
+            decoder = self._by_definition[definition, versioned] = _by_schema(definition, versioned=versioned)
+        return decoder
 
-    def _miss(self, name: SchemaName, notes: list[Note], *, assumed: bool = False) -> None:
-        """Say once that this schema is not known."""
+    def _report_unknown(self, name: SchemaName, notes: list[Note], *, assumed: bool = False) -> None:
+        """Report once that a schema is unknown."""
         if name in self._missing:
             return
-        from pulsarscope.protocols.pulsar.text.formatting import schema_version_text  # noqa: PLC0415 - most captures tell all their schemas
+        from pulsarscope.protocols.pulsar.text.formatting import schema_version_text  # noqa: PLC0415 - most captures have all their schemas
 
         _remember(self._missing, name)
         topic, version = name
@@ -157,28 +167,28 @@ class Values:
         notes.append(("schema-unknown", f"{text}; values are those that fit the consumer's own schema" if assumed else text))
 
 
-def _remember(table: dict[SchemaName, None], one: SchemaName) -> None:
-    table[one] = None
+def _remember(table: dict[SchemaName, None], name: SchemaName) -> None:
+    table[name] = None
     if len(table) > SCHEMAS_MAX:
         del table[next(iter(table))]
 
 
-def _by_schema(definition: Definition, *, versioned: bool) -> _Reading:
+def _by_schema(definition: Definition, *, versioned: bool) -> _Decoder:
     reader = reader_of(definition)
-    if isinstance(reader, ValueProblem):
-        return _Reading(definition.type, _raising(str(reader)))
+    if isinstance(reader, UndecodableError):
+        return _Decoder(definition.type, _raising(str(reader)))
     reversed_bytes = not versioned and definition.type in _INTEGERS
 
     def read(payload: bytes, context: PayloadContext, budget: Budget) -> Any:
         budget.spend(len(payload))
         return reader(payload[::-1] if reversed_bytes else payload, context, budget)
 
-    return _Reading(definition.type, read, needs_writer=needs_writer(definition))
+    return _Decoder(definition.type, read, needs_writer=needs_writer(definition))
 
 
 def _raising(problem: str) -> Callable[[bytes, PayloadContext, Budget], Any]:
     def read(*_: object) -> Any:
-        raise ValueProblem(problem)
+        raise UndecodableError(problem)
 
     return read
 
@@ -188,27 +198,26 @@ def _by_plugin(decoder: PayloadDecoder) -> Callable[[bytes, PayloadContext, Budg
         try:
             encoded = msgspec.json.encode(decoder.decode(payload, context))
             value = msgspec.json.decode(encoded)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever someone else's code does with hostile bytes
-            message = f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()
-            raise ValueProblem(message) from None
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - other packages' code meets hostile bytes
+            raise UndecodableError(f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()) from None
         budget.spend(len(encoded))
         return value
 
     return read
 
 
-def _value(reading: _Reading, payload: bytes, context: PayloadContext, budget: Budget, problems: list[str]) -> Any:
+def _value(decoder: _Decoder, payload: bytes, context: PayloadContext, budget: Budget, problems: list[str]) -> Any:
     try:
-        return reading.read(payload, context, budget)
-    except ValueProblem as problem:
-        problems.append(str(problem)[:PROBLEM_MAX_CHARACTERS])
+        return decoder.read(payload, context, budget)
+    except UndecodableError as problem:
+        problems.append(str(problem)[:PROBLEM_CHARACTERS_MAX])
         return None
 
 
 def _messages(data: bytes, columns: dict[str, Any], topic: str, version: bytes | None) -> Iterator[tuple[bytes | None, PayloadContext]]:
-    """The payloads of a batch, None for those without a value, and what a decoder may want to know."""
+    """Yield the payload of each message of a batch, None for one without a value, and its context for a decoder."""
     position = 0
-    every = zip(
+    rows = zip(
         columns["payload_size"],
         columns["key"],
         columns.get("key_is_bytes") or repeat(None),
@@ -217,7 +226,7 @@ def _messages(data: bytes, columns: dict[str, Any], topic: str, version: bytes |
         columns.get("properties") or repeat(None),
         strict=False,
     )
-    for size, key, key_is_bytes, null_value, marker, properties in every:
+    for size, key, key_is_bytes, null_value, marker, properties in rows:
         start = position + _U32.size + int(_U32.unpack_from(data, position)[0])
         position = start + size
         payload = None if null_value or marker else data[start:position]

@@ -1,4 +1,4 @@
-"""What a schema is, wherever it comes from: a type, its definition, its properties."""
+"""Schemas from any source: a type, a definition and properties."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
 JSON, AVRO, PROTOBUF, PROTOBUF_NATIVE, KEY_VALUE = "JSON", "AVRO", "PROTOBUF", "PROTOBUF_NATIVE", "KEY_VALUE"
 
 SCHEMA_TYPES = (*PRIMITIVES, JSON, AVRO, PROTOBUF, PROTOBUF_NATIVE, KEY_VALUE)
-"""As Pulsar's tools name them. The protocol's names differ from these by their letters' case and the underscores."""
+"""Schema types as Pulsar's tools name them; the protocol's names differ in case and underscores."""
 
 _BY_LETTERS = {name.replace("_", ""): name for name in SCHEMA_TYPES} | {"BOOL": "BOOLEAN"}
 
 
 class Definition(NamedTuple):
-    """One schema."""
+    """Definition of one schema."""
 
     type: str
-    """Of SCHEMA_TYPES."""
+    """One of SCHEMA_TYPES."""
     data: bytes = b""
     properties: tuple[tuple[str, str], ...] = ()
 
 
 def schema_type(name: str) -> str | None:
-    """A type by any of its names; None for what defines no value: NONE, AUTO_CONSUME."""
+    """Return a type by any of its names; None for those that define no value: NONE, AUTO_CONSUME."""
     return _BY_LETTERS.get(name.replace("_", "").upper())
 
 
 def definition_of(schema: Any) -> Definition | None:
-    """The schema that a command brings, as `messages.walk` gives it; None when it defines no value."""
+    """Return the schema in the fields of a command; None when it defines no value."""
     kind = schema_type(str(schema.get("type"))) if isinstance(schema, dict) else None
     if kind is None or kind == "BYTES":
         return None

@@ -1,7 +1,7 @@
-"""Single values as JSON can say them, and what goes wrong on the way there.
+"""Single values in the types of JSON, the budget for them, and the error for what cannot be decoded.
 
-JSON has no bytes, no moments, no infinity: bytes become base64, dates, times and moments ISO 8601 in UTC, what is no number the texts
-that protobuf's JSON has for it. Integers stay numbers, however large.
+JSON has no bytes, no moments and no infinity. Bytes become base64; dates, times and moments ISO 8601 in UTC; NaN and infinity the texts of
+protobuf's JSON. Integers stay numbers, however large.
 """
 
 from __future__ import annotations
@@ -17,55 +17,53 @@ DAY_SECONDS = 86_400
 _SINGLE = struct.Struct(">f")
 
 
-class ValueProblem(ValueError):  # noqa: N818 - a word of the field
-    """The bytes do not fit the schema, or the schema says nothing that can be read. Internal: it becomes a finding."""
+class UndecodableError(ValueError):
+    """Bytes do not match the schema, or the schema is malformed. Internal: it becomes a finding."""
 
 
 class Budget:
-    """What the values of an entry may still take: a few bytes can stand for millions of empty items, or for very long names."""
+    """Bound of the values of an entry: a few bytes can stand for millions of empty items, or for very long names."""
 
-    __slots__ = ("_size", "left")
+    __slots__ = ("_size", "remaining")
 
     def __init__(self, size: int) -> None:
-        """`size`: bytes, as JSON would take them, roughly."""
-        self._size = self.left = size
+        """Create a budget of so many bytes of JSON, roughly."""
+        self._size = self.remaining = size
 
     @property
     def spent(self) -> int:
-        """What has been taken."""
-        return self._size - max(self.left, 0)
+        """Bytes spent."""
+        return self._size - max(self.remaining, 0)
 
     def spend(self, size: int) -> None:
-        """Take some of it. Raises ValueProblem when there is not so much."""
-        self.left -= size
-        if self.left < 0:
-            message = "the values of the entry are too large to be shown"
-            raise ValueProblem(message)
+        """Spend bytes. Raises UndecodableError when too few remain."""
+        self.remaining -= size
+        if self.remaining < 0:
+            raise UndecodableError("the values of the entry are too large to be shown")
 
 
 def base64_text(data: bytes) -> str:
-    """Bytes as JSON says them."""
+    """Return bytes as base64."""
     return base64.b64encode(data).decode()
 
 
 def utf8_text(data: bytes) -> str:
-    """Text. Raises ValueProblem when it is not UTF-8."""
+    """Return bytes as text. Raises UndecodableError when they are not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        message = f"text that is not UTF-8 at byte {error.start}"
-        raise ValueProblem(message) from None
+        raise UndecodableError(f"text that is not UTF-8 at byte {error.start}") from None
 
 
 def double(value: float) -> float | str:
-    """A number, or the name of what JSON has no number for."""
+    """Return a number, or the name of NaN or an infinity."""
     if value - value == 0:
         return value
     return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124 - only NaN differs from itself
 
 
 def single(value: float) -> float | str:
-    """A float of 32 bits in the fewest digits that tell it from its neighbours: 0.1, not 0.10000000149011612."""
+    """Return a 32-bit float in the fewest digits that identify it: 0.1, not 0.10000000149011612."""
     if value - value != 0:
         return double(value)
     packed = _SINGLE.pack(value)
@@ -80,7 +78,7 @@ def _packed(value: float) -> bytes:
 
 
 def moment(count: int, per_second: int) -> str | int:
-    """A moment since the epoch, in such parts of a second; the number itself where the calendar ends."""
+    """Return a moment, counted since the epoch in parts of a second; the number itself beyond the calendar."""
     seconds, fraction = divmod(count, per_second)
     try:
         return f"{(EPOCH + timedelta(seconds=seconds)).isoformat()}{_fraction(fraction, per_second)}Z"
@@ -89,7 +87,7 @@ def moment(count: int, per_second: int) -> str | int:
 
 
 def day(days: int) -> str | int:
-    """A date, from its days since the epoch; likewise."""
+    """Return a date, counted in days since the epoch; the number itself beyond the calendar."""
     try:
         return date.fromordinal(EPOCH_ORDINAL + days).isoformat()
     except (OverflowError, ValueError):
@@ -97,7 +95,7 @@ def day(days: int) -> str | int:
 
 
 def time_of_day(count: int, per_second: int) -> str | int:
-    """A time of day, in such parts of a second since midnight; the number itself when that is no day's."""
+    """Return a time of day, counted since midnight in parts of a second; the number itself beyond a day."""
     seconds, fraction = divmod(count, per_second)
     if not 0 <= seconds < DAY_SECONDS:
         return count
@@ -105,9 +103,9 @@ def time_of_day(count: int, per_second: int) -> str | int:
 
 
 def local_moment(days: int, nanoseconds: int) -> str | list[str | int]:
-    """A date and a time of day of no time zone; a list of both where one is only a number."""
-    on, at = day(days), time_of_day(nanoseconds, 1_000_000_000)
-    return f"{on}T{at}" if isinstance(on, str) and isinstance(at, str) else [on, at]
+    """Return a date and a time of day without a time zone; a list of both when one is only a number."""
+    date_text, time_text = day(days), time_of_day(nanoseconds, 1_000_000_000)
+    return f"{date_text}T{time_text}" if isinstance(date_text, str) and isinstance(time_text, str) else [date_text, time_text]
 
 
 def _fraction(fraction: int, per_second: int) -> str:

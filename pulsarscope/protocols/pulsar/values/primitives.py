@@ -1,4 +1,4 @@
-"""The primitive schemas: bytes → value. Numbers are big-endian (Java's ByteBuffer, which the other clients follow)."""
+"""Readers of the primitive schemas. Numbers are big-endian (Java's ByteBuffer, which the other clients follow)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pulsarscope.protocols.pulsar.values.json_values import (
-    ValueProblem,
+    UndecodableError,
     base64_text,
     day,
     double,
@@ -27,8 +27,7 @@ def _fixed(name: str, form: str, make: Callable[..., Any]) -> Callable[[bytes], 
 
     def read(payload: bytes) -> Any:
         if len(payload) != packed.size:
-            message = f"{len(payload)} bytes are there, {name} has {packed.size}"
-            raise ValueProblem(message)
+            raise UndecodableError(f"{len(payload)} bytes are there, {name} has {packed.size}")
         return make(*packed.unpack(payload))
 
     return read
@@ -52,4 +51,4 @@ PRIMITIVES: dict[str, Callable[[bytes], Any]] = {
     "LOCAL_TIME": _fixed("LOCAL_TIME", "q", lambda count: time_of_day(count, NANOS)),
     "LOCAL_DATE_TIME": _fixed("LOCAL_DATE_TIME", "qq", local_moment),
 }
-"""By the name of the type; DATE, TIME and TIMESTAMP are Java's, which all hold milliseconds since the epoch."""
+"""Readers by type; DATE, TIME and TIMESTAMP are Java's, which all hold milliseconds since the epoch."""

@@ -1,4 +1,4 @@
-"""A schema → what reads its values."""
+"""Readers of values, by schema."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ import msgspec
 from pulsarscope.dissect.capabilities import PayloadContext
 from pulsarscope.model.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
 from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PROTOBUF_NATIVE, Definition, schema_type
-from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
 
 Reader = Callable[[bytes, PayloadContext, Budget], Any]
-"""Payload, what is known of its message, and what its value may take → value. Raises ValueProblem."""
+"""Returns the value of a payload, given its message and the budget. Raises UndecodableError."""
 
 SEPARATED = "SEPARATED"
-"""The key of a KEY_VALUE is the message's key; else both are in the payload."""
+"""Encoding of a KEY_VALUE whose key is the message's key; otherwise both are in the payload."""
 
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""Brackets as what they do to the depth: +1, and -1 as a signed byte."""
+_DEPTH_CHANGES = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""Change of depth at each bracket: +1, and -1 as a signed byte."""
 _NO_BRACKETS = bytes(set(range(256)).difference(b"[]{}"))
 
 _LENGTH = struct.Struct(">i")
 
 
-class _Readers:
-    """Readers by their schemas; the oldest are forgotten when the schemas are too many or take too many bytes."""
+class _ReaderCache:
+    """Readers by schema; the oldest make room when the schemas are too many or too large."""
 
     def __init__(self) -> None:
-        self._known: dict[Definition, Reader | ValueProblem] = {}
+        self._readers: dict[Definition, Reader | UndecodableError] = {}
         self._bytes = 0
 
-    def of(self, definition: Definition) -> Reader | ValueProblem:
-        """The reader, or why there is none."""
-        found = self._known.get(definition)
-        if found is None:
+    def get(self, definition: Definition) -> Reader | UndecodableError:
+        """Return the reader of a schema, or the error of a malformed one."""
+        reader = self._readers.get(definition)
+        if reader is None:
             try:
-                found = _make(definition)
-            except ValueProblem as problem:
-                found = problem
-            self._known[definition] = found
+                reader = _make(definition)
+            except UndecodableError as problem:
+                reader = problem
+            self._readers[definition] = reader
             self._bytes += definition_bytes(definition)
-            while self._bytes > SCHEMAS_MAX_BYTES or len(self._known) > SCHEMAS_MAX:
-                oldest = next(iter(self._known))
+            while self._bytes > SCHEMAS_MAX_BYTES or len(self._readers) > SCHEMAS_MAX:
+                oldest = next(iter(self._readers))
                 self._bytes -= definition_bytes(oldest)
-                del self._known[oldest]
-        return found
+                del self._readers[oldest]
+        return reader
 
 
-reader_of = _Readers().of
-"""The reader of a schema, or why there is none. Most connections of a capture share theirs."""
+reader_of = _ReaderCache().get
+"""Returns the reader of a schema, or the error of a malformed one; most connections of a capture share theirs."""
 
 
 def definition_bytes(definition: Definition) -> int:
-    """What a schema takes."""
+    """Return the size of a schema in bytes."""
     return len(definition.data) + sum(len(name) + len(value) for name, value in definition.properties)
 
 
 def needs_writer(definition: Definition) -> bool:
-    """Whether only the very schema that a value was written by reads it: Avro's data do not say what they are."""
+    """Return True when only the schema that wrote a value can read it: Avro's data do not describe themselves."""
     if definition.type == KEY_VALUE:
         return any(part.type == AVRO for part in _parts(definition))
     return definition.type == AVRO
@@ -96,21 +96,19 @@ def _json(payload: bytes, _context: PayloadContext, _budget: Budget) -> Any:
     try:
         value = msgspec.json.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        message = f"no JSON: {error}"
-        raise ValueProblem(message) from None
-    if payload.count(b"[") + payload.count(b"{") > VALUE_DEPTH_MAX and not _is_flat(payload):
-        message = f"values are nested deeper than {VALUE_DEPTH_MAX} levels"
-        raise ValueProblem(message)
+        raise UndecodableError(f"no JSON: {error}") from None
+    if payload.count(b"[") + payload.count(b"{") > VALUE_DEPTH_MAX and not _is_shallow(payload):
+        raise UndecodableError(f"values are nested deeper than {VALUE_DEPTH_MAX} levels")
     return value
 
 
-def _is_flat(document: bytes) -> bool:
-    """Whether lists and objects of a document that is JSON are within each other no deeper than is allowed.
+def _is_shallow(document: bytes) -> bool:
+    """Return True when lists and objects of a JSON document are nested no deeper than is allowed.
 
-    By its brackets: to walk through the values takes ten times as long as to decode them.
+    The brackets are counted: a walk through the values takes ten times as long as decoding them.
     """
-    steps = _TEXT.sub(b"", document).translate(_STEPS, _NO_BRACKETS)
-    return max(accumulate(memoryview(steps).cast("b")), default=0) <= VALUE_DEPTH_MAX
+    changes = _TEXT.sub(b"", document).translate(_DEPTH_CHANGES, _NO_BRACKETS)
+    return max(accumulate(memoryview(changes).cast("b")), default=0) <= VALUE_DEPTH_MAX
 
 
 def _key_value(definition: Definition) -> Reader:
@@ -126,8 +124,7 @@ def _key_value(definition: Definition) -> Reader:
             key, rest = _sized(payload)
             value, rest = _sized(rest)
             if rest:
-                message = f"{len(rest)} bytes follow key and value"
-                raise ValueProblem(message)
+                raise UndecodableError(f"{len(rest)} bytes follow key and value")
         return {
             "key": None if key is None else key_reader(key, context, budget),
             "value": None if value is None else value_reader(value, context, budget),
@@ -144,12 +141,11 @@ def _key(context: PayloadContext) -> bytes | None:
     try:
         return b64decode(context.key, validate=True)
     except (binascii.Error, ValueError):
-        message = "the key of the message is not base64"
-        raise ValueProblem(message) from None
+        raise UndecodableError("the key of the message is not base64") from None
 
 
 def _parts(definition: Definition) -> tuple[Definition, Definition]:
-    """The schemas of key and value. Raises ValueProblem when there are none."""
+    """Return the schemas of key and value. Raises UndecodableError when they are malformed."""
     properties = dict(definition.properties)
     key, rest = _sized(definition.data)
     value, _ = _sized(rest)
@@ -157,26 +153,23 @@ def _parts(definition: Definition) -> tuple[Definition, Definition]:
 
 
 def _part(side: str, data: bytes, properties: dict[str, str]) -> Definition:
-    named = properties.get(f"{side}.schema.type", "BYTES")
-    kind = schema_type(named)
+    name = properties.get(f"{side}.schema.type", "BYTES")
+    kind = schema_type(name)
     if kind is None or kind == KEY_VALUE:
-        message = f"the {side} of the schema is a {named[:100]}"
-        raise ValueProblem(message)
+        raise UndecodableError(f"the {side} of the schema is a {name[:100]}")
     try:
-        own = msgspec.json.decode(properties.get(f"{side}.schema.properties") or "{}", type=dict[str, str])
+        pairs = msgspec.json.decode(properties.get(f"{side}.schema.properties") or "{}", type=dict[str, str])
     except msgspec.MsgspecError:
-        own = {}
-    return Definition(kind, data, tuple(own.items()))
+        pairs = {}
+    return Definition(kind, data, tuple(pairs.items()))
 
 
 def _sized(data: bytes) -> tuple[bytes | None, bytes]:
-    """What follows a length, None for the length −1; and the rest."""
+    """Return the bytes that a length counts, None for the length −1, and the rest."""
     if len(data) < _LENGTH.size:
-        message = f"{len(data)} bytes are left for a length and what it counts"
-        raise ValueProblem(message)
+        raise UndecodableError(f"{len(data)} bytes are left for a length and what it counts")
     size: int = _LENGTH.unpack_from(data)[0]
     start = _LENGTH.size
     if size > len(data) - start or size < -1:
-        message = f"a length of {size} is claimed, {len(data) - start} bytes are left"
-        raise ValueProblem(message)
+        raise UndecodableError(f"a length of {size} is claimed, {len(data) - start} bytes are left")
     return (None, data[start:]) if size < 0 else (data[start : start + size], data[start + size :])

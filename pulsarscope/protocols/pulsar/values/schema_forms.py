@@ -1,4 +1,4 @@
-"""The forms in which schemas lie about: Avro's, Pulsar's own JSON, protobuf's descriptors, and a bare name of a type."""
+"""Forms in which users bring schemas: Avro, Pulsar's own JSON, protobuf descriptors, and the name of a type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from pulsarscope.dissect.capabilities import GivenSchema
 from pulsarscope.model.limits import SCHEMA_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PROTOBUF_NATIVE, Definition, schema_type
-from pulsarscope.protocols.pulsar.values.json_values import ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import UndecodableError
 from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
 from pulsarscope.protocols.pulsar.values.protobuf import file_set
 from pulsarscope.protocols.pulsar.values.reader import definition_bytes, reader_of
@@ -23,33 +23,36 @@ _VERSION = struct.Struct(">q")
 
 
 def schema_in(topics: str, name: str, data: bytes | None, message_name: str = "") -> GivenSchema:
-    """The schema that a file of this name holds; without `data` the name is that of a type.
+    """Return the schema in a file.
 
-    `message_name`: of the message that protobuf descriptors are for; not needed when there is only one in their last file.
+    Args:
+        topics: pattern of the topics that have it.
+        name: name of the file, or of a type when there is no data.
+        data: contents of the file.
+        message_name: message that protobuf descriptors are for; not needed when their last file has only one.
 
     Raises:
-        ValueProblem: there is none.
+        UndecodableError: the data are not a schema.
     """
     version = None
     if data is None:
         definition = _by_name(name)
     else:
-        written = _json(data)
-        if isinstance(written, dict) and isinstance(written.get("schemaInfo"), dict):
-            version, written = written.get("version"), written["schemaInfo"]
-        if written is None:
+        document = _json(data)
+        if isinstance(document, dict) and isinstance(document.get("schemaInfo"), dict):
+            version, document = document.get("version"), document["schemaInfo"]
+        if document is None:
             definition = _descriptors(name, data, message_name)
-        elif isinstance(written, dict) and ("schema" in written or "data" in written):
-            version = written.get("version", version)
-            definition = _pulsar(written)
+        elif isinstance(document, dict) and ("schema" in document or "data" in document):
+            version = document.get("version", version)
+            definition = _pulsar_schema(document)
         else:
             definition = Definition(AVRO, data)
     if definition_bytes(definition) > SCHEMA_MAX_BYTES:
-        message = f"the schema is larger than {SCHEMA_MAX_BYTES:,} bytes"
-        raise ValueProblem(message)
+        raise UndecodableError(f"the schema is larger than {SCHEMA_MAX_BYTES:,} bytes")
     reader = reader_of(definition)
-    if isinstance(reader, ValueProblem):
-        raise ValueProblem(str(reader))
+    if isinstance(reader, UndecodableError):
+        raise UndecodableError(str(reader))
     packed = _VERSION.pack(version) if type(version) is int and 0 <= version < 1 << 63 else None
     return GivenSchema(topics, definition.type, definition.data, definition.properties, packed)
 
@@ -57,13 +60,12 @@ def schema_in(topics: str, name: str, data: bytes | None, message_name: str = ""
 def _by_name(name: str) -> Definition:
     kind = schema_type(name)
     if kind not in UNDEFINED:
-        message = f"types that need no file are {', '.join(map(str.lower, UNDEFINED))}"
-        raise ValueProblem(message)
+        raise UndecodableError(f"types that need no file are {', '.join(map(str.lower, UNDEFINED))}")
     return Definition(kind)
 
 
 def _json(data: bytes) -> Any:
-    """What JSON text says; None when it is none."""
+    """Return decoded JSON; None when it is malformed."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -71,16 +73,14 @@ def _json(data: bytes) -> Any:
 
 
 def _descriptors(name: str, data: bytes, message_name: str) -> Definition:
-    """A serialized FileDescriptorSet (`protoc --include_imports --descriptor_set_out`), as Pulsar writes one into a schema."""
+    """Return the schema of a serialized FileDescriptorSet (`protoc --include_imports --descriptor_set_out`), as Pulsar writes it."""
     try:
         last = file_set(data).file[-1]
-    except ValueProblem:
-        message = "it is neither JSON nor protobuf descriptors"
-        raise ValueProblem(message) from None
-    names = [f"{last.package}.{one.name}".removeprefix(".") for one in last.message_type]
+    except UndecodableError:
+        raise UndecodableError("it is neither JSON nor protobuf descriptors") from None
+    names = [f"{last.package}.{message.name}".removeprefix(".") for message in last.message_type]
     if not message_name and len(names) != 1:
-        message = f"name the message behind the file, as in {name}#{(names or ['package.Message'])[0]}"
-        raise ValueProblem(message)
+        raise UndecodableError(f"name the message behind the file, as in {name}#{(names or ['package.Message'])[0]}")
     parts = {
         "fileDescriptorSet": b64encode(data).decode(),
         "rootMessageTypeName": message_name or names[0],
@@ -89,35 +89,32 @@ def _descriptors(name: str, data: bytes, message_name: str) -> Definition:
     return Definition(PROTOBUF_NATIVE, msgspec.json.encode(parts))
 
 
-def _pulsar(written: dict[str, Any]) -> Definition:
-    """What `pulsar-admin schemas get` prints and `schemas upload` takes, and what the broker's REST interface answers."""
-    kind = schema_type(str(written.get("type")))
+def _pulsar_schema(document: dict[str, Any]) -> Definition:
+    """Return the schema of a document that pulsar-admin prints or uploads, or that the broker's REST interface answers."""
+    kind = schema_type(str(document.get("type")))
     if kind is None:
-        message = f"no schema type is named {str(written.get('type'))[:100]}"
-        raise ValueProblem(message)
-    stated = written.get("schema", written.get("data"))
-    properties = written.get("properties") or {}
+        raise UndecodableError(f"no schema type is named {str(document.get('type'))[:100]}")
+    data = document.get("schema", document.get("data"))
+    properties = document.get("properties") or {}
     if not isinstance(properties, dict):
-        message = "the properties of the schema are no object"
-        raise ValueProblem(message)
+        raise UndecodableError("the properties of the schema are no object")
     pairs = tuple((str(name), value if isinstance(value, str) else _text(value)) for name, value in properties.items())
-    return Definition(kind, _key_and_value(stated) if kind == KEY_VALUE else _definition(stated), pairs)
+    return Definition(kind, _key_and_value(data) if kind == KEY_VALUE else _definition(data), pairs)
 
 
-def _definition(stated: Any) -> bytes:
-    """A definition, which tools give as text or as the object that the text says."""
-    return (stated if isinstance(stated, str) else "" if stated is None else _text(stated)).encode()
+def _definition(data: Any) -> bytes:
+    """Return a definition, which tools write as JSON or as text that holds it."""
+    return (data if isinstance(data, str) else "" if data is None else _text(data)).encode()
 
 
 def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _key_and_value(stated: Any) -> bytes:
-    """The two definitions of a KEY_VALUE as they are on the wire, each behind its length."""
-    parts = _json(stated.encode()) if isinstance(stated, str) else stated
+def _key_and_value(data: Any) -> bytes:
+    """Return the two definitions of a KEY_VALUE as they are on the wire, each behind its length."""
+    parts = _json(data.encode()) if isinstance(data, str) else data
     if not isinstance(parts, dict):
-        message = "a KEY_VALUE schema has an object with key and value"
-        raise ValueProblem(message)
+        raise UndecodableError("a KEY_VALUE schema has an object with key and value")
     sides = [_definition(parts.get(side)) for side in ("key", "value")]
     return b"".join(len(side).to_bytes(4, "big") + side for side in sides)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.model.limits import SCHEMA_DEPTH_MAX, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.avro import DECIMAL_MAX_BYTES, avro_reader
-from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 from tests.encoder.chance import damaged, randoms
 
 
@@ -188,7 +188,7 @@ def test_damaged_data_are_a_value_or_a_problem(random: Any, case: tuple[Any, Any
     data = damaged(written(schema, value), random)
     try:
         json.dumps(read(schema, data), allow_nan=False)
-    except ValueProblem:
+    except UndecodableError:
         return
 
 
@@ -213,7 +213,7 @@ def test_damaged_data_are_a_value_or_a_problem(random: Any, case: tuple[Any, Any
     ],
 )
 def test_data_that_do_not_fit_are_a_problem(schema: Any, data: str, problem: str) -> None:
-    with pytest.raises(ValueProblem, match=problem):
+    with pytest.raises(UndecodableError, match=problem):
         read(schema, bytes.fromhex(data))
 
 
@@ -238,7 +238,7 @@ def test_data_that_do_not_fit_are_a_problem(schema: Any, data: str, problem: str
     ],
 )
 def test_what_is_no_schema_is_a_problem(schema: bytes, problem: str) -> None:
-    with pytest.raises(ValueProblem, match=problem):
+    with pytest.raises(UndecodableError, match=problem):
         avro_reader(schema)
 
 
@@ -246,27 +246,27 @@ class TestHarm:
     """Each of these ends fastavro: by the stack, the memory or the time."""
 
     def test_a_record_that_holds_itself_takes_no_data_and_has_an_end(self) -> None:
-        with pytest.raises(ValueProblem, match=f"deeper than {VALUE_DEPTH_MAX}"):
+        with pytest.raises(UndecodableError, match=f"deeper than {VALUE_DEPTH_MAX}"):
             read(record(("r", "R")), b"")
 
     def test_a_list_of_a_million_links_has_an_end(self) -> None:
-        with pytest.raises(ValueProblem, match=f"deeper than {VALUE_DEPTH_MAX}"):
+        with pytest.raises(UndecodableError, match=f"deeper than {VALUE_DEPTH_MAX}"):
             read(record(("next", ["null", "R"])), b"\x02" * 1_000_000)
 
     @pytest.mark.parametrize("items", ["null", {"type": "fixed", "name": "F", "size": 0}, record(("n", "null"))])
     def test_items_of_no_bytes_are_counted(self, items: Any) -> None:
         count = b"\x80\x80\x80\x80\x80\x80\x80\x80\x20"  # 2^60
-        with pytest.raises(ValueProblem, match="too large"):
+        with pytest.raises(UndecodableError, match="too large"):
             read({"type": "array", "items": items}, count + b"\x00")
 
     def test_many_fields_of_no_bytes_are_counted(self) -> None:
         wide = record(*[(f"f{number}", "null") for number in range(1000)], ("one", "boolean"))
-        with pytest.raises(ValueProblem, match="too large"):
+        with pytest.raises(UndecodableError, match="too large"):
             read({"type": "array", "items": wide}, b"\x80\x89\x7a" + b"\x01" * 1_000_000)
 
     def test_long_names_are_counted(self) -> None:
         symbol = {"type": "enum", "name": "E", "symbols": ["A" * 10_000]}
-        with pytest.raises(ValueProblem, match="too large"):
+        with pytest.raises(UndecodableError, match="too large"):
             read({"type": "array", "items": symbol}, b"\xd0\x0f" + bytes(1000) + b"\x00")
 
     @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ class TestHarm:
         array = {"type": "array", "items": item}
         data = b"\xd0\x0f" + bytes(1000 * bytes_each) + b"\x00"
         text = len(json.dumps(read(array, data)))
-        with pytest.raises(ValueProblem, match="too large"):
+        with pytest.raises(UndecodableError, match="too large"):
             read(array, data, text - 3 * 1000)
 
     def test_blocks_without_items_do_not_go_on_for_ever(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.protocols.pulsar.values.json_values import (
     Budget,
-    ValueProblem,
+    UndecodableError,
     day,
     double,
     local_moment,
@@ -71,11 +71,11 @@ def test_dates_and_times_of_day_likewise() -> None:
 
 
 def test_text_that_is_none_and_a_budget_that_is_spent_are_problems() -> None:
-    with pytest.raises(ValueProblem, match="not UTF-8 at byte 1"):
+    with pytest.raises(UndecodableError, match="not UTF-8 at byte 1"):
         utf8_text(b"a\xff")
     budget = Budget(3)
     assert budget.spent == 0
     budget.spend(3)
-    with pytest.raises(ValueProblem, match="too large"):
+    with pytest.raises(UndecodableError, match="too large"):
         budget.spend(1 << 60)
     assert budget.spent == 3

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.protocols.pulsar.values.json_values import ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import UndecodableError
 from pulsarscope.protocols.pulsar.values.primitives import PRIMITIVES
 
 CASES = [
@@ -51,7 +51,7 @@ def test_each_type_has_a_case() -> None:
 @pytest.mark.parametrize("name", sorted(set(PRIMITIVES) - {"BYTES", "STRING"}))
 def test_other_sizes_do_not_fit(name: str) -> None:
     for size in (0, 3, 5, 17):
-        with pytest.raises(ValueProblem, match=f"{size} bytes are there"):
+        with pytest.raises(UndecodableError, match=f"{size} bytes are there"):
             PRIMITIVES[name](bytes(size))
 
 
@@ -59,6 +59,6 @@ def test_other_sizes_do_not_fit(name: str) -> None:
 def test_any_bytes_are_a_value_or_a_problem(name: str, data: bytes) -> None:
     try:
         value: Any = PRIMITIVES[name](data)
-    except ValueProblem:
+    except UndecodableError:
         return
     assert isinstance(value, (str, int, float, list))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.model.limits import VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
-from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 from pulsarscope.protocols.pulsar.values.protobuf import described_reader, descriptors_reader, file_set, native_reader
 from tests.encoder.chance import damaged, message_of, randoms
 from tests.encoder.samples import varint
@@ -86,7 +86,7 @@ def test_damaged_messages_are_a_value_or_a_problem(random: Any) -> None:
     message = message_of(pb.MessageMetadata.DESCRIPTOR, random, complete=True)
     try:
         json.dumps(read(message, damaged(message.SerializeToString(), random)), allow_nan=False)
-    except ValueProblem:
+    except UndecodableError:
         return
 
 
@@ -104,7 +104,7 @@ def test_a_schema_of_the_wire_names_its_message() -> None:
         json.dumps(parts | {"fileDescriptorSet": "?"}).encode(),
         json.dumps(parts | {"fileDescriptorSet": 7}).encode(),
     ):
-        with pytest.raises(ValueProblem):
+        with pytest.raises(UndecodableError):
             native_reader(broken)
 
 
@@ -138,7 +138,7 @@ def test_a_schema_that_only_describes_its_fields_reads_those_of_the_outermost_me
     ],
 )
 def test_a_property_that_does_not_describe_them_is_a_problem(info: str) -> None:
-    with pytest.raises(ValueProblem):
+    with pytest.raises(UndecodableError):
         described_reader({"__PARSING_INFO__": info})
 
 
@@ -155,23 +155,23 @@ def test_descriptors_that_do_not_fit_together_are_a_problem() -> None:
         (circle.SerializeToString(), "a"),
         (lonely.SerializeToString(), "a"),
     ):
-        with pytest.raises(ValueProblem):
+        with pytest.raises(UndecodableError):
             descriptors_reader(files, name)
     for nothing in (b"", b"\xff", b"hello"):
-        with pytest.raises(ValueProblem, match="no file descriptors"):
+        with pytest.raises(UndecodableError, match="no file descriptors"):
             file_set(nothing)
 
 
 def test_what_takes_few_bytes_and_much_memory_is_counted() -> None:
     struct = struct_pb2.ListValue()
     struct.values.extend([struct_pb2.Value() for _ in range(1000)])
-    with pytest.raises(ValueProblem, match="too large"):
+    with pytest.raises(UndecodableError, match="too large"):
         read(struct, budget=5_000)
 
 
 def test_bytes_that_are_no_message_are_a_problem() -> None:
     for data in (b"\x08", b"\xff" * 20, b"\x0a\x00\x07"):
-        with pytest.raises(ValueProblem, match=r"are no google\.protobuf\.Timestamp"):
+        with pytest.raises(UndecodableError, match=r"are no google\.protobuf\.Timestamp"):
             read(timestamp_pb2.Timestamp(), data)
 
 
@@ -195,7 +195,7 @@ def test_messages_of_two_bytes_that_take_much_memory_are_not_made(number: int, k
     tag = varint(number << 3 | (3 if kind == "TYPE_GROUP" else 2))
     one = tag + (varint(number << 3 | 4) if kind == "TYPE_GROUP" else b"\0")
     assert len(reader(one * 100, Budget(VALUES_MAX_BYTES))["wide"]) == 100
-    with pytest.raises(ValueProblem, match="of memory"):
+    with pytest.raises(UndecodableError, match="of memory"):
         reader(one * 5_000, Budget(VALUES_MAX_BYTES))
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pulsarscope.dissect.capabilities import PayloadContext
 from pulsarscope.model.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import Definition
-from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
-from pulsarscope.protocols.pulsar.values.reader import _Readers, definition_bytes, needs_writer, reader_of
+from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
+from pulsarscope.protocols.pulsar.values.reader import _ReaderCache, definition_bytes, needs_writer, reader_of
 
 CONTEXT = PayloadContext("t", None, False, {}, None)
 INT_ITEM = b'{"type":"record","name":"R","fields":[{"name":"id","type":"int"}]}'
@@ -21,7 +21,7 @@ INT_ITEM = b'{"type":"record","name":"R","fields":[{"name":"id","type":"int"}]}'
 
 def read(definition: Definition, payload: bytes, context: PayloadContext = CONTEXT) -> Any:
     reader = reader_of(definition)
-    if isinstance(reader, ValueProblem):
+    if isinstance(reader, UndecodableError):
         raise reader
     return reader(payload, context, Budget(VALUES_MAX_BYTES))
 
@@ -44,7 +44,7 @@ def test_json_is_what_it_says(payload: bytes, value: Any) -> None:
     "payload", [b"", b"{", b"nope", b"NaN", b"[Infinity]", b'"\xff"', b'"\\ud800"', b"1e999", b"{} {}", b"[" * 200_000]
 )
 def test_what_is_no_json_is_a_problem(payload: bytes) -> None:
-    with pytest.raises(ValueProblem, match="no JSON"):
+    with pytest.raises(UndecodableError, match="no JSON"):
         read(Definition("JSON"), payload)
 
 
@@ -55,7 +55,7 @@ def test_json_may_be_long_but_not_deep() -> None:
     assert read(Definition("JSON"), text.encode()) == json.loads(text)
     deep = b'{"a":[' * (VALUE_DEPTH_MAX // 2) + b"1" + b"]}" * (VALUE_DEPTH_MAX // 2)
     assert read(Definition("JSON"), deep)["a"]
-    with pytest.raises(ValueProblem, match="deeper"):
+    with pytest.raises(UndecodableError, match="deeper"):
         read(Definition("JSON"), b"[" + deep + b"]")
 
 
@@ -87,26 +87,26 @@ def test_each_kind_has_its_reader(definition: Definition, payload: bytes, value:
 
 def test_why_there_is_no_reader_is_remembered() -> None:
     broken = Definition("AVRO", b"{")
-    assert isinstance(reader_of(broken), ValueProblem)
+    assert isinstance(reader_of(broken), UndecodableError)
     assert reader_of(broken) is reader_of(broken)
     for kind in ("PROTOBUF", "PROTOBUF_NATIVE", "KEY_VALUE"):
-        assert isinstance(reader_of(Definition(kind, b"")), ValueProblem)
+        assert isinstance(reader_of(Definition(kind, b"")), UndecodableError)
 
 
 def test_readers_are_forgotten_when_their_schemas_are_too_large_together() -> None:
-    readers = _Readers()
+    readers = _ReaderCache()
     size = SCHEMAS_MAX_BYTES // 4
     for number in range(10):
-        readers.of(Definition("STRING", bytes([number]) * size))
-    assert sum(map(definition_bytes, readers._known)) <= SCHEMAS_MAX_BYTES
-    assert len(readers._known) == 4
+        readers.get(Definition("STRING", bytes([number]) * size))
+    assert sum(map(definition_bytes, readers._readers)) <= SCHEMAS_MAX_BYTES
+    assert len(readers._readers) == 4
 
 
 def test_readers_of_very_many_small_schemas_are_forgotten_too() -> None:
-    readers = _Readers()
+    readers = _ReaderCache()
     for number in range(SCHEMAS_MAX + 10):
-        readers.of(Definition("STRING", number.to_bytes(2, "big")))
-    assert len(readers._known) == SCHEMAS_MAX
+        readers.get(Definition("STRING", number.to_bytes(2, "big")))
+    assert len(readers._readers) == SCHEMAS_MAX
 
 
 def sized(data: bytes | None) -> bytes:
@@ -158,14 +158,14 @@ def test_each_part_has_properties_of_its_own() -> None:
     ],
 )
 def test_lengths_that_lie_are_a_problem(payload: bytes, problem: str) -> None:
-    with pytest.raises(ValueProblem, match=problem):
+    with pytest.raises(UndecodableError, match=problem):
         read(key_value("STRING", "INT32"), payload)
 
 
 def test_a_key_that_is_not_base64_matters_only_where_it_is_read() -> None:
     context = CONTEXT._replace(key="?", key_is_bytes=True)
     assert read(Definition("STRING"), b"x", context) == "x"
-    with pytest.raises(ValueProblem, match="not base64"):
+    with pytest.raises(UndecodableError, match="not base64"):
         read(key_value("STRING", "STRING", "SEPARATED"), b"x", context)
 
 

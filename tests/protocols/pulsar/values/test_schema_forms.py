@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2, timestamp_pb2, type_pb2
 from pulsarscope.dissect.capabilities import PayloadContext
 from pulsarscope.model.limits import SCHEMA_MAX_BYTES, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import Definition
-from pulsarscope.protocols.pulsar.values.json_values import Budget, ValueProblem
+from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 from pulsarscope.protocols.pulsar.values.reader import reader_of
 from pulsarscope.protocols.pulsar.values.schema_forms import schema_in
 
@@ -32,7 +32,7 @@ def value(payload: bytes, data: bytes | str | dict[str, Any] | None, name: str =
     raw = json.dumps(data).encode() if isinstance(data, dict) else data.encode() if isinstance(data, str) else data
     given = schema_in("orders", name, raw, message_name)
     reader = reader_of(Definition(given.type, given.definition, given.properties))
-    assert not isinstance(reader, ValueProblem)
+    assert not isinstance(reader, UndecodableError)
     return reader(payload, PayloadContext("t", None, False, {}, None), Budget(VALUES_MAX_BYTES))
 
 
@@ -77,9 +77,9 @@ def test_descriptors_may_have_one_message_or_name_theirs() -> None:
         __import__("google.protobuf.any_pb2", fromlist=["x"]), __import__("google.protobuf.source_context_pb2", fromlist=["x"]), type_pb2
     )
     assert value(b"\x0a\x01x", parts, message_name="google.protobuf.Enum") == {"name": "x"}
-    with pytest.raises(ValueProblem, match=r"name the message behind the file, as in item.desc#google.protobuf.Type$"):
+    with pytest.raises(UndecodableError, match=r"name the message behind the file, as in item.desc#google.protobuf.Type$"):
         value(b"", parts, "item.desc")
-    with pytest.raises(ValueProblem, match="do not have the message Nothing"):
+    with pytest.raises(UndecodableError, match="do not have the message Nothing"):
         value(b"", parts, message_name="Nothing")
 
 
@@ -126,5 +126,5 @@ def test_a_file_that_names_its_version_is_for_that_version(version: Any, packed:
     ids=lambda data: str(data)[:30],
 )
 def test_what_is_no_schema_is_a_problem(data: bytes | None) -> None:
-    with pytest.raises(ValueProblem):
+    with pytest.raises(UndecodableError):
         schema_in("orders", "avro", data)

@@ -9,7 +9,7 @@ import pytest
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.values import schemas as schemas_module
 from pulsarscope.protocols.pulsar.values.definition import Definition
-from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS, Schemas, schema_name
+from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS, ConnectionSchemas, schema_name
 
 TOPIC = "persistent://public/default/orders"
 V0, V1 = bytes(8), bytes(7) + b"\x01"
@@ -19,8 +19,8 @@ def avro(data: bytes = b"a") -> dict[str, Any]:
     return {"name": "", "type": "Avro", "schema_data": data}
 
 
-def told(*commands: tuple[str, dict[str, Any]]) -> Schemas:
-    schemas = Schemas()
+def told(*commands: tuple[str, dict[str, Any]]) -> ConnectionSchemas:
+    schemas = ConnectionSchemas()
     for command, fields in commands:
         assert command in SCHEMA_COMMANDS
         schemas.observe(command, fields)
@@ -103,13 +103,13 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("SCHEMAS_MAX", 10), ("SCHEMAS_MAX_BYTES", 100), ("SCHEMA_MAX_BYTES", 50), ("USERS_MAX", 20)):
         assert getattr(schemas_module, name) >= value
         monkeypatch.setattr(schemas_module, name, value)
-    schemas = Schemas()
+    schemas = ConnectionSchemas()
     for number in range(1_000):
         schemas.observe(*producer(number, number, schema=avro(bytes(number % 60))))
         schemas.observe(*success(number, version=number.to_bytes(8, "big")))
         schemas.observe("GET_SCHEMA", {"request_id": number, "topic": TOPIC})
     assert schemas._bytes <= 100
-    assert max(len(schemas._versions), len(schemas._kept), len(schemas._asked)) <= 10
+    assert max(len(schemas._versions), len(schemas._definitions), len(schemas._requests)) <= 10
     assert len(schemas.users) <= 20
     assert limits.SCHEMA_MAX_BYTES <= limits.SCHEMAS_MAX_BYTES
 
