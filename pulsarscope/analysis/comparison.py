@@ -21,7 +21,7 @@ TAIL_COUNT = 100
 """And before the 99th is: of fewer, it is the slowest one."""
 
 
-class Examined(NamedTuple):
+class ComparedRun(NamedTuple):
     """One side."""
 
     statistics: Statistics
@@ -38,7 +38,7 @@ def change_percent(before: float | None, after: float | None) -> float | None:
 class Comparison:
     """What changed from one run to another."""
 
-    def __init__(self, before: Examined, after: Examined) -> None:
+    def __init__(self, before: ComparedRun, after: ComparedRun) -> None:
         self.before = before
         self.after = after
 

@@ -88,6 +88,8 @@ class Diagnosis:
         self.midstream = 0
         """Connections that began before the capture."""
         self.missing_bytes = 0
+        self.start: int | None = None
+        """Time of the first packet of the first connection, nanoseconds since the epoch."""
 
     def feed(self, rows: Iterable[Any]) -> None:
         """Take note of these rows."""
@@ -98,6 +100,8 @@ class Diagnosis:
                     symptom = self._symptoms[row.code or ""] = Symptom(row)
                 symptom.add(row)
             elif isinstance(row, ConnectionRow):
+                if row.start is not None and (self.start is None or row.start < self.start):
+                    self.start = row.start
                 if row.dissector is None:
                     self.unknown_connections += 1
                     continue
@@ -131,6 +135,17 @@ class Diagnosis:
         """Why findings of a code matter."""
         known = self._codes.get(code)
         return "" if known is None else known.meaning
+
+    def summary(self) -> Record:
+        """Return the counts behind the verdict, for programs."""
+        return {
+            **{f"{severity}s": count for severity, count in self.severities.items()},
+            "connections": self.connections,
+            "unknown_connections": self.unknown_connections,
+            "troubled_connections": self.troubled,
+            "midstream_connections": self.midstream,
+            "missing_bytes": self.missing_bytes,
+        }
 
     def records(self) -> list[Record]:
         """The groups, for programs."""

@@ -1,7 +1,7 @@
-"""Which packets the chosen rows stand for: a fold over rows, then the answer for each packet, with what can be said of it.
+"""The packets that selected rows stand for: a fold over rows, then an answer for each packet, with the lines of its comment.
 
-A packet is wanted when it carried bytes of a wanted frame, a copy that nobody needed included. Frames lie in streams, so what is kept
-of each is its place there and its name, in arrays of numbers: 40 bytes.
+A packet is selected when it carried bytes of a selected frame, also as an unneeded copy. Frames lie in streams, so each is kept as its
+place there and its name, in arrays of numbers: 40 bytes.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 """TCP flags (RFC 9293 section 3.1)."""
 
 _SUB_BITS = 24
-"""Packet and sub in one number: no packet completes 2^24 frames. Sub 0 names the packet itself."""
+"""Bits of sub in a number of packet and sub: no packet completes 2^24 frames. Sub 0 names the packet itself."""
 
 _FRAME_NAME = re.compile(r"(\d{1,9}):(\d{1,11})(?:\.(\d{1,7}))?")
 
 
-class Places(Protocol):
-    """Where frames inside TLS lie in the streams of TCP."""
+class FramePlaces(Protocol):
+    """Places of frames in TCP streams, where their rows do not say: inside TLS."""
 
     def place(self, row: FrameRow) -> tuple[int, int]:
-        """Start and end of a frame."""
+        """Return the start and the end of a frame."""
 
     def preamble(self, connection: str) -> tuple[int, int]:
-        """How much of the start of the client's and of the server's stream is needed to read anything of a connection, in bytes."""
+        """Return the bytes at the start of the client's and of the server's stream without which a connection cannot be decrypted."""
 
 
-class _Named(NamedTuple):
-    """A frame in a packet."""
+class _FrameInPacket(NamedTuple):
+    """A selected frame with bytes in a packet."""
 
     file: int
     name: int
     command: int
     ends: bool
-    """The packet carried its last byte."""
+    """True when the packet carried its last byte."""
 
 
-class _Frames:
-    """The wanted frames of one stream, in the order of the stream."""
+class _SelectedFrames:
+    """The selected frames of one stream, in the order of the stream."""
 
     __slots__ = ("_commands", "_ends", "_files", "_names", "_starts")
 
@@ -55,11 +55,11 @@ class _Frames:
         self._starts = array("q")
         self._ends = array("q")
         self._files = array("q")
-        self._names = array("q")  # 0: nameless, and perhaps several
+        self._names = array("q")  # 0: unnamed, perhaps several frames
         self._commands = array("q")
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
-        """One more; false when it is there already. Inside TLS several share the bytes of a record."""
+        """Add a frame and return True, or False when it is there already. Inside TLS several frames share the bytes of a record."""
         at = bisect_right(self._starts, start)
         if at and not name and not self._names[at - 1] and self._ends[at - 1] >= end:
             return False
@@ -79,101 +79,99 @@ class _Frames:
             column.insert(at, value)
         return True
 
-    def within(self, start: int, end: int) -> Iterator[_Named]:
-        """Those with bytes from `start` to `end`."""
+    def within(self, start: int, end: int) -> Iterator[_FrameInPacket]:
+        """Yield the frames with bytes from `start` to `end`."""
         for at in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
-            yield _Named(self._files[at], self._names[at], self._commands[at], self._ends[at] <= end)
+            yield _FrameInPacket(self._files[at], self._names[at], self._commands[at], self._ends[at] <= end)
 
 
-class _Streams(NamedTuple):
-    """The wanted frames of a connection."""
+class _SelectedStreams(NamedTuple):
+    """The selected frames of a connection."""
 
     client: str
-    """Endpoint."""
-    from_client: _Frames
-    from_server: _Frames
+    """Endpoint of the client."""
+    from_client: _SelectedFrames
+    from_server: _SelectedFrames
 
-    def of(self, *, client: bool) -> _Frames:
-        """Those of one side."""
+    def of(self, *, client: bool) -> _SelectedFrames:
+        """Return the frames that one side sent."""
         return self.from_client if client else self.from_server
 
 
-class Wanted:
-    """Take rows; let the frames be looked up where `needs_frames` says so; then ask for each packet.
-
-    With `opening`, the commands that open a connection, packets of each wanted connection come along that open or close it.
-    """
+class PacketSelection:
+    """The packets of selected rows. Select rows, resolve all frames if `needs_frames`, then ask for the comment of each packet in order."""
 
     def __init__(self, opening: frozenset[str] | None = None) -> None:
+        """Select with each connection the packets that open and close it, if `opening` names the commands that open one."""
         self.frames = 0
-        """Frames wanted."""
-        self.nameless = 0
-        """Those of them that packets will not name."""
+        """Number of selected frames."""
+        self.unnamed = 0
+        """Number of those without a name in comments."""
         self._opening = opening
         self._names: dict[int, array[int]] = {}  # by file: frames and packets known only by their names so far
         self._sorted = True
-        self._whole: set[str] = set()  # connections of which everything is wanted
-        self._met: set[str] = set()  # connections of which anything is wanted
-        self._streams: dict[str, _Streams] = {}  # by connection
+        self._complete_connections: set[str] = set()  # all their packets are selected
+        self._connections: set[str] = set()  # some of their packets are selected
+        self._streams: dict[str, _SelectedStreams] = {}  # by connection
         self._commands: dict[str, int] = {}
         self._command_names: list[str] = []
         self._findings: dict[tuple[int, int], list[str]] = {}
-        self._told = 0
-        self._answering: dict[str, str] = {}  # by connection: who is to acknowledge the SYN|ACK of the other side
+        self._findings_count = 0
+        self._answering: dict[str, str] = {}  # by connection: sender of the SYN|ACK whose acknowledgment is to come
 
     # ---- rows
 
-    def take(self, row: Row, endpoints: Mapping[str, tuple[str, str]], places: Places | None = None) -> None:
-        """What this row stands for is wanted.
+    def select(self, row: Row, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
+        """Select the packets of a row.
 
         Args:
-            row: of any kind.
-            endpoints: client and server of the connections that are known, by name.
-            places: where frames lie; None: where their rows say.
+            row: The row, of any kind.
+            endpoints: Client and server of the connections known so far, by name.
+            places: Places of frames; None: as their rows say.
         """
         if row.connection is not None and self._opening is not None:
-            self._met.add(row.connection)
+            self._connections.add(row.connection)
         if isinstance(row, FrameRow):
             self._add(row, endpoints, places)
         elif isinstance(row, ConnectionRow):
-            self._whole.add(row.connection or "")
+            self._complete_connections.add(row.connection or "")
         elif isinstance(row, FindingRow):
             frames = (row.evidence or {}).get("frames")
-            found = [match for match in map(_FRAME_NAME.fullmatch, map(str, frames)) if match] if isinstance(frames, list) else []
-            for match in found:
-                self._name(int(match[1]), int(match[2]), int(match[3] or 0))
-            if not found:
-                self._name(row.file, row.packet, row.sub)
+            matches = [match for match in map(_FRAME_NAME.fullmatch, map(str, frames)) if match] if isinstance(frames, list) else []
+            for match in matches:
+                self._add_name(int(match[1]), int(match[2]), int(match[3] or 0))
+            if not matches:
+                self._add_name(row.file, row.packet, row.sub)
         else:
-            self._name(row.file, row.packet, row.sub)
+            self._add_name(row.file, row.packet, row.sub)
             if isinstance(row, ExchangeRow):
-                self._name(row.response_file, row.response_packet, row.response_sub)
+                self._add_name(row.response_file, row.response_packet, row.response_sub)
 
-    def take_packets(self, file: int, packets: Iterable[int]) -> None:
-        """These packets of a file, by number, are wanted for themselves."""
+    def select_packets(self, file: int, packets: Iterable[int]) -> None:
+        """Select packets of a file by their numbers."""
         for packet in packets:
-            self._name(file, packet, None)
+            self._add_name(file, packet, None)
 
-    def tell(self, row: FindingRow) -> None:
-        """A finding, to be told in the comment of its packet if that is wanted."""
-        if row.file is not None and row.packet is not None and self._told < EXTRACT_FINDINGS_MAX:
-            self._told += 1
+    def annotate(self, row: FindingRow) -> None:
+        """Add a finding to the comment of its packet, in case that is selected."""
+        if row.file is not None and row.packet is not None and self._findings_count < EXTRACT_FINDINGS_MAX:
+            self._findings_count += 1
             texts = self._findings.setdefault((row.file, row.packet << _SUB_BITS | (row.sub or 0)), [])
             texts.append(escape(f"{row.code}: {row.text}"))
 
     @property
     def needs_frames(self) -> bool:
-        """Whether something is wanted of which only the name is known, or frames that no row named."""
-        return bool(self._names or self._whole or self._met)
+        """True when frames are known only by their names or connections: `resolve` needs all frames."""
+        return bool(self._names or self._complete_connections or self._connections)
 
-    def resolve(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: Places | None = None) -> None:
-        """A frame, of all in the capture; as `take`."""
+    def resolve(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
+        """Take the place of a frame if it is selected. Arguments as for `select`."""
         named = self._is_named(row.file or 0, (row.packet or 0) << _SUB_BITS | (row.sub or 0))
-        opens = self._opening is not None and row.command in self._opening and row.connection in self._met
-        if named or opens or row.connection in self._whole:
+        opens = self._opening is not None and row.command in self._opening and row.connection in self._connections
+        if named or opens or row.connection in self._complete_connections:
             self._add(row, endpoints, places)
 
-    def _name(self, file: int | None, packet: int | None, sub: int | None) -> None:
+    def _add_name(self, file: int | None, packet: int | None, sub: int | None) -> None:
         if file is not None and packet is not None:
             self._names.setdefault(file, array("q")).append(packet << _SUB_BITS | (sub or 0))
             self._sorted = False
@@ -188,13 +186,13 @@ class Wanted:
         at = bisect_left(names, name)
         return at < len(names) and names[at] == name
 
-    def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: Places | None) -> None:
+    def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None) -> None:
         connection = row.connection or ""
-        name, command = (row.packet or 0) << _SUB_BITS | (row.sub or 0), self._number(row.command or row.status or "")
-        if self.frames - self.nameless >= EXTRACT_NAMED_FRAMES_MAX:
+        name, command = (row.packet or 0) << _SUB_BITS | (row.sub or 0), self._command_number(row.command or row.status or "")
+        if self.frames - self.unnamed >= EXTRACT_NAMED_FRAMES_MAX:
             name = 0
         if connection not in self._streams:
-            self._streams[connection] = streams = _Streams(endpoints[connection][0], _Frames(), _Frames())
+            streams = self._streams[connection] = _SelectedStreams(endpoints[connection][0], _SelectedFrames(), _SelectedFrames())
             preamble = (0, 0) if places is None else places.preamble(connection)
             for frames, end in zip((streams.from_client, streams.from_server), preamble, strict=True):
                 if end:
@@ -204,9 +202,9 @@ class Wanted:
         place = (start, start + (row.size or 0)) if places is None else places.place(row)
         if frames.add(*place, row.file or 0, name, command):
             self.frames += 1
-            self.nameless += not name
+            self.unnamed += not name
 
-    def _number(self, command: str) -> int:
+    def _command_number(self, command: str) -> int:
         number = self._commands.get(command)
         if number is None:
             number = self._commands[command] = len(self._command_names)
@@ -216,39 +214,39 @@ class Wanted:
     # ---- packets, in the order of the capture
 
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
-        """What can be said of a packet, None when it is not wanted.
+        """Return the lines of the comment of a packet, None when it is not selected.
 
         Args:
-            file: position of its file.
-            packet: its number there.
-            connection: to which it belongs; None: to none.
-            source: endpoint that sent it.
-            flags: of TCP.
-            start: offset in its stream of the first byte in it.
-            end: offset after the last one.
+            file: Position of its file.
+            packet: Its number there.
+            connection: Name of its connection, None without one.
+            source: Endpoint of the sender.
+            flags: TCP flags.
+            start: Offset of its first byte in the stream.
+            end: Offset after its last byte.
         """
         lines: list[str] = []
-        wanted = self._is_named(file, packet << _SUB_BITS)
+        selected = self._is_named(file, packet << _SUB_BITS)
         if connection is not None:
-            wanted = wanted or connection in self._whole or self._opens_or_closes(connection, source, flags)
-            known = self._streams.get(connection)
-            if known is not None and start < end:
-                for frame in known.of(client=source == known.client).within(start, end):
-                    wanted = True
+            selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
+            streams = self._streams.get(connection)
+            if streams is not None and start < end:
+                for frame in streams.of(client=source == streams.client).within(start, end):
+                    selected = True
                     if frame.name:
                         lines += self._lines(frame)
-        if not wanted:
+        if not selected:
             return None
         return lines + self._findings.get((file, packet << _SUB_BITS), [])
 
-    def _lines(self, frame: _Named) -> list[str]:
+    def _lines(self, frame: _FrameInPacket) -> list[str]:
         packet, sub = divmod(frame.name, 1 << _SUB_BITS)
         line = escape(f"{frame.file}:{packet}.{sub} {self._command_names[frame.command]}")
         return [line, *self._findings.get((frame.file, frame.name), [])] if frame.ends else [line]
 
     def _opens_or_closes(self, connection: str, source: str, flags: int) -> bool:
-        """Handshake, FIN and RST of a wanted connection."""
-        if connection not in self._met:
+        """Return True for a packet of the handshake, a FIN or a RST of a selected connection."""
+        if connection not in self._connections:
             return False
         if flags & SYN and flags & ACK:
             self._answering[connection] = source

@@ -1,4 +1,4 @@
-"""What records become before they are written, wherever that is done: encoded, and what standard error is told of them."""
+"""Rows encoded for an output, in this process or in a worker, with the warnings for standard error."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from pulsarscope.model.records import FindingRow
 from pulsarscope.output.registry import Encoder, encoder
 
 
-class Encoded(msgspec.Struct):
-    """Some rows, encoded, and the lines for standard error."""
+class EncodedRows(msgspec.Struct):
+    """Encoded rows, and the lines for standard error."""
 
     rows: Any
-    complaints: list[str]
+    warnings: list[str]
 
 
 class Encoding:
-    """Rows -> `Encoded`. What says that an input is damaged is a complaint, unless `quiet`; findings not asked for are left out."""
+    """An encoder of rows for an output.
+
+    It removes findings that were not asked for. Damage of an input becomes a warning, unless `quiet`.
+    """
 
     def __init__(self, output: str, kinds: tuple[str, ...], names: tuple[str, ...] | None, *, quiet: bool) -> None:
         self._output = output
@@ -33,17 +36,18 @@ class Encoding:
     def _encoder(self) -> Encoder:
         return encoder(self._output, self._kinds, self._names)
 
-    def __call__(self, rows: list[Any], chosen: list[Any] | None = None) -> Encoded:
-        """All rows, and those of them that a filter chose: what is damaged is told whatever it chose. The rows are handed over."""
-        found = [row for row in rows if type(row) is FindingRow]
-        complaints = [] if self._quiet else damage(found)
-        wanted = rows if chosen is None else chosen
-        if found and "finding" not in self._kinds:
-            wanted = [row for row in wanted if type(row) is not FindingRow]
-        return Encoded(self._encoder.encode(wanted), complaints)
+    def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
+        """Encode the selected rows, all of `rows` by default, and warn of damage in any of `rows`. The encoder may change the rows."""
+        findings = [row for row in rows if type(row) is FindingRow]
+        warnings = [] if self._quiet else damage(findings)
+        if selected is None:
+            selected = rows
+        if findings and "finding" not in self._kinds:
+            selected = [row for row in selected if type(row) is not FindingRow]
+        return EncodedRows(self._encoder.encode(selected), warnings)
 
 
 def damage(rows: Iterable[Any]) -> list[str]:
-    """What says among these rows that an input is damaged, a line each: standard error is told, whatever else is shown."""
-    found = [row for row in rows if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture"]
-    return [f"{row.text}{f' {row.hint}' if row.hint else ''}" for row in found]
+    """Return a line for each finding that an input is damaged: a warning whatever else is shown."""
+    findings = [row for row in rows if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture"]
+    return [f"{row.text}{f' {row.hint}' if row.hint else ''}" for row in findings]

@@ -1,4 +1,4 @@
-"""The command `fields`: the reference of filters, for people and for programs."""
+"""The command `fields`."""
 
 from __future__ import annotations
 
@@ -8,40 +8,67 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from textwrap import wrap
+from typing import Annotated
 
 import msgspec
+import typer
 
-from pulsarscope.dissect.registry import finding_codes
+from pulsarscope.cli.exit_codes import EXIT_DONE
+from pulsarscope.cli.options import ListFormatOption, OutOption, Request, command
 from pulsarscope.filter import Catalogue
-from pulsarscope.filter.reference import Entry, entries
+from pulsarscope.filter.reference import FieldEntry, field_entries
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.sink import Sink, opened_sink
-from pulsarscope.protocols import make_dissectors
 
 NAME_WIDTH, TYPE_WIDTH = 36, 16
 TEXT_WIDTH = 100
 """Cells of a line of values."""
 
-
-def catalogue() -> Catalogue:
-    """All fields of the records that a run can give."""
-    dissectors = make_dissectors()
-    return Catalogue((dissector.vocabulary for dissector in dissectors), finding_codes(dissectors))
+VALUES_SHOWN = 8
+"""Values that are listed when several fields are; a field alone shows all."""
 
 
-def show_fields(prefix: str | None, output_format: str | None, out: str | None) -> None:
-    """Write the list.
+class FieldsRequest(Request, frozen=True, kw_only=True):
+    """Options of `fields`."""
+
+    prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only names with this prefix.", show_default=False)] = None
+    format: ListFormatOption = None
+    out: OutOption = None
+
+
+@command
+def fields(request: FieldsRequest) -> int:
+    """List the fields that a filter (-Y) can name.
+
+    With their types, their meaning and an example of each.
+    """
+    return write_fields(request)
+
+
+def write_fields(request: FieldsRequest) -> int:
+    """Write the list, and return the exit code.
 
     Raises:
-        UsageError: no name begins so. OutputError: the list could not be written.
+        UsageError: no name has the prefix.
+        OutputError: the list cannot be written.
     """
-    listed = list(entries(catalogue(), prefix or ""))
-    if not listed:
-        message = f'no field begins with "{prefix}"; pulsarscope fields lists all'
+    entries = list(field_entries(catalogue(), request.prefix or ""))
+    if not entries:
+        message = f'no field begins with "{request.prefix}"; pulsarscope fields lists all'
         raise UsageError(message)
-    with suppress(BrokenPipeError), opened_sink(out) as sink:  # whoever closes the pipe has seen enough
-        sink.write(_text(listed, output_format, one=len(listed) == 1).encode(_encoding(sink), "backslashreplace"))
+    with suppress(BrokenPipeError), opened_sink(request.out) as sink:  # a closed pipe ends the command quietly
+        sink.write(_text(entries, request.format).encode(_encoding(sink), "backslashreplace"))
         sink.finish()
+    return EXIT_DONE
+
+
+def catalogue() -> Catalogue:
+    """Return the fields of all records that the installed dissectors can give."""
+    from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+
+    dissectors = make_dissectors()
+    return Catalogue((dissector.vocabulary for dissector in dissectors), finding_codes(dissectors))
 
 
 def _encoding(sink: Sink) -> str:
@@ -49,32 +76,35 @@ def _encoding(sink: Sink) -> str:
     return "utf-8" if stream is None or sink.stream is not getattr(stream, "buffer", None) else stream.encoding or "utf-8"
 
 
-def _text(listed: Sequence[Entry], output_format: str | None, *, one: bool) -> str:
+def _text(entries: Sequence[FieldEntry], output_format: str | None) -> str:
     if output_format == "json":
-        return "[\n" + ",\n".join(msgspec.json.encode(entry).decode() for entry in listed) + "\n]\n"
+        return "[\n" + ",\n".join(msgspec.json.encode(entry).decode() for entry in entries) + "\n]\n"
     if output_format == "ndjson":
-        return "".join(f"{msgspec.json.encode(entry).decode()}\n" for entry in listed)
-    if output_format == "csv":
-        return _csv(listed)
+        return "".join(f"{msgspec.json.encode(entry).decode()}\n" for entry in entries)
+    return _csv(entries) if output_format == "csv" else _list(entries)
+
+
+def _list(entries: Sequence[FieldEntry]) -> str:
+    alone = len(entries) == 1
     lines: list[str] = []
     kinds: tuple[str, ...] = ()
-    for entry in listed:
+    for entry in entries:
         if entry.records != kinds:
             kinds = entry.records
             lines += ["", f"{', '.join(kinds)} records"] if lines else [f"{', '.join(kinds)} records"]
         lines.append(f"  {entry.name:<{NAME_WIDTH}}  {entry.type:<{TYPE_WIDTH}}  {entry.text}")
-        if one or len(entry.values) <= 8:
+        if alone or len(entry.values) <= VALUES_SHOWN:
             values = f"one of {', '.join(entry.values)}" if entry.values else ""
             lines += [f"{'':{NAME_WIDTH + 6}}{line}" for line in wrap(values, TEXT_WIDTH, break_on_hyphens=False)]
-        if one:
+        if alone:
             lines.append(f"{'':{NAME_WIDTH + 6}}as in: {entry.example}")
     return "\n".join([*lines, ""])
 
 
-def _csv(listed: Sequence[Entry]) -> str:
+def _csv(entries: Sequence[FieldEntry]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(Entry.__struct_fields__)
-    for entry in listed:
+    writer.writerow(FieldEntry.__struct_fields__)
+    for entry in entries:
         writer.writerow([entry.name, " ".join(entry.records), entry.type, entry.text, entry.example, " ".join(entry.values)])
     return file.getvalue()

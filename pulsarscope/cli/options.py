@@ -1,140 +1,170 @@
-"""The words that several commands share: what their options are called, take and say."""
+"""The options of the commands: their types, the declarations that several commands share, and requests made of them.
+
+A command is a function of one request. The class of the request declares the options; `command` shows them to typer.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated, Any, NamedTuple
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, Signature, get_annotations
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
+import msgspec
 import typer
 
+RowFormat = Literal["json", "ndjson", "csv", "parquet"]
+ListFormat = Literal["json", "ndjson", "csv"]
+ReportFormat = Literal["json", "ndjson"]
+TimeMode = Literal["relative", "delta", "utc", "local", "epoch"]
+Severity = Literal["error", "warning", "note", "never"]
+PayloadForm = Literal["base64", "hex", "text"]
 
-class Format(str, Enum):
-    """What --format takes."""
-
-    json = "json"
-    ndjson = "ndjson"
-    csv = "csv"
-    parquet = "parquet"
-
-
-class TableFormat(str, Enum):
-    """What --format of `pipeline` takes."""
-
-    parquet = "parquet"
-    json = "json"
-    delta = "delta"
-    iceberg = "iceberg"
+NEVER: Severity = "never"
 
 
-class ListFormat(str, Enum):
-    """What --format of `fields` and `stats` takes."""
-
-    json = "json"
-    ndjson = "ndjson"
-    csv = "csv"
+def filter_option(example: str) -> Any:
+    """Declare -Y, with an example that suits the records of the command."""
+    return typer.Option("-Y", "--filter", metavar="FILTER", help=f"Only records that match, as in '{example}'; see docs/filter.md.")
 
 
-class ReportFormat(str, Enum):
-    """What --format of `diagnose` and `compare` takes."""
-
-    json = "json"
-    ndjson = "ndjson"
-
-
-class TimeMode(str, Enum):
-    """What --time takes."""
-
-    relative = "relative"
-    delta = "delta"
-    utc = "utc"
-    local = "local"
-    epoch = "epoch"
-
-
-class FailOn(str, Enum):
-    """What --fail-on takes."""
-
-    error = "error"
-    warning = "warning"
-    note = "note"
-    never = "never"
-
-
-class Payload(str, Enum):
-    """What --payload takes."""
-
-    base64 = "base64"
-    hex = "hex"
-    text = "text"
-
-
-def _filter_option(example: str) -> Any:
-    """-Y of a command, whose records the example fits."""
-    return typer.Option("-Y", "--filter", metavar="FILTER", help=f"Only what matches, as in '{example}'; see docs/filter.md.")
-
-
-FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input."
-
-Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES_HELP, show_default=False)]
-PIPELINE_FILES_HELP = "Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or URIs (s3://, gs://, hdfs://)."
-OptionalFiles = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=PIPELINE_FILES_HELP, show_default=False)]
-FormatOption = Annotated[Format | None, typer.Option("--format", "-f", help="Records for programs instead of text.")]
-OutOption = Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Write here instead of standard output.")]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or - for standard input.",
+        show_default=False,
+    ),
+]
+RowFormatOption = Annotated[RowFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
+ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", "-f", help="Write records for programs instead of text.")]
+ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="Write the report for programs instead of text.")]
+OutOption = Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Write to OUT instead of standard output.")]
 ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns, in this order.")]
 TimeOption = Annotated[TimeMode, typer.Option("--time", help="How text shows times.")]
-PayloadOption = Annotated[Payload | None, typer.Option("--payload", help="Give the payload of messages; with -x hex, all bytes.")]
-PayloadsOption = Annotated[Payload | None, typer.Option("--payload", help="Give the payloads, too.")]
+PayloadOption = Annotated[PayloadForm | None, typer.Option("--payload", help="Include the payload of messages; with -x hex, all bytes.")]
 SecretsOption = Annotated[bool, typer.Option("--show-secrets", help="Do not redact tokens and passwords.")]
-NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR and FORCE_COLOR are heeded, too.")]
-FilterOption = Annotated[str | None, _filter_option("latency > 50ms")]
-MessageFilterOption = Annotated[str | None, _filter_option("payload_size > 1KB")]
-FindingFilterOption = Annotated[str | None, _filter_option("severity == error")]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="Disable colours; NO_COLOR and FORCE_COLOR work, too.")]
+FilterOption = Annotated[str | None, filter_option("latency > 50ms")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N records.")]
-QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Only the records: no headings, progress or warnings.")]
-FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 when there is a finding this bad or worse.")]
+LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N rows of each list; 10 by default.")]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Omit headings, progress and warnings.")]
+VerdictOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show only the verdict.")]
+FailOnOption = Annotated[Severity, typer.Option("--fail-on", help="Exit with code 1 if there is a finding of this severity or worse.")]
 JobsOption = Annotated[
-    int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode several files side by side in N processes; 0: one per core.")
+    int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode several files in parallel in N processes; 0: one per core.")
 ]
 RecordsOption = Annotated[
-    str, typer.Option("--records", metavar="KIND,...", help="Of frame, message, exchange, connection, finding; or all.")
+    str, typer.Option("--records", metavar="KIND,...", help="Record kinds: frame, message, exchange, connection, finding; or all.")
 ]
-IntervalOption = Annotated[
-    str | None, typer.Option("--interval", metavar="TIME", help="What happened in each interval of this length, as in 1s or 500ms.")
-]
-StatisticsFormat = Annotated[ListFormat | None, typer.Option("--format", "-f", help="The same for programs.")]
-ReportFormatOption = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="The report for programs.")]
-LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N of each list; 10 by default.")]
-QuietReportOption = Annotated[bool, typer.Option("-q", "--quiet", help="Less: no headings, progress or warnings.")]
-TablesOption = Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="A new folder, or URI, for a table of each kind.")]
-TableFormatOption = Annotated[TableFormat, typer.Option("--format", "-f", help="Of the tables; the last two where Spark has them.")]
+DetailOption = Annotated[bool, typer.Option("-V", help="Show every field of each frame, as a tree.")]
+HexOption = Annotated[bool, typer.Option("-x", help="Show the bytes of each frame, annotated.")]
 
 
-class Cluster(NamedTuple):
-    """Where and how `pipeline` runs."""
+class ReadOptions(msgspec.Struct, frozen=True):
+    """How captures are read: the options of every command that reads them."""
 
-    master: Annotated[str | None, typer.Option("--master", metavar="URL", help="The cluster; all cores of this machine by default.")] = None
-    partitions: Annotated[int | None, typer.Option("--partitions", min=1, metavar="N", help="Tasks that decode.")] = None
-    split: Annotated[
-        str | None, typer.Option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default.")
+    port: Annotated[
+        list[int] | None,
+        typer.Option("--port", min=1, max=65_535, metavar="N", help="Treat server port N as Pulsar without recognition; repeatable."),
     ] = None
-    settings: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark.")] = None
-    check: Annotated[bool, typer.Option("--check", help="Only say what is there for it, and what is missing.")] = False
-
-
-class Watching(NamedTuple):
-    """What `pipeline` was told of a folder to watch."""
-
-    watch: Annotated[
-        str | None,
-        typer.Option("--watch", metavar="DIR", help="Experimental: decode the rotated captures that land in a folder, until Ctrl-C."),
+    decode_as: Annotated[
+        list[str] | None,
+        typer.Option("-d", "--decode-as", metavar="PORT=DISSECTOR", help="Decode a port as a protocol, as in 9093=kafka07; repeatable."),
     ] = None
-    checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", metavar="DIR", help="With --watch: the folder by which the same command goes on later.")
+    tls_keylog: Annotated[
+        list[str] | None,
+        typer.Option("--tls-keylog", metavar="LOG", help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeatable."),
     ] = None
-    every: Annotated[
-        float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: how often to look for new captures.")
-    ] = 60
-    settle: Annotated[
-        float, typer.Option("--settle", min=0, metavar="SECONDS", help="With --watch: what has not changed for so long is finished.")
-    ] = 60
-    finish: Annotated[bool, typer.Option("--finish", help="With --watch: take what is there, end all that is open, and exit.")] = False
+    private_key: Annotated[
+        list[str] | None,
+        typer.Option("--private-key", metavar="FILE", help="Decrypt messages encrypted for this RSA key (PEM, DER); repeatable."),
+    ] = None
+    schema: Annotated[
+        list[str] | None,
+        typer.Option("--schema", metavar="TOPIC=FILE", help="Decode the payloads of a topic by this schema (docs/schemas.md); repeatable."),
+    ] = None
+    source_by: Annotated[
+        str,
+        typer.Option(
+            "--source-by",
+            metavar="none|dir|interface|REGEX",
+            help="Separate vantage points: by folder, by interface, or by what a REGEX matches in the path of a capture.",
+        ),
+    ] = "none"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One command line. Each command has a subclass, which declares again, as options, the fields that its users may set."""
+
+    files: Sequence[str] = ()
+    records: str = "frame"
+    format: str | None = None
+    detail: bool = False
+    hex: bool = False
+    out: str | None = None
+    columns: str | None = None
+    time: str = "relative"
+    payload: str | None = None
+    show_secrets: bool = False
+    no_color: bool = False
+    filter: str | None = None
+    limit: int | None = None
+    quiet: bool = False
+    fail_on: str = NEVER
+    reading: ReadOptions = ReadOptions()
+    jobs: int = 1
+    subject: tuple[str, str] | None = None
+    """Kind and name of the thing to follow."""
+
+
+AnyRequest = TypeVar("AnyRequest", bound=Request)
+
+
+def command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
+    """Return `function` as typer needs it: a parameter for each option of its request, and an exit with the code that it returns."""
+    request_class = get_type_hints(function)["request"]
+
+    @wraps(function)
+    def run(**values: Any) -> None:
+        request: AnyRequest = _struct_of(request_class, values)
+        if request.quiet:
+            warnings.simplefilter("ignore")
+        raise typer.Exit(function(request))
+
+    parameters = list(_parameters(request_class))
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameters(options: type[msgspec.Struct]) -> Iterator[Parameter]:
+    """Yield a keyword parameter for each option that a class declares, and for those of the groups of options in it."""
+    fields = {field.name: field for field in msgspec.structs.fields(options)}
+    for name, hint in get_annotations(options, eval_str=True).items():
+        if _is_option(hint):
+            yield Parameter(name, Parameter.KEYWORD_ONLY, default=_default(fields[name]), annotation=hint)
+        elif _is_group(hint):
+            yield from _parameters(hint)
+
+
+def _struct_of(options: type[Any], values: Mapping[str, Any]) -> Any:
+    """Return the options of a class and of its groups, with the values of its parameters."""
+    hints = get_annotations(options, eval_str=True)
+    own = {name: values[name] for name, hint in hints.items() if _is_option(hint)}
+    return options(**own, **{name: _struct_of(hint, values) for name, hint in hints.items() if _is_group(hint)})
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.required:
+        return Parameter.empty
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _is_option(hint: Any) -> bool:
+    return hasattr(hint, "__metadata__")  # Annotated
+
+
+def _is_group(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)

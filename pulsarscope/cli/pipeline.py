@@ -6,25 +6,31 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+import typer
 
-from pulsarscope.cli.options import Cluster, Watching
-from pulsarscope.cli.run_command import (
-    EXIT_DAMAGED,
-    EXIT_DONE,
-    EXIT_INCOMPLETE,
+from pulsarscope.cli.command_output import interrupted
+from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, findings_exit_code
+from pulsarscope.cli.options import (
+    NEVER,
+    FailOnOption,
+    PayloadOption,
+    ReadOptions,
+    RecordsOption,
     Request,
-    complain,
-    failing_code,
-    kinds_named,
-    reading_options,
+    SecretsOption,
+    command,
 )
+from pulsarscope.cli.quantities import quantity
+from pulsarscope.cli.read_options import engine_options, record_kinds
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import SEVERITIES
-from pulsarscope.output.render.cell_text import escape
+from pulsarscope.model.text import escape
+from pulsarscope.model.units import SIZES
 from pulsarscope.output.render.style import is_terminal
+from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,81 +41,151 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 0.5
 
 SPLIT_BYTES = 1 << 30
-"""Larger plain files are read in portions: rings of smaller ones keep the tasks of a cluster busy as they are."""
+"""Default size of portions. Smaller files, as of rings, keep the tasks of a cluster busy without being split."""
 
 SPLIT_LEAST_BYTES = 64 << 10
-"""Of a portion: the driver keeps some hundred bytes of each."""
+"""Smallest size of portions: the driver keeps some hundred bytes of each."""
 
 
-def run_pipeline(request: Request, cluster: Cluster, watching: Watching) -> int:
-    """Carry out the command; the exit code.
+class SparkOptions(msgspec.Struct, frozen=True):
+    """Where and how `pipeline` runs."""
 
-    Raises:
-        UsageError: it cannot be carried out as asked. CaptureError: no input is a capture. OutputError: it cannot be written.
+    master: Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark master; all cores of this machine by default.")] = (
+        None
+    )
+    partitions: Annotated[int | None, typer.Option("--partitions", min=1, metavar="N", help="Number of tasks that decode.")] = None
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="SIZE|off", help="Read larger plain files in portions of this size; 1GiB by default.")
+    ] = None
+    settings: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; repeatable.")] = None
+    check: Annotated[bool, typer.Option("--check", help="Check that all requirements are met, and exit.")] = False
+
+
+class WatchOptions(msgspec.Struct, frozen=True):
+    """The folder that `pipeline` watches, and how."""
+
+    watch: Annotated[
+        str | None,
+        typer.Option("--watch", metavar="DIR", help="Experimental: decode the rotated captures that land in a folder, until Ctrl-C."),
+    ] = None
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", metavar="DIR", help="With --watch: folder of the state from which the command resumes.")
+    ] = None
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: time between looks for new captures.")
+    ] = 60
+    settle: Annotated[
+        float,
+        typer.Option("--settle", min=0, metavar="SECONDS", help="With --watch: time without changes after which a file is complete."),
+    ] = 60
+    finish: Annotated[
+        bool, typer.Option("--finish", help="With --watch: decode the captures that are there, close all connections, and exit.")
+    ] = False
+
+
+class PipelineRequest(Request, frozen=True, kw_only=True):
+    """Options of `pipeline`."""
+
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE",
+            help="Captures: pcap or pcapng, plain, .gz or .zst; folders, patterns, or URIs (s3://, gs://, hdfs://).",
+            show_default=False,
+        ),
+    ] = []  # noqa: RUF012 - each request gets a list of its own
+    out: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="New folder, or URI, for a table of each kind.")] = None
+    records: RecordsOption = "all"
+    format: Annotated[
+        Literal["parquet", "json", "delta", "iceberg"],
+        typer.Option("--format", "-f", help="Format of the tables; the last two where Spark has them."),
+    ] = "parquet"
+    payload: PayloadOption = None
+    show_secrets: SecretsOption = False
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Omit progress and the summary.")] = False
+    fail_on: FailOnOption = NEVER
+    reading: ReadOptions = ReadOptions()
+    watching: WatchOptions = WatchOptions()
+    spark: SparkOptions = SparkOptions()
+
+
+@command
+def pipeline(request: PipelineRequest) -> int:
+    """Decode large sets of captures into tables with Spark.
+
+    On a cluster or on this machine; the rows are those of decode.
     """
-    if cluster.check:
-        return check_cluster(cluster)
-    if watching == Watching():
-        return write_tables(request, cluster)
-    from pulsarscope.cli.watch import watch  # noqa: PLC0415 - asked for by few
+    if request.spark.check:
+        return check_requirements(request.spark)
+    if request.watching == WatchOptions():
+        return write_tables(request)
+    from pulsarscope.cli.watch import watch  # noqa: PLC0415 - rarely used
 
-    return watch(request, cluster, watching)
+    return watch(request)
 
 
-def check_cluster(cluster: Cluster) -> int:
-    """Say what is there and what is missing; the exit code."""
+def check_requirements(spark_options: SparkOptions) -> int:
+    """Write a line for each requirement, met or missing, and return the exit code."""
     from pulsarscope.spark.requirements import checks  # noqa: PLC0415 - Spark is an extra
 
     ready = True
-    for found, text in checks(cluster.master, settings_of(cluster)):
-        ready = ready and found
-        sys.stdout.write(f"{'ok     ' if found else 'missing'}  {escape(text)}\n")
+    for is_met, text in checks(spark_options.master, spark_settings(spark_options)):
+        ready = ready and is_met
+        sys.stdout.write(f"{'ok     ' if is_met else 'missing'}  {escape(text)}\n")
         sys.stdout.flush()
     return EXIT_DONE if ready else UsageError.exit_code
 
 
-def write_tables(request: Request, cluster: Cluster) -> int:
-    """Carry out a request in a session of its own; the exit code. Raises as `run_pipeline`."""
+def write_tables(request: PipelineRequest) -> int:
+    """Write the tables in a session of Spark, and return the exit code.
+
+    Raises:
+        UsageError: the options contradict each other, or have invalid values.
+        CaptureError: no input is a capture.
+        OutputError: a table cannot be written.
+    """
     from pulsarscope.spark.session import refuse_lacking, session  # noqa: PLC0415 - as above
 
-    options = options_of(request)
-    _split_bytes(cluster.split)
-    out = folder_of(request)
+    options = table_options(request)
+    _split_bytes(request.spark.split)
+    out = output_folder(request)
     if not request.files:
         message = "no capture given: name files, folders or patterns"
         raise UsageError(message)
     refuse_lacking()
     from pulsarscope.spark.table_files import SUFFIXES, refuse_full  # noqa: PLC0415 - as above
 
-    if "://" not in out or (request.format or "parquet") in SUFFIXES:  # lakes may lie where only Spark finds them
+    if "://" not in out or request.format in SUFFIXES:  # only Spark can look into other lakes
         refuse_full(out)
     try:
-        with session(cluster.master, settings_of(cluster)) as spark, _progress(spark, wanted=not request.quiet) as tell:
-            return carry_out(spark, request, options, cluster, tell)
+        with (
+            session(request.spark.master, spark_settings(request.spark)) as spark,
+            _progress(spark, enabled=not request.quiet) as show,
+        ):
+            return run_job(spark, request, options, show)
     except KeyboardInterrupt:
-        complain("interrupted; the output is not complete")
-        return EXIT_INCOMPLETE
+        return interrupted()
 
 
-def folder_of(request: Request) -> str:
-    """Where the tables are to be. Raises UsageError: that was not said."""
+def output_folder(request: PipelineRequest) -> str:
+    """Return the place of the tables. Raises UsageError when it is missing."""
     if not request.out:
         message = "pipeline writes a folder of tables: name it with -o"
         raise UsageError(message)
     return request.out
 
 
-def options_of(request: Request) -> Options:
-    """What a request asks of the decoder.
+def table_options(request: Request) -> Options:
+    """Return the options of the engine.
 
     Raises:
-        UsageError: it cannot be carried out as asked.
+        UsageError: the options contradict each other, or have invalid values.
     """
     from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
 
-    kinds = kinds_named(request.records)
+    kinds = record_kinds(request.records)
     options = msgspec.structs.replace(
-        reading_options(request.reading),
+        engine_options(request.reading),
         records=frozenset(kinds),
         show_secrets=request.show_secrets,
         payload=request.payload if "message" in kinds else None,
@@ -119,100 +195,97 @@ def options_of(request: Request) -> Options:
     return options
 
 
-def carry_out(spark: SparkSession, request: Request, options: Options, cluster: Cluster, tell: Callable[[str], None]) -> int:
-    """Carry out a request; the exit code. `tell` takes what is being done."""
+def run_job(spark: SparkSession, request: PipelineRequest, options: Options, show: Callable[[str], None]) -> int:
+    """Write the tables and a summary, and return the exit code. `show` takes the name of each step."""
     from pulsarscope.spark.job import run  # noqa: PLC0415 - as above
 
-    out = folder_of(request)
-    table_format, split = request.format or "parquet", _split_bytes(cluster.split)
-    summary = run(spark, request.files, out, options, table_format, cluster.partitions, split, tell)
+    out = output_folder(request)
+    split = _split_bytes(request.spark.split)
+    summary = run(spark, request.files, out, options, request.format, request.spark.partitions, split, show)
     if not request.quiet:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(summary, out)))
-    return EXIT_DAMAGED if summary.damaged else failing_code(request.fail_on, summary.severities)
+        sys.stdout.write("".join(f"{line}\n" for line in _summary_lines(summary, out)))
+    return EXIT_DAMAGED if summary.damaged else findings_exit_code(request.fail_on, summary.severities)
 
 
-def _split_bytes(word: str | None) -> int | None:
-    """Bytes of a portion; None: files are not split.
+def _split_bytes(size_text: str | None) -> int | None:
+    """Return the size of portions; None: files are not split.
 
     Raises:
-        UsageError: that is none.
+        UsageError: it is invalid or too small.
     """
-    from pulsarscope.cli.live import scaled  # noqa: PLC0415 - as above
-    from pulsarscope.filter.literals import SIZES  # noqa: PLC0415 - as above
-
-    if word is None:
+    if size_text is None:
         return SPLIT_BYTES
-    if word == "off":
+    if size_text == "off":
         return None
     try:
-        size = int(scaled(word, SIZES, "--split"))
+        size = int(quantity(size_text, SIZES, "--split"))
     except UsageError as error:
         message = f"{error}; or off"
         raise UsageError(message) from None
     if size < SPLIT_LEAST_BYTES:
-        message = f"--split {word}: a portion has {SPLIT_LEAST_BYTES >> 10}KiB at least; or give off"
+        message = f"--split {size_text}: at least {SPLIT_LEAST_BYTES >> 10}KiB; or off"
         raise UsageError(message)
     return size
 
 
-def settings_of(cluster: Cluster) -> Mapping[str, str]:
-    """What Spark is to be told. Raises UsageError: that is no setting."""
+def spark_settings(spark_options: SparkOptions) -> Mapping[str, str]:
+    """Return the settings of Spark. Raises UsageError for one without a name or a value."""
     settings = {}
-    for text in cluster.settings or ():
+    for text in spark_options.settings or ():
         name, equals, value = text.partition("=")
         if not (name and equals):
-            message = f"--conf {text}: give a setting of Spark and its value, as in --conf spark.executor.memory=4g"
+            message = f"--conf {text}: give a Spark setting and its value, as in --conf spark.executor.memory=4g"
             raise UsageError(message)
         settings[name] = value
     return settings
 
 
 @contextmanager
-def _progress(spark: Any, *, wanted: bool) -> Iterator[Any]:
-    """A line on standard error, when someone is there to see it: what is done, and how many tasks of it are."""
-    if not wanted or not is_terminal(sys.stderr):
+def _progress(spark: Any, *, enabled: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the step in progress and its finished tasks on standard error, if that is a terminal."""
+    if not enabled or not is_terminal(sys.stderr):
         yield lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415 - only for a terminal
     from rich.status import Status  # noqa: PLC0415 - as above
 
-    said = ["starting"]
+    step = "starting"
     ended = Event()
 
-    def watch() -> None:
+    def refresh() -> None:
         tracker = spark.sparkContext.statusTracker()
         while not ended.wait(REFRESH_SECONDS):
             stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
             done, tasks = sum(info.numCompletedTasks for info in stages), sum(info.numTasks for info in stages)
-            status.update(f"{said[0]}{f': {done:,} of {tasks:,} tasks' if tasks else ''}")
+            status.update(f"{step}{f': {done:,} of {tasks:,} tasks' if tasks else ''}")
 
-    with Status(said[0], console=Console(stderr=True)) as status:
-        watcher = Thread(target=watch, daemon=True)
-        watcher.start()
+    def show(text: str) -> None:
+        nonlocal step
+        step = text
+
+    with Status(step, console=Console(stderr=True)) as status:
+        refresher = Thread(target=refresh, daemon=True)
+        refresher.start()
         try:
-            yield lambda text: said.__setitem__(0, text)
+            yield show
         finally:
             ended.set()
-            watcher.join()
+            refresher.join()
 
 
-def _lines(summary: Summary, out: str) -> Iterator[str]:
-    """What came of it, in words."""
-    files = len(summary.inputs.paths)
+def _summary_lines(summary: Summary, out: str) -> Iterator[str]:
     yield (
-        f"{files:,} capture{'s' if files != 1 else ''}, {summary.bytes / 1e6:,.1f} MB, {summary.packets:,} packets "
+        f"{count_text(len(summary.inputs.paths), 'capture')}, {summary.bytes / 1e6:,.1f} MB, {summary.packets:,} packets "
         f"in {summary.seconds:,.1f} s ({summary.bytes / 1e6 / max(summary.seconds, 0.001):,.1f} MB/s)"
     )
     width = max(map(len, summary.rows))
     for kind, rows in summary.rows.items():
-        worth = ", ".join(
-            f"{number:,} {severity}{'s' if number != 1 else ''}" for severity in SEVERITIES if (number := summary.severities.get(severity))
-        )
-        yield f"  {kind:{width}}  {rows:>12,}{f'  {worth}' if kind == 'finding' and worth else ''}"
+        severities = ", ".join(count_text(count, severity) for severity in SEVERITIES if (count := summary.severities.get(severity)))
+        yield f"  {kind:{width}}  {rows:>12,}{f'  {severities}' if kind == 'finding' and severities else ''}"
     total = summary.total
     largest, slowest = total.largest / max(total.bytes, 1), summary.longest / max(summary.median, 0.001)
     yield (
-        f"{total.connections:,} connection{'s' if total.connections != 1 else ''}; "
+        f"{count_text(total.connections, 'connection')}; "
         f"the largest pair of endpoints has {largest:.0%} of the bytes, the longest task took {slowest:.1f} times the median"
     )
     yield f"written to {escape(out)}"

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, when the work is long and someone is there to see it."""
+"""A progress bar on standard error, for long work on a terminal."""
 
 from __future__ import annotations
 
@@ -10,36 +10,35 @@ from typing import Any
 
 from pulsarscope.output.render.style import is_terminal
 
-PATIENCE_SECONDS = 0.5
-"""Shorter work shows nothing."""
+DELAY_SECONDS = 0.5
+"""Shorter work shows no bar."""
 
 REFRESH_SECONDS = 0.1
 
 
 class Progress:
-    """Bytes read of all bytes; enter it around the work."""
+    """A bar of the bytes read, of all bytes. Enter it around the work."""
 
-    def __init__(self, paths: Sequence[str], total: int | None, *, wanted: bool) -> None:
-        """`total` is the size of all files of `paths` together, None when it is not known."""
+    def __init__(self, paths: Sequence[str], total: int | None, *, enabled: bool) -> None:
+        """Prepare the bar for files of `total` bytes together, None when that is unknown."""
         self._paths = paths
         self._total = total
         self._file = 0
         self._before = 0
         self._bar: Any = None
         self._task: Any = None
-        self._next = time.monotonic() + PATIENCE_SECONDS if wanted and is_terminal(sys.stderr) else None
+        self._next = time.monotonic() + DELAY_SECONDS if enabled and is_terminal(sys.stderr) else None
 
     def __enter__(self) -> Progress:  # noqa: PYI034 - typing.Self is newer than Python 3.10
-        """Nothing is shown yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave no trace on the terminal."""
+        """Remove the bar from the terminal."""
         if self._bar is not None:
             self._bar.stop()
 
     def advance(self, file: int, bytes_read: int) -> None:
-        """Say how far the work is: bytes read of the file at this position of the list."""
+        """Show that `bytes_read` bytes of the file at this position of the list are read, and all files before it."""
         if self._next is None:
             return
         now = time.monotonic()
@@ -55,13 +54,17 @@ class Progress:
         self._bar.refresh()
 
     def _start(self) -> None:
-        from rich.console import Console  # noqa: PLC0415 - most runs end before a bar is due
-        from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415
-        from rich.progress import Progress as Bar  # noqa: PLC0415
+        from rich import progress as rich_progress  # noqa: PLC0415 - most runs end before a bar is due
+        from rich.console import Console  # noqa: PLC0415 - as above
 
-        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        columns = (
+            rich_progress.BarColumn(),
+            rich_progress.DownloadColumn(),
+            rich_progress.TransferSpeedColumn(),
+            rich_progress.TimeRemainingColumn(),
+        )
         # Refreshed between blocks only: no thread, and nothing is drawn while a reader holds the output back.
-        self._bar = Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+        self._bar = rich_progress.Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         self._task = self._bar.add_task("", total=self._total)
         self._bar.start()
 

@@ -1,59 +1,89 @@
-"""The command `registry`: a dump of ZooKeeper, read."""
+"""The command `registry`."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from pulsarscope.capture.formats.compression import ReadProgress, decompressed
-from pulsarscope.cli.reports import DEFAULT_LIMIT, report_options, sections_named
-from pulsarscope.cli.run_command import EXIT_DAMAGED, EXIT_DONE, Delivery, Request, complain, deliver
-from pulsarscope.dissect.registry import read_registries
+import typer
+
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
+from pulsarscope.cli.options import LinesOption, ListFormatOption, NoColorOption, OutOption, QuietOption, Request, command
+from pulsarscope.cli.read_options import choose
+from pulsarscope.cli.reports import ROWS_SHOWN, report_options
+from pulsarscope.cli.standard_error import warn
 from pulsarscope.inputs.zookeeper import read_dump
 from pulsarscope.output.export.sections import report_bytes
-from pulsarscope.protocols import make_dissectors
+
+OTHER, NOTES = "other", "notes"
 
 Sections = dict[str, tuple[str, list[dict[str, Any]]]]
+"""Heading and records of each section, by its name."""
 
-UNKNOWN, NOTES = "other", "notes"
+
+class RegistryRequest(Request, frozen=True, kw_only=True):
+    """Options of `registry`."""
+
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="PATH<tab>VALUE lines, a session of zkCli, JSON, or a snapshot of the server; plain, .gz or .zst; - for standard input.",
+            show_default=False,
+        ),
+    ]
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="SECTION,...", help="Sections: brokers, topics, consumers, partitions, other, notes; all by default."),
+    ] = None
+    format: ListFormatOption = None
+    out: OutOption = None
+    no_color: NoColorOption = False
+    limit: LinesOption = None
+    quiet: QuietOption = False
 
 
-def registry(request: Request, by: str | None) -> int:
-    """Read the one file of the request, and return the exit code.
+@command
+def registry(request: RegistryRequest) -> int:
+    """Show the registry of Kafka 0.7 from a dump of ZooKeeper.
 
-    Raises:
-        UsageError: it cannot be carried out as asked. CaptureError: the file cannot be read. OutputError: the result could not be written.
+    Brokers, topics, consumer groups, and which thread reads which partition from which byte.
     """
+    return run_with_output(lambda output: _write_registry(request, output))
 
-    def carry_out(delivery: Delivery) -> int:
-        (path,) = request.files
-        progress = ReadProgress()
-        dump = read_dump(path, partial(decompressed, progress=progress, file=0), progress)
-        found = read_registries(dump.nodes, make_dissectors())
-        folders = {node.path.rpartition("/")[0] or "/" for node in dump.nodes}
-        unknown = [node for node in found.unknown if node.value or node.path not in folders]
-        notes = [*dump.notes, *found.notes]
-        sections: Sections = {
-            **found.sections,
-            UNKNOWN: ("paths that mean nothing to any dissector", [{"path": node.path, "value": node.value} for node in unknown]),
-            NOTES: ("what is odd, and where in the dump", [note._asdict() for note in notes]),
-        }
-        chosen = {name: sections[name] for name in sections_named(by, tuple(sections))}
-        if request.format is None:
-            from pulsarscope.output.render.zookeeper import registry_text  # noqa: PLC0415 - programs need none of it
 
-            made = registry_text(chosen, report_options(request, (path,)))
-        else:
-            made = report_bytes({name: records[: request.limit] for name, (_, records) in chosen.items()}, request.format)
-        sink = delivery.open(request.out, (path,))
-        sink.write(made)
-        sink.finish()
-        if NOTES not in chosen and not request.quiet:
-            shown = notes[: request.limit or DEFAULT_LIMIT]
-            for note in shown:
-                complain(" ".join(filter(None, (f"{note.place}:", note.path, note.text))))
-            if len(notes) > len(shown):
-                complain(f"and {len(notes) - len(shown):,} notes more: --by notes gives them")
-        return EXIT_DAMAGED if dump.damaged else EXIT_DONE
+def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
+    from pulsarscope.capture.formats.compression import ReadProgress, decompressed  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.dissect.registry import read_registries  # noqa: PLC0415 - as above
+    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
-    return deliver(carry_out)
+    progress = ReadProgress()
+    dump = read_dump(request.file, partial(decompressed, progress=progress, file=0), progress)
+    contents = read_registries(dump.nodes, make_dissectors())
+    parents = {node.path.rpartition("/")[0] or "/" for node in dump.nodes}
+    unknown = [node for node in contents.unknown if node.value or node.path not in parents]
+    notes = [*dump.notes, *contents.notes]
+    all_sections: Sections = {
+        **contents.sections,
+        OTHER: ("paths unknown to every dissector", [{"path": node.path, "value": node.value} for node in unknown]),
+        NOTES: ("irregularities, with their places in the dump", [note._asdict() for note in notes]),
+    }
+    names = tuple(all_sections) if request.by is None else choose(request.by, tuple(all_sections), "--by", "section")
+    sections = {name: all_sections[name] for name in names}
+    if request.format is None:
+        from pulsarscope.output.render.zookeeper import registry_text  # noqa: PLC0415 - for text only
+
+        data = registry_text(sections, report_options(request, (request.file,)))
+    else:
+        data = report_bytes({name: records[: request.limit] for name, (_, records) in sections.items()}, request.format)
+    sink = output.open(request.out, (request.file,))
+    sink.write(data)
+    sink.finish()
+    if NOTES not in sections and not request.quiet:
+        shown = notes[: request.limit or ROWS_SHOWN]
+        for note in shown:
+            warn(" ".join(filter(None, (f"{note.place}:", note.path, note.text))))
+        if len(notes) > len(shown):
+            warn(f"{len(notes) - len(shown):,} more notes (--by notes shows them)")
+    return EXIT_DAMAGED if dump.damaged else EXIT_DONE

@@ -1,4 +1,4 @@
-"""Signals that end a command early: what was decoded is still put out, whole."""
+"""Signals that end a command early, while a write in progress is completed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from types import FrameType
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
-
 Handler = Callable[[int, FrameType | None], object]
 
 
 @contextmanager
 def handled(handler: Handler) -> Iterator[None]:
-    """While entered, the signals go to this handler; one that the caller ignores (nohup) stays ignored."""
+    """Call `handler` for the signals. A signal that the caller ignores (nohup) stays ignored."""
     before: dict[signal.Signals, Handler | int | None] = {}
     for number in SIGNALS:
         with suppress(ValueError):  # only the main thread may set handlers
@@ -29,7 +28,7 @@ def handled(handler: Handler) -> Iterator[None]:
 
 
 class Interrupts:
-    """While entered, SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt, but not in the middle of a write."""
+    """A context in which SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt, but not in the middle of a write."""
 
     def __init__(self) -> None:
         self._handling = ExitStack()
@@ -37,7 +36,7 @@ class Interrupts:
         self._pending = False
 
     def __enter__(self) -> Interrupts:  # noqa: PYI034 - typing.Self is newer than Python 3.10
-        self._handling.enter_context(handled(self._caught))
+        self._handling.enter_context(handled(self._handle))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,7 +44,7 @@ class Interrupts:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Hold a first signal back until the block has ended; a second one gets through."""
+        """Hold back a first signal until the block ends. A second one interrupts it."""
         self._busy = True
         try:
             yield
@@ -55,7 +54,7 @@ class Interrupts:
             self._pending = False
             raise KeyboardInterrupt
 
-    def _caught(self, _number: int, _frame: FrameType | None) -> None:
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
         if self._busy and not self._pending:
             self._pending = True
             return

@@ -1,11 +1,11 @@
-"""Display filters: text → what was written (`syntax`) → what it means for a kind of rows (`check`, `tree`) → a predicate.
+"""Display filters: text → syntax tree (`syntax`) → typed tree for a kind of rows (`check`, `expression`) → predicate (`predicate`).
 
-`fields` knows every name; nothing here knows a protocol: dissectors say what their rows hold.
+`fields` knows every name. No module here knows a protocol: dissectors describe the fields of their rows.
 """
 
 from pulsarscope.filter.fields import Catalogue
 from pulsarscope.filter.filter_error import FilterError
-from pulsarscope.filter.follow import Narrowed, Story
+from pulsarscope.filter.follow import FollowFilter, JoinedFilter, RowFilter
 from pulsarscope.filter.selection import Filter
 
-__all__ = ["Catalogue", "Filter", "FilterError", "Narrowed", "Story"]
+__all__ = ["Catalogue", "Filter", "FilterError", "FollowFilter", "JoinedFilter", "RowFilter"]

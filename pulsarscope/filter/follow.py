@@ -1,4 +1,4 @@
-"""What `follow` selects: the frames of one connection, producer, consumer, topic, message or transaction."""
+"""The filter of `follow`: the frames of one connection, producer, consumer, topic, message or transaction."""
 
 from __future__ import annotations
 
@@ -8,58 +8,57 @@ from typing import Any
 
 from pulsarscope.dissect.capabilities import FollowTest, TopicNames, join_topic_names
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.filter.selection import TOLD_LAYER, Filter
+from pulsarscope.filter.selection import INPUT_LAYER, Filter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX, STORY_REQUESTS_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, RawFrame
 
-KINDS = ("connection", "producer", "consumer", "topic", "message", "txn")
-"""What can be followed."""
-
-Place = tuple[int | None, int | None, int | None]
+FramePlace = tuple[int | None, int | None, int | None]
+"""File, packet and sub."""
 
 
-class Story:
-    """Chooses rows as a `Filter` does. What a frame is about is told by its columns, and beyond them by the dissectors.
+class FollowFilter:
+    """A filter, used as `Filter` is, for the frames of one subject: by their columns, and beyond them by tests of the dissectors.
 
-    A request comes along with the answer that belongs to the story, and an answer with its request: a SEND gets its message id only with
-    the receipt, and a producer may get its name only with PRODUCER_SUCCESS.
+    A request passes with its answer, and an answer with its request: a SEND gets its message id only with the receipt, and a producer
+    may get its name only with PRODUCER_SUCCESS.
     """
 
     def __init__(self, kind: str, name: str, dissectors: Iterable[Dissector]) -> None:
-        """`kind` is one of KINDS.
+        """Follow the subject of this kind (connection, producer, consumer, topic, message, txn) and name.
 
         Raises:
-            UsageError: no such thing can be named so, in any protocol.
+            UsageError: no protocol has such a name, or such a kind.
         """
-        self.words = f"belong to {kind} {name}"
+        self.description = f"belong to {kind} {name}"
+        """The end of a sentence about the rows that pass."""
         self.payload: str | None = None
-        """Frames have none."""
+        """Payload form that message rows need: none, for only frames pass."""
         self.start: int | None = None
-        """Time of the first frame that belongs to it."""
+        """Time of the first frame that passed, nanoseconds since the epoch."""
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
         dissectors = tuple(dissectors)
-        column = _column_test(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
-        self._tests = [] if column is None else [column]
-        refusal = UsageError(f"no protocol here knows what a {kind} is")
-        for make in [one.follow_kinds[kind] for one in reversed(dissectors) if kind in one.follow_kinds]:
+        column_test = _column_test(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
+        self._tests = [] if column_test is None else [column_test]
+        refusal = UsageError(f"unknown to every protocol: {kind}")
+        for make_test in [dissector.follow_kinds[kind] for dissector in reversed(dissectors) if kind in dissector.follow_kinds]:
             try:
-                self._tests.append(make(name))
+                self._tests.append(make_test(name))
             except UsageError as error:
-                refusal = error  # protocols name things each in its own way
+                refusal = error  # each protocol has its own form of names
         if not self._tests:
             raise refusal
-        self._requests: dict[str, FrameRow] = {}
-        """Frames of earlier batches that an answer may bring along, by name."""
-        self._asked: dict[str, None] = {}
-        """Frames of the story, by name."""
+        self._unanswered: dict[str, FrameRow] = {}
+        """Frames of earlier batches that did not pass, by name: their answers may."""
+        self._passed: dict[str, None] = {}
+        """Names of the latest frames that passed."""
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
-        """As `Filter.select`."""
+        """Return the rows that pass, as `Filter.select` does."""
         del endpoints
-        early: list[FrameRow] = []
-        chosen: set[int] = set()
+        earlier_requests: list[FrameRow] = []
+        selected: set[int] = set()
         others: dict[str, int] = {}
         for index, row in enumerate(rows):
             if not isinstance(row, FrameRow):
@@ -67,85 +66,99 @@ class Story:
             self.seen[row.kind] += 1
             name = f"{row.file}:{row.packet}.{row.sub}"
             request = row.request
-            if any(test(row) for test in self._tests) or (request is not None and request in self._asked):
-                chosen.add(index)
-                self._ask(name)
-                if request is not None and request not in self._asked:
-                    self._ask(request)
+            if any(test(row) for test in self._tests) or (request is not None and request in self._passed):
+                selected.add(index)
+                self._remember_passed(name)
+                if request is not None and request not in self._passed:
+                    self._remember_passed(request)
                     if request in others:
-                        chosen.add(others[request])
-                    elif request in self._requests:
-                        early.append(self._requests.pop(request))
+                        selected.add(others[request])
+                    elif request in self._unanswered:
+                        earlier_requests.append(self._unanswered.pop(request))
             elif request is None:
                 others[name] = index
             else:
-                self._requests.pop(request, None)
-        self._remember((name, rows[index]) for name, index in others.items() if index not in chosen)
-        passed = [*early, *self._with_others(rows, chosen)]
-        count = len(early) + len(chosen)
+                self._unanswered.pop(request, None)
+        self._remember_unanswered((name, rows[index]) for name, index in others.items() if index not in selected)
+        passed = [*earlier_requests, *_with_explanations(rows, selected)]
+        count = len(earlier_requests) + len(selected)
         self.kept[FrameRow.kind] += count
         if self.start is None and count:
             self.start = next(row.time for row in passed if isinstance(row, FrameRow))
         return passed
 
-    def _with_others(self, rows: Sequence[Any], chosen: set[int]) -> list[Any]:
-        """The chosen frames, findings about them or about the input itself, and connections, which outputs introduce."""
-        places: set[Place] = {(rows[index].file, rows[index].packet, rows[index].sub) for index in chosen}
-        passed = []
-        for index, row in enumerate(rows):
-            if isinstance(row, (FrameRow, RawFrame)):
-                if index in chosen:
-                    passed.append(row)
-            elif type(row) is not FindingRow or row.layer == TOLD_LAYER or (row.file, row.packet, row.sub) in places:
+    def _remember_passed(self, name: str) -> None:
+        self._passed[name] = None
+        if len(self._passed) > PENDING_REQUESTS_MAX:
+            del self._passed[next(iter(self._passed))]
+
+    def _remember_unanswered(self, frames: Iterable[tuple[str, FrameRow]]) -> None:
+        self._unanswered.update(frames)
+        for name in list(self._unanswered)[: max(len(self._unanswered) - STORY_REQUESTS_MAX, 0)]:
+            del self._unanswered[name]
+
+
+class JoinedFilter:
+    """A filter for the rows that pass a `FollowFilter` and then a `Filter`."""
+
+    def __init__(self, follow_filter: FollowFilter, display_filter: Filter) -> None:
+        self.description = f"{follow_filter.description} and {display_filter.description}"
+        self.payload = follow_filter.payload
+        self.seen, self.kept = follow_filter.seen, display_filter.kept
+        self._follow_filter = follow_filter
+        self._display_filter = display_filter
+
+    @property
+    def start(self) -> int | None:
+        """Time of the first frame of the subject, nanoseconds since the epoch."""
+        return self._follow_filter.start
+
+    def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
+        """Return the rows that pass both."""
+        return self._display_filter.select(self._follow_filter.select(rows, endpoints), endpoints)
+
+
+RowFilter = Filter | FollowFilter | JoinedFilter
+
+
+def _with_explanations(rows: Sequence[Any], selected: set[int]) -> list[Any]:
+    """Return the selected frames, the findings about them or about the input, and all connections, which outputs introduce."""
+    places: set[FramePlace] = {(rows[index].file, rows[index].packet, rows[index].sub) for index in selected}
+    passed = []
+    for index, row in enumerate(rows):
+        if isinstance(row, (FrameRow, RawFrame)):
+            if index in selected:
                 passed.append(row)
-        return passed
-
-    def _ask(self, name: str) -> None:
-        self._asked[name] = None
-        if len(self._asked) > PENDING_REQUESTS_MAX:
-            del self._asked[next(iter(self._asked))]
-
-    def _remember(self, frames: Iterable[tuple[str, FrameRow]]) -> None:
-        self._requests.update(frames)
-        for name in list(self._requests)[: max(len(self._requests) - STORY_REQUESTS_MAX, 0)]:
-            del self._requests[name]
+        elif type(row) is not FindingRow or row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) in places:
+            passed.append(row)
+    return passed
 
 
 def _column_test(kind: str, name: str, topics: TopicNames) -> FollowTest | None:
-    """What the columns of a frame can tell."""
+    """Return the test of the columns that name a subject of this kind, None when there are none."""
     if kind == "connection":
-        full = name if ":" in name else f"0:{name}"
-        if not re.fullmatch(r"\d+:\d+", full, re.ASCII):
-            message = f'"{name}" is no connection: give the number of its first packet, as in 17, or FILE:PACKET, as in 0:17'
+        full_name = name if ":" in name else f"0:{name}"
+        if not re.fullmatch(r"\d+:\d+", full_name, re.ASCII):
+            message = f'invalid connection "{name}": give the number of its first packet, as in 17, or FILE:PACKET, as in 0:17'
             raise UsageError(message)
-        return lambda row: row.connection == full
+        return lambda row: row.connection == full_name
     if kind == "producer":
         return lambda row: row.producer_name == name
     if kind == "consumer":
         return lambda row: row.subscription == name
     if kind == "topic":
-        wanted = topics.short(name)
-        return lambda row: (
-            row.topic is not None and (row.topic == name or wanted in ((short := topics.short(row.topic)), topics.base(short)))
-        )
+        return _topic_test(name, topics)
     return None
 
 
-class Narrowed:
-    """The rows of a story that a filter chooses, too."""
+def _topic_test(name: str, topics: TopicNames) -> FollowTest:
+    """Return the test for frames of a topic: by its name, full or short, or that of the partitioned topic that it belongs to."""
+    short_name = topics.short(name)
 
-    def __init__(self, story: Story, chosen: Filter) -> None:
-        self.words = f"{story.words} and match the filter"
-        self.payload = story.payload
-        self.seen, self.kept = story.seen, chosen.kept
-        self._story = story
-        self._chosen = chosen
+    def test(row: FrameRow) -> bool:
+        if row.topic is None:
+            return False
+        row_name = topics.short(row.topic)
+        return row.topic == name or short_name in (row_name, topics.base(row_name))
 
-    @property
-    def start(self) -> int | None:
-        """Time of the first frame of the story."""
-        return self._story.start
-
-    def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
-        """As `Filter.select`."""
-        return self._chosen.select(self._story.select(rows, endpoints), endpoints)
+    return test

@@ -15,12 +15,9 @@ from pulsarscope.filter.fields import ANY, CAPTURE_TIMES, OBJECT, Known
 from pulsarscope.filter.filter_error import Mismatch
 from pulsarscope.filter.syntax import BYTES, DURATION, NETWORK, NUMBER, SIZE, STRING, TIME, WORD, Literal
 from pulsarscope.model.limits import FILTER_PATTERN_MAX_CHARACTERS
+from pulsarscope.model.units import DURATIONS, SECOND, SIZES
 
-SECOND = 1_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-DURATIONS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": 3_600 * SECOND}
-SIZES = {"B": 1} | {f"{letter}{i}B": (1024 if i else 1000) ** power for power, letter in enumerate("kMGT", 1) for i in ("", "i")}
-SIZES |= {"KB": 1000, "KiB": 1024}
 
 INT64_MAX = (1 << 63) - 1
 

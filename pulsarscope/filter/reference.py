@@ -10,7 +10,7 @@ from pulsarscope.filter.fields import CAPTURE_TIMES, Catalogue, Known
 from pulsarscope.model.records import ROWS
 
 
-class Entry(msgspec.Struct, frozen=True):
+class FieldEntry(msgspec.Struct, frozen=True):
     """One field of the list."""
 
     name: str
@@ -25,7 +25,7 @@ class Entry(msgspec.Struct, frozen=True):
     """All that it can be; empty when that is not a fixed list."""
 
 
-def entries(catalogue: Catalogue, prefix: str = "") -> Iterator[Entry]:
+def field_entries(catalogue: Catalogue, prefix: str = "") -> Iterator[FieldEntry]:
     """The fields whose names begin with a prefix, in the order of the kinds. Commands may be written in lower case."""
     kinds: dict[tuple[str, str, str], list[str]] = {}
     known_by: dict[tuple[str, str, str], Known] = {}
@@ -40,7 +40,7 @@ def entries(catalogue: Catalogue, prefix: str = "") -> Iterator[Entry]:
     for place, records in kinds.items():
         name, type_, text = place
         known = known_by[place]
-        yield Entry(name, tuple(records), type_, text, _example(name, known), known.values)
+        yield FieldEntry(name, tuple(records), type_, text, _example(name, known), known.values)
 
 
 def _type(known: Known) -> str:

@@ -1,4 +1,4 @@
-"""A compiled filter: which rows of a run pass, and how many did."""
+"""A compiled filter: it selects the rows of a run that match, and counts them."""
 
 from __future__ import annotations
 
@@ -13,88 +13,101 @@ from pulsarscope.filter.syntax import parse
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
 PAYLOAD_FORM = "base64"
-"""Form of the payload in message rows when only the filter wants it."""
+"""Form of the payload in message rows that only the filter reads."""
 
-TOLD_LAYER = "capture"
-"""Findings of this layer are about the input itself: they are told whatever the filter."""
+INPUT_LAYER = "capture"
+"""Layer of the findings about the input itself, which pass every filter."""
 
 
 class Filter:
-    """What `-Y` gives. Raises FilterError when made of a text that is no filter for rows of these kinds."""
+    """The filter of -Y, for rows of the kinds that it is made for."""
 
     def __init__(self, text: str, kinds: Sequence[str], catalogue: Catalogue, *, payload: str | None = None) -> None:
-        """`payload`: the form in which message rows are to have it (base64, hex, text), if they are."""
+        """Compile a filter.
+
+        Args:
+            text: The filter.
+            kinds: Kinds of the rows that it selects.
+            catalogue: All fields.
+            payload: Form of the payload in message rows (base64, hex, text), None when they have none.
+
+        Raises:
+            FilterError: the text is not a valid filter for rows of these kinds.
+        """
         self.text = text
-        self.words = "match the filter"
-        """What the rows that pass do."""
-        written = parse(text)
+        self.description = "match the filter"
+        """The end of a sentence about the rows that pass."""
+        syntax_tree = parse(text)
         checker = Checker(text, catalogue)
-        checker.check(written, kinds)
-        self.trees: dict[str, Expression] = {kind: checker.meaning(written, kind) for kind in kinds}
-        """The meaning of the filter by kind of rows."""
-        needs_payload = any(_reads_payload(expression) for expression in self.trees.values())
-        self.payload = payload or (PAYLOAD_FORM if needs_payload else None)
-        """The form in which message rows must have their payload: as it was asked for, else as the filter reads it."""
+        checker.check(syntax_tree, kinds)
+        self.trees: dict[str, Expression] = {kind: checker.meaning(syntax_tree, kind) for kind in kinds}
+        """Typed trees, by kind of rows."""
+        reads_payload = any(_reads_payload(expression) for expression in self.trees.values())
+        self.payload = payload or (PAYLOAD_FORM if reads_payload else None)
+        """Form of the payload that message rows must have, for the output or for the filter."""
         self.seen = dict.fromkeys(kinds, 0)
-        """Rows met, by kind."""
+        """Number of rows, by kind."""
         self.kept = dict.fromkeys(kinds, 0)
-        """Rows that passed, by kind."""
+        """Number of rows that passed, by kind."""
         self.start: int | None = None
-        """Time of the first row met, nanoseconds since the epoch: the start of the capture for times without a date."""
-        self._drop_payload = needs_payload and payload is None
+        """Time of the first row, nanoseconds since the epoch: the start of the capture for times without a date."""
+        self._removes_payload = reads_payload and payload is None
         self._context = Context(catalogue.codes, self.payload)
-        self._tests: dict[str, Predicate] = {kind: compile_tree(one, self._context) for kind, one in self.trees.items()}
-        about = self.trees.get(FindingRow.kind) or checker.meaning(written, FindingRow.kind)
-        self._tells = compile_tree(about, self._context)
-        self._shown: tuple[int | None, int | None, int | None] | None = None
+        self._predicates: dict[str, Predicate] = {kind: compile_tree(tree, self._context) for kind, tree in self.trees.items()}
+        finding_tree = self.trees.get(FindingRow.kind) or checker.meaning(syntax_tree, FindingRow.kind)
+        self._matches_finding = compile_tree(finding_tree, self._context)
+        self._last_frame: tuple[int | None, int | None, int | None] | None = None
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
-        """The rows that pass, in their order; `endpoints`: client and server of the connections that are known, by name.
+        """Return the rows that pass, in their order.
 
-        Rows that only explain others come along: the bytes of a frame with the frame; findings that nobody asked for when they are about
-        the frame before, about the input, or what the filter looks for; connections that nobody asked for always.
+        Rows of other kinds pass when they explain: the bytes of a frame with the frame; findings about the frame before or about the
+        input, and those that match; connections always.
+
+        Args:
+            rows: Rows of the run, of any kinds.
+            endpoints: Client and server of the connections known so far, by name.
         """
         self._context.endpoints = endpoints
         if self.start is None:
-            self._begin(rows)
-        tests, seen, kept = self._tests, self.seen, self.kept
+            self._set_start(rows)
+        predicates, seen, kept = self._predicates, self.seen, self.kept
         passed: list[Any] = []
-        raw = False
+        matched = False
         for row in rows:
             if type(row) is RawFrame:
-                if raw:
+                if matched:
                     passed.append(row)
                 continue
             kind = row.kind
-            test = tests.get(kind)
-            if test is None:
+            predicate = predicates.get(kind)
+            if predicate is None:
                 if self._explains(row):
                     passed.append(row)
                 continue
             seen[kind] += 1
-            raw = test(row)
-            if raw:
+            matched = predicate(row)
+            if matched:
                 kept[kind] += 1
                 passed.append(row)
                 if kind == FrameRow.kind:
-                    self._shown = (row.file, row.packet, row.sub)
-        if self._drop_payload:
+                    self._last_frame = (row.file, row.packet, row.sub)
+        if self._removes_payload:
             for row in passed:
                 if isinstance(row, MessageRow):
                     row.payload = None
         return passed
 
-    def _begin(self, rows: Sequence[Any]) -> None:
-        """The first row with a time begins the capture."""
+    def _set_start(self, rows: Sequence[Any]) -> None:
         for row in rows:
-            if isinstance(row, Row) and row.kind in self._tests and row.time is not None:
+            if isinstance(row, Row) and row.kind in self._predicates and row.time is not None:
                 self.start = self._context.start = row.time
                 return
 
     def _explains(self, row: Any) -> bool:
         if type(row) is not FindingRow:
             return True
-        return row.layer == TOLD_LAYER or (row.file, row.packet, row.sub) == self._shown or self._tells(row)
+        return row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) == self._last_frame or self._matches_finding(row)
 
 
 def _reads_payload(expression: Expression) -> bool:

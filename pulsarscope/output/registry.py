@@ -75,12 +75,12 @@ class RunView(Protocol):
         """Dissector of each connection, both by name."""
 
 
-class Selection(Protocol):
-    """What an output may ask of the filter, or the story, that chose its rows."""
+class RowSelection(Protocol):
+    """The filter of the rows, as an output sees it."""
 
     @property
-    def words(self) -> str:
-        """What the rows that passed do, as in: match the filter."""
+    def description(self) -> str:
+        """The end of a sentence about the rows that pass, as in: match the filter."""
 
     @property
     def start(self) -> int | None:
@@ -108,8 +108,8 @@ class OutputOptions(msgspec.Struct, frozen=True):
     encoding: str = "utf-8"
     quiet: bool = False
     payload: str | None = None
-    selection: Selection | None = None
-    """What chose the rows, when something did."""
+    selection: RowSelection | None = None
+    """The filter that selected the rows."""
 
 
 Factory = Callable[["Sink", OutputOptions], Output]

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.analysis.comparison import Comparison, Examined, change_percent
+from pulsarscope.analysis.comparison import ComparedRun, Comparison, change_percent
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
 from tests.output.render import rows
 
 
-def examined(*some: Any) -> Examined:
-    side = Examined(Statistics(), Diagnosis({}))
+def examined(*some: Any) -> ComparedRun:
+    side = ComparedRun(Statistics(), Diagnosis({}))
     for part in side:
         part.feed(some)
     return side

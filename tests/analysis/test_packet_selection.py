@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.analysis import packet_selection as module
-from pulsarscope.analysis.packet_selection import Wanted
+from pulsarscope.analysis.packet_selection import PacketSelection
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 
 CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6650"
@@ -21,22 +21,22 @@ def frame(packet: int, offset: int, size: int, *, sub: int = 1, command: str | N
     )
 
 
-def taken(*rows: Row, opening: frozenset[str] | None = None) -> Wanted:
-    wanted = Wanted(opening)
+def selected(*rows: Row, opening: frozenset[str] | None = None) -> PacketSelection:
+    selection = PacketSelection(opening)
     for row in rows:
-        wanted.take(row, ENDPOINTS)
-    return wanted
+        selection.select(row, ENDPOINTS)
+    return selection
 
 
-def asked(wanted: Wanted, packet: int, start: int = 0, end: int = 0, **values: Any) -> list[str] | None:
+def comments_of(selection: PacketSelection, packet: int, start: int = 0, end: int = 0, **values: Any) -> list[str] | None:
     source = values.get("source", CLIENT)
-    return wanted.comments(values.get("file", 0), packet, values.get("connection", "0:1"), source, values.get("flags", ACK), start, end)
+    return selection.comments(values.get("file", 0), packet, values.get("connection", "0:1"), source, values.get("flags", ACK), start, end)
 
 
 def test_all_packets_with_bytes_of_a_frame_are_wanted_and_name_it() -> None:
-    wanted = taken(frame(9, 100, 50))
-    assert not wanted.needs_frames
-    assert [asked(wanted, 7, *bytes_) for bytes_ in ((50, 100), (99, 101), (110, 120), (149, 160), (150, 160), (0, 0))] == [
+    selection = selected(frame(9, 100, 50))
+    assert not selection.needs_frames
+    assert [comments_of(selection, 7, *bytes_) for bytes_ in ((50, 100), (99, 101), (110, 120), (149, 160), (150, 160), (0, 0))] == [
         None,
         ["0:9.1 SEND"],
         ["0:9.1 SEND"],
@@ -44,27 +44,27 @@ def test_all_packets_with_bytes_of_a_frame_are_wanted_and_name_it() -> None:
         None,
         None,
     ]
-    assert asked(wanted, 7, 110, 120, source=SERVER) is None
-    assert asked(wanted, 7, 110, 120, connection="0:3") is None
-    assert wanted.frames == 1
+    assert comments_of(selection, 7, 110, 120, source=SERVER) is None
+    assert comments_of(selection, 7, 110, 120, connection="0:3") is None
+    assert selection.frames == 1
 
 
 def test_a_packet_names_only_the_frames_asked_for() -> None:
-    wanted = taken(frame(4, 0, 10), frame(4, 20, 10, sub=3, command="PING"))
-    assert asked(wanted, 4, 0, 40) == ["0:4.1 SEND", "0:4.3 PING"]
-    assert asked(wanted, 5, 10, 20) is None
+    selection = selected(frame(4, 0, 10), frame(4, 20, 10, sub=3, command="PING"))
+    assert comments_of(selection, 4, 0, 40) == ["0:4.1 SEND", "0:4.3 PING"]
+    assert comments_of(selection, 5, 10, 20) is None
 
 
 def test_frames_may_come_in_any_order_and_twice() -> None:
-    wanted = taken(frame(5, 20, 10), frame(4, 0, 10), frame(6, 10, 10), frame(4, 0, 10))
-    assert wanted.frames == 3
-    assert asked(wanted, 9, 5, 25) == ["0:4.1 SEND", "0:6.1 SEND", "0:5.1 SEND"]
+    selection = selected(frame(5, 20, 10), frame(4, 0, 10), frame(6, 10, 10), frame(4, 0, 10))
+    assert selection.frames == 3
+    assert comments_of(selection, 9, 5, 25) == ["0:4.1 SEND", "0:6.1 SEND", "0:5.1 SEND"]
 
 
 def test_a_run_of_skipped_bytes_is_named_by_its_status() -> None:
     row = frame(4, 0, 10, command=None)
     row.status = "skipped"
-    assert asked(taken(row), 4, 0, 10) == ["0:4.1 skipped"]
+    assert comments_of(selected(row), 4, 0, 10) == ["0:4.1 skipped"]
 
 
 @pytest.mark.parametrize(
@@ -81,48 +81,48 @@ def test_a_run_of_skipped_bytes_is_named_by_its_status() -> None:
     ],
 )
 def test_a_row_stands_for_its_frames(row: Row, names: set[str]) -> None:
-    wanted = taken(row)
-    assert wanted.needs_frames == bool(names)
+    selection = selected(row)
+    assert selection.needs_frames == bool(names)
     for packet, offset, sub in ((4, 0, 1), (5, 10, 1), (6, 20, 1), (6, 30, 2)):
-        wanted.resolve(frame(packet, offset, 10, sub=sub), ENDPOINTS)
-    found = {line for start in (0, 10, 20, 30) for line in asked(wanted, 99, start, start + 10) or ()}
+        selection.resolve(frame(packet, offset, 10, sub=sub), ENDPOINTS)
+    found = {line for start in (0, 10, 20, 30) for line in comments_of(selection, 99, start, start + 10) or ()}
     assert found == {f"0:{name} SEND" for name in names}
 
 
 def test_a_finding_about_a_packet_stands_for_the_packet() -> None:
     row = FindingRow(file=0, packet=6, connection="0:1", code="stream-gap", text="5 bytes.")
-    wanted = taken(row)
-    wanted.tell(row)
-    assert asked(wanted, 6) == ["stream-gap: 5 bytes."]
-    assert asked(wanted, 6, file=1) is None
-    assert asked(wanted, 7) is None
-    assert wanted.comments(0, 6, None, "", 0, 0, 0) is not None, "of no connection"
+    selection = selected(row)
+    selection.annotate(row)
+    assert comments_of(selection, 6) == ["stream-gap: 5 bytes."]
+    assert comments_of(selection, 6, file=1) is None
+    assert comments_of(selection, 7) is None
+    assert selection.comments(0, 6, None, "", 0, 0, 0) is not None, "of no connection"
 
 
 def test_a_connection_stands_for_all_its_packets_and_names_all_its_frames() -> None:
-    wanted = taken(ConnectionRow(file=0, packet=1, connection="0:1"))
-    wanted.resolve(frame(4, 0, 10), ENDPOINTS)
-    assert asked(wanted, 2) == []
-    assert asked(wanted, 4, 0, 10) == ["0:4.1 SEND"]
-    assert asked(wanted, 3, connection="0:3") is None
+    selection = selected(ConnectionRow(file=0, packet=1, connection="0:1"))
+    selection.resolve(frame(4, 0, 10), ENDPOINTS)
+    assert comments_of(selection, 2) == []
+    assert comments_of(selection, 4, 0, 10) == ["0:4.1 SEND"]
+    assert comments_of(selection, 3, connection="0:3") is None
 
 
 def test_what_was_found_is_told_where_the_frame_ends() -> None:
-    wanted = taken(frame(9, 0, 100))
-    wanted.tell(FindingRow(file=0, packet=9, sub=1, code="checksum-mismatch", text="Bad \x1b[1m."))
-    wanted.tell(FindingRow(file=0, packet=9, sub=2, code="frame-malformed", text="Another frame."))
-    wanted.tell(FindingRow(code="capture-truncated", text="No packet."))
-    assert asked(wanted, 8, 0, 50) == ["0:9.1 SEND"]
-    assert asked(wanted, 9, 50, 120) == ["0:9.1 SEND", "checksum-mismatch: Bad \\x1b[1m."]
+    selection = selected(frame(9, 0, 100))
+    selection.annotate(FindingRow(file=0, packet=9, sub=1, code="checksum-mismatch", text="Bad \x1b[1m."))
+    selection.annotate(FindingRow(file=0, packet=9, sub=2, code="frame-malformed", text="Another frame."))
+    selection.annotate(FindingRow(code="capture-truncated", text="No packet."))
+    assert comments_of(selection, 8, 0, 50) == ["0:9.1 SEND"]
+    assert comments_of(selection, 9, 50, 120) == ["0:9.1 SEND", "checksum-mismatch: Bad \\x1b[1m."]
 
 
 def test_what_opens_and_closes_a_wanted_connection_comes_along_when_asked_for() -> None:
     opening = frozenset({"CONNECT", "CONNECTED"})
-    wanted = taken(frame(9, 100, 50), opening=opening)
-    assert wanted.needs_frames
-    wanted.resolve(frame(4, 0, 20, command="CONNECT"), ENDPOINTS)
-    wanted.resolve(frame(5, 0, 20, command="CONNECTED", direction="server"), ENDPOINTS)
-    wanted.resolve(frame(6, 20, 80, command="PRODUCER"), ENDPOINTS)
+    selection = selected(frame(9, 100, 50), opening=opening)
+    assert selection.needs_frames
+    selection.resolve(frame(4, 0, 20, command="CONNECT"), ENDPOINTS)
+    selection.resolve(frame(5, 0, 20, command="CONNECTED", direction="server"), ENDPOINTS)
+    selection.resolve(frame(6, 20, 80, command="PRODUCER"), ENDPOINTS)
     packets = [
         (1, SYN, CLIENT, 0, 0),
         (2, SYN | ACK, SERVER, 0, 0),
@@ -136,26 +136,26 @@ def test_what_opens_and_closes_a_wanted_connection_comes_along_when_asked_for() 
         (11, RST, SERVER, 0, 0),
     ]
     found = [
-        packet for packet, flags, source, start, end in packets if asked(wanted, packet, start, end, flags=flags, source=source) is not None
+        packet for packet, flags, source, start, end in packets if comments_of(selection, packet, start, end, flags=flags, source=source) is not None
     ]
     assert found == [1, 2, 3, 4, 5, 9, 10, 11]
-    assert asked(wanted, 12, flags=SYN, connection="0:3") is None
+    assert comments_of(selection, 12, flags=SYN, connection="0:3") is None
 
 
 def test_names_are_kept_only_so_many_and_nameless_neighbours_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EXTRACT_NAMED_FRAMES_MAX", 1)
-    wanted = taken(frame(4, 0, 10), frame(5, 10, 10), frame(6, 20, 10), frame(7, 40, 10))
-    assert (wanted.frames, wanted.nameless) == (4, 3)
-    assert asked(wanted, 9, 0, 50) == ["0:4.1 SEND"]
-    assert asked(wanted, 9, 25, 26) == []
-    assert asked(wanted, 9, 30, 40) is None
-    assert len(wanted._streams["0:1"].from_client._starts) == 3
+    selection = selected(frame(4, 0, 10), frame(5, 10, 10), frame(6, 20, 10), frame(7, 40, 10))
+    assert (selection.frames, selection.unnamed) == (4, 3)
+    assert comments_of(selection, 9, 0, 50) == ["0:4.1 SEND"]
+    assert comments_of(selection, 9, 25, 26) == []
+    assert comments_of(selection, 9, 30, 40) is None
+    assert len(selection._streams["0:1"].from_client._starts) == 3
 
 
 def test_findings_are_kept_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EXTRACT_FINDINGS_MAX", 1)
     row = FindingRow(file=0, packet=6, connection="0:1", code="stream-gap", text="5 bytes.")
-    wanted = taken(row)
-    wanted.tell(row)
-    wanted.tell(row)
-    assert asked(wanted, 6) == ["stream-gap: 5 bytes."]
+    selection = selected(row)
+    selection.annotate(row)
+    selection.annotate(row)
+    assert comments_of(selection, 6) == ["stream-gap: 5 bytes."]

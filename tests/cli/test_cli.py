@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,14 @@ def test_the_filter_that_help_shows_is_one_for_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
     assert run(monkeypatch, command[0], "--help") == 0
-    example = " ".join(capsys.readouterr().out.split()).partition("Only what matches, as in '")[2].partition("'")[0]
+    example = " ".join(capsys.readouterr().out.split()).partition("Only records that match, as in '")[2].partition("'")[0]
     assert run(monkeypatch, *command, QUICKSTART, "-q", "-Y", example) == 0
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> None:
+    command = getattr(import_module(f"pulsarscope.cli.{name}"), name)
+    assert (command.__doc__ or "").splitlines()[0] == cli.COMMANDS[name]
 
 
 def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +80,7 @@ def test_wrong_usage_is_two(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def test_a_usage_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "decode", "x", "--records", "frames") == 2
-    assert capsys.readouterr().err == 'pulsarscope: no records are named "frames"; did you mean frame?\n'
+    assert capsys.readouterr().err == 'pulsarscope: unknown record kind "frames"; did you mean frame?\n'
 
 
 def test_a_missing_file_is_one_line_and_three(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, given, settings
 
 import pulsarscope as ps
 from pulsarscope import cli
-from pulsarscope.cli.extract import extract
-from pulsarscope.cli.reading import Reading
-from pulsarscope.cli.run_command import Request
+from pulsarscope.cli.extract import ExtractRequest
+from pulsarscope.cli.options import ReadOptions
+from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
 from tests.capture.builders import Pcapng
 from tests.capture.wrapping import FRAME_WRAPPERS, fragments, framed
@@ -61,15 +61,13 @@ def dialogue() -> Conversation:
 def extracted(tmp_path: Path) -> Extract:
     """Extract into a file: the exit code, the packets in the file, and their comments."""
 
-    def carry_out(*files: Path, context: bool = False, **values: Any) -> tuple[int, list[Packet], list[str]]:
+    def extract(*files: Path, **values: Any) -> tuple[int, list[Packet], list[str]]:
         out = tmp_path / "out.pcapng"
-        values.setdefault("records", "frame" if "filter" in values else "connection")
         values.setdefault("quiet", True)
-        request = Request(files=tuple(map(str, files)), out=str(out), **values)
-        code = extract(request, context=context)
+        code = write_packets(ExtractRequest(files=list(map(str, files)), out=str(out), **values))
         return code, packets_of(out), comments(out.read_bytes())
 
-    return carry_out
+    return extract
 
 
 def numbers(found: list[Packet], packets: list[Packet]) -> list[int]:
@@ -105,7 +103,7 @@ def content(path: Path, key_logs: Sequence[str] = ()) -> Counter[str]:
 @pytest.mark.parametrize("path", ALL_CAPTURES, ids=lambda path: path.name)
 def test_without_a_filter_all_frames_come_along(path: Path, extracted: Extract, tmp_path: Path) -> None:
     key_logs = key_logs_of(path)
-    code, packets, names = extracted(path, reading=Reading(tls_keylog=key_logs))
+    code, packets, names = extracted(path, reading=ReadOptions(tls_keylog=key_logs))
     assert code == 0
     assert content(tmp_path / "out.pcapng", key_logs) == content(path, key_logs)
     named = {line.partition(" ")[0] for lines in names for line in lines.splitlines()}
@@ -129,7 +127,7 @@ def test_a_frame_inside_tls_brings_the_packets_of_its_records_and_what_is_needed
 ) -> None:
     path = next(path for path in ALL_CAPTURES if path.name == f"go-tls{version}.pcap")
     key_logs = key_logs_of(path)
-    code, found, names = extracted(path, filter="command == SEND && fields.sequence_id > 10", reading=Reading(tls_keylog=key_logs))
+    code, found, names = extracted(path, filter="command == SEND && fields.sequence_id > 10", reading=ReadOptions(tls_keylog=key_logs))
     assert code == 0
     whole = [frame for frame in ps.open(str(path), tls_keylog=key_logs).frames() if frame.command == "SEND"]
     sends = [frame for frame in whole if (frame.fields or {})["sequence_id"] > 10]
@@ -150,7 +148,7 @@ def test_frames_of_one_record_are_each_named(extracted: Extract, tmp_path: Path)
     path = write_pcap(tmp_path / "in.pcap", tls_packets(recording.flights))
     key_log = tmp_path / "in.keylog"
     key_log.write_bytes(recording.key_log)
-    reading = Reading(tls_keylog=[str(key_log)])
+    reading = ReadOptions(tls_keylog=[str(key_log)])
     _, both, names = extracted(path, filter="command == SEND && payload_size == 10", reading=reading)
     assert names[-1].splitlines()[0].endswith(".1 SEND")
     assert names[-1].splitlines()[1].endswith(".2 SEND")
@@ -235,7 +233,7 @@ def test_other_records_bring_the_packets_of_their_frames(
     """8 SEND 0, 10 SEND 1, 12 both receipts, 14 PING, 16 an acknowledgment of nothing new."""
     conversation = dialogue().client(send(0, 10)).client(send(1, 10)).server(receipt(0), receipt(1)).client(PING).reset()
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
-    _, found, _ = extracted(path, records=records, filter=text)
+    _, found, _ = extracted(path, kinds=records, filter=text)
     assert numbers(found, conversation.packets) == expected
 
 
@@ -245,7 +243,7 @@ def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extrac
     conversation = dialogue().client(send(1, 10)).client(bytes(damaged), mss=60)
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
     last = len(conversation.packets) - 1
-    _, found, names = extracted(path, records="finding", filter="code == checksum-mismatch")
+    _, found, names = extracted(path, kinds="finding", filter="code == checksum-mismatch")
     assert numbers(found, conversation.packets) == list(range(10, last + 1))
     assert names[0] == f"0:{last}.1 SEND"
     first, second, *_ = names[-1].splitlines()
@@ -256,7 +254,7 @@ def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extrac
 def test_a_finding_about_a_packet_brings_the_packet(extracted: Extract, tmp_path: Path) -> None:
     conversation = dialogue().lose("client", 50).client(PING).client(PING)
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
-    _, found, names = extracted(path, records="finding", filter="code == stream-gap")
+    _, found, names = extracted(path, kinds="finding", filter="code == stream-gap")
     assert numbers(found, conversation.packets) == [8]
     assert names[0].startswith("stream-gap: 50 bytes")
 
@@ -270,7 +268,7 @@ def test_connections_of_other_protocols_stay_behind(extracted: Extract, tmp_path
     conversation = dialogue().client(PING)
     path = write_pcap(tmp_path / "in.pcap", [*other.packets, *conversation.packets])
     assert len(extracted(path)[1]) == len(conversation.packets)
-    everything = extracted(path, records="connection", filter="packets > 0")[1]
+    everything = extracted(path, kinds="connection", filter="packets > 0")[1]
     assert len(everything) == len(conversation.packets) + len(other.packets)
 
 
@@ -282,8 +280,8 @@ def test_a_filter_that_nothing_matches_gives_an_empty_capture(extracted: Extract
 def test_without_a_filter_all_records_of_a_kind_match(extracted: Extract, tmp_path: Path) -> None:
     conversation = dialogue().client(PING).close()
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
-    assert numbers(extracted(path, records="exchange")[1], conversation.packets) == [4, 6, 8]
-    assert numbers(extracted(path, records="frame")[1], conversation.packets) == [4, 6, 8]
+    assert numbers(extracted(path, kinds="exchange")[1], conversation.packets) == [4, 6, 8]
+    assert numbers(extracted(path, kinds="frame")[1], conversation.packets) == [4, 6, 8]
 
 
 def test_a_limit_counts_records(extracted: Extract, tmp_path: Path) -> None:
@@ -430,19 +428,19 @@ def test_the_capture_goes_to_standard_output_unless_that_is_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     path = write_pcap(tmp_path / "in.pcap", dialogue().client(PING).packets)
-    assert extract(Request(files=(str(path),), out="-", filter="command == PING")) == 0
+    assert write_packets(ExtractRequest(files=[str(path)], out="-", filter="command == PING")) == 0
     captured = capsysbinary.readouterr()
     assert comments(captured.out) == ["0:8.1 PING"]
     assert captured.err == b"pulsarscope: 1 of 9 packets, for 1 frame, written to standard output\n"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    with pytest.raises(UsageError, match="not for a terminal"):
-        extract(Request(files=(str(path),)))
+    with pytest.raises(UsageError, match="cannot be written to a terminal"):
+        write_packets(ExtractRequest(files=[str(path)]))
 
 
 def test_the_summary_says_how_much_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
     out = tmp_path / "out.pcapng"
-    assert extract(Request(files=(str(path),), records="connection", out=str(out))) == 0
+    assert write_packets(ExtractRequest(files=[str(path)], kinds="connection", out=str(out))) == 0
     assert capsys.readouterr().err == f"pulsarscope: 7 of 7 packets, for 2 frames, written to {out}\n"
 
 
@@ -463,9 +461,9 @@ def test_who_stops_early_leaves_no_half_capture(tmp_path: Path, monkeypatch: pyt
     def packets(_: Any) -> Any:
         raise raised
 
-    monkeypatch.setattr("pulsarscope.cli.extract.packets", packets)
+    monkeypatch.setattr("pulsarscope.cli.packet_copy.packets", packets)
     path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
-    assert extract(Request(files=(str(path),), out=str(tmp_path / "out.pcapng"))) == code
+    assert write_packets(ExtractRequest(files=[str(path)], out=str(tmp_path / "out.pcapng"))) == code
     assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]
 
 
@@ -477,9 +475,9 @@ def test_the_section_names_this_tool(extracted: Extract, tmp_path: Path) -> None
 def test_nothing_is_left_of_an_output_that_failed(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
     with pytest.raises(OutputError):
-        extract(Request(files=(str(path),), out=str(tmp_path / "no" / "out.pcapng")))
+        write_packets(ExtractRequest(files=[str(path)], out=str(tmp_path / "no" / "out.pcapng")))
     with pytest.raises(UsageError, match="one of the captures"):
-        extract(Request(files=(str(path),), out=str(path)))
+        write_packets(ExtractRequest(files=[str(path)], out=str(path)))
     with pytest.raises(CaptureError):
-        extract(Request(files=(str(tmp_path / "none.pcap"),), out=str(tmp_path / "out.pcapng")))
+        write_packets(ExtractRequest(files=[str(tmp_path / "none.pcap")], out=str(tmp_path / "out.pcapng")))
     assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]

@@ -9,9 +9,7 @@ from typer.testing import CliRunner
 
 from pulsarscope.capture import Inputs
 from pulsarscope.cli import app
-from pulsarscope.cli.options import Cluster
-from pulsarscope.cli.pipeline import _lines, _split_bytes, settings_of, write_tables
-from pulsarscope.cli.run_command import Request
+from pulsarscope.cli.pipeline import PipelineRequest, SparkOptions, _split_bytes, _summary_lines, spark_settings, write_tables
 from pulsarscope.model.errors import OutputError, UsageError
 
 WITHOUT_SPARK = """
@@ -51,11 +49,11 @@ def test_check_says_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "out", "why"), [((), "out", "no capture given"), (("x",), None, "name it with -o"), (("x",), "", "name it with -o")]
+    ("files", "out", "why"), [([], "out", "no capture given"), (["x"], None, "name it with -o"), (["x"], "", "name it with -o")]
 )
-def test_what_is_not_said_is_asked_for(files: tuple[str, ...], out: str | None, why: str) -> None:
+def test_what_is_not_said_is_asked_for(files: list[str], out: str | None, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        write_tables(Request(files, out=out), Cluster())
+        write_tables(PipelineRequest(files=files, out=out))
 
 
 def test_a_folder_that_is_not_empty_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -63,26 +61,26 @@ def test_a_folder_that_is_not_empty_is_refused_before_anything_starts(tmp_path: 
     (tmp_path / "mine").write_text("x")
     for out in (str(tmp_path), tmp_path.as_uri()):
         with pytest.raises(OutputError, match="not an empty folder"):
-            write_tables(Request(("x",), out=out), Cluster())
+            write_tables(PipelineRequest(files=["x"], out=out))
 
 
 def test_settings_are_names_and_values() -> None:
-    assert settings_of(Cluster(settings=["spark.a=b", "c=d=e", "f="])) == {"spark.a": "b", "c": "d=e", "f": ""}
+    assert spark_settings(SparkOptions(settings=["spark.a=b", "c=d=e", "f="])) == {"spark.a": "b", "c": "d=e", "f": ""}
     with pytest.raises(UsageError, match=r"--conf spark\.x: give"):
-        settings_of(Cluster(settings=["spark.x"]))
+        spark_settings(SparkOptions(settings=["spark.x"]))
 
 
-@pytest.mark.parametrize(("word", "size"), [(None, 1 << 30), ("off", None), ("64KiB", 1 << 16), ("1.5MB", 1_500_000)])
-def test_the_size_of_portions_has_a_unit(word: str | None, size: int | None) -> None:
-    assert _split_bytes(word) == size
+@pytest.mark.parametrize(("size_text", "size"), [(None, 1 << 30), ("off", None), ("64KiB", 1 << 16), ("1.5MB", 1_500_000)])
+def test_the_size_of_portions_has_a_unit(size_text: str | None, size: int | None) -> None:
+    assert _split_bytes(size_text) == size
 
 
 @pytest.mark.parametrize(
-    ("word", "why"), [("65535B", "64KiB at least; or give off"), ("0GiB", "with a unit"), ("all", "with a unit.*; or off")]
+    ("size_text", "why"), [("65535B", "at least 64KiB; or off"), ("0GiB", "with a unit"), ("all", "with a unit.*; or off")]
 )
-def test_a_size_that_is_none_is_refused_before_anything_starts(word: str, why: str) -> None:
-    with pytest.raises(UsageError, match=f"--split {word}: .*{why}"):
-        write_tables(Request(("x",), out="y"), Cluster(split=word))
+def test_a_size_that_is_none_is_refused_before_anything_starts(size_text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=f"--split {size_text}: .*{why}"):
+        write_tables(PipelineRequest(files=["x"], out="y", spark=SparkOptions(split=size_text)))
 
 
 def test_formats_that_are_none_are_refused_before_anything_starts() -> None:
@@ -96,7 +94,7 @@ def test_the_summary_says_what_there_is_and_whether_it_was_uneven() -> None:
     summary = run.Summary(
         Inputs(["a", "b"], 3_000_000, []), 120, 100, 3_000_000, {"frame": 1200, "finding": 3}, reports, {"note": 2, "error": 1}, False, 2.0
     )
-    assert list(_lines(summary, "out\x1b")) == [
+    assert list(_summary_lines(summary, "out\x1b")) == [
         "2 captures, 3.0 MB, 120 packets in 2.0 s (1.5 MB/s)",
         "  frame           1,200",
         "  finding             3  1 error, 2 notes",

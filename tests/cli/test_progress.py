@@ -24,17 +24,17 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = watch(monkeypatch)
-    with Progress(["a"], 100, wanted=True) as bar:
+    with Progress(["a"], 100, enabled=True) as bar:
         bar.advance(0, 50)
     assert screen.getvalue() == ""
 
 
 def test_long_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     screen = watch(monkeypatch)
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
     monkeypatch.setattr(progress, "REFRESH_SECONDS", 0)
     (tmp_path / "a").write_bytes(bytes(1000))
-    with Progress([str(tmp_path / "a"), "gone", "b"], 3000, wanted=True) as bar:
+    with Progress([str(tmp_path / "a"), "gone", "b"], 3000, enabled=True) as bar:
         bar.advance(0, 500)
         bar.advance(2, 500)
     assert "1.5/3.0 kB" in screen.getvalue()
@@ -42,17 +42,17 @@ def test_long_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_a_pipe_has_no_end_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = watch(monkeypatch)
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
-    with Progress(["-"], None, wanted=True) as bar:
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
+    with Progress(["-"], None, enabled=True) as bar:
         bar.advance(0, 500)
     assert screen.getvalue()
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_without_a_terminal_or_a_wish_there_is_none(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
-    stream = io.StringIO() if wanted else Terminal()
+@pytest.mark.parametrize("enabled", [True, False])
+def test_without_a_terminal_or_a_wish_there_is_none(monkeypatch: pytest.MonkeyPatch, enabled: bool) -> None:
+    stream = io.StringIO() if enabled else Terminal()
     monkeypatch.setattr("sys.stderr", stream)
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
-    with Progress(["a"], 10, wanted=wanted) as bar:
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
+    with Progress(["a"], 10, enabled=enabled) as bar:
         bar.advance(0, 5)
     assert stream.getvalue() == ""

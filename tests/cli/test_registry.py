@@ -107,7 +107,7 @@ def test_of_many_notes_beside_a_table_the_first_are_told(tmp_path: Path) -> None
     path.write_text("/brokers/ids/0\tc:h:9092\n" + "what\n" * 100)
     told = invoke(path, "--format", "csv", "--by", "brokers").stderr.splitlines()
     assert len(told) == 11
-    assert told[-1] == "pulsarscope: and 90 notes more: --by notes gives them"
+    assert told[-1] == "pulsarscope: 90 more notes (--by notes shows them)"
 
 
 def test_a_damaged_dump_gives_what_it_has_and_says_so(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_it_goes_to_a_file_which_is_not_the_dump(odd: str, tmp_path: Path) -> No
     [
         (("nowhere",), CaptureError, "cannot be read"),
         ((SNAPSHOT, "--by", "broker"), UsageError, "did you mean brokers"),
-        ((SNAPSHOT, "--by", ","), UsageError, "names no section"),
+        ((SNAPSHOT, "--by", ","), UsageError, "--by is empty"),
         ((SNAPSHOT, "--format", "csv"), UsageError, "choose one with --by"),
     ],
 )

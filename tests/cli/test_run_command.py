@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli.run_command import Request, complain, one_story, output_name, work
+from pulsarscope.cli.options import Request
+from pulsarscope.cli.run_command import output_name, run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
 from tests.output.render import rows
@@ -63,7 +64,7 @@ def request(**values: Any) -> Request:
 
 def test_text_asks_for_connections_and_findings_too(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     asked = given([[rows.send(), rows.connection()], [rows.finding()]])
-    assert work(request()) == 0
+    assert run_command(request()) == 0
     assert asked[0].records == {"frame", "connection", "finding"}
     out = capsys.readouterr().out
     assert "SEND" in out
@@ -73,7 +74,7 @@ def test_text_asks_for_connections_and_findings_too(given: Given, capsys: pytest
 
 def test_records_hold_only_the_kinds_asked_for(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     asked = given([[rows.send(), rows.finding()]])
-    assert work(request(format="ndjson")) == 0
+    assert run_command(request(format="ndjson")) == 0
     assert asked[0].records == {"frame", "finding"}
     assert [json.loads(line)["record"] for line in capsys.readouterr().out.splitlines()] == ["frame"]
 
@@ -81,9 +82,9 @@ def test_records_hold_only_the_kinds_asked_for(given: Given, capsys: pytest.Capt
 def test_damage_to_an_input_goes_to_standard_error(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     damage = rows.finding(layer="capture", code="capture-truncated", text="a.pcap ends within a record.", hint="Copy it again.\x1b")
     given([[damage, rows.finding()]], damaged=True)
-    assert work(request(format="ndjson")) == 4
+    assert run_command(request(format="ndjson")) == 4
     assert capsys.readouterr().err == "pulsarscope: a.pcap ends within a record. Copy it again.\\x1b\n"
-    assert work(request(format="ndjson", quiet=True)) == 4
+    assert run_command(request(format="ndjson", quiet=True)) == 4
     assert capsys.readouterr().err == ""
 
 
@@ -101,13 +102,13 @@ def test_damage_to_an_input_goes_to_standard_error(given: Given, capsys: pytest.
 )
 def test_the_exit_code_says_what_was_found(given: Given, fail_on: str, severities: dict[str, int], damaged: bool, code: int) -> None:
     given([[rows.send()]], severities=severities, damaged=damaged)
-    assert work(request(format="ndjson", fail_on=fail_on)) == code
+    assert run_command(request(format="ndjson", fail_on=fail_on)) == code
 
 
 def test_no_capture_leaves_no_output(given: Given, tmp_path: Path) -> None:
     given([], ends=CaptureError("a.pcap is empty"))
     with pytest.raises(CaptureError):
-        work(request(format="ndjson", out=str(tmp_path / "out")))
+        run_command(request(format="ndjson", out=str(tmp_path / "out")))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,15 +117,15 @@ def test_an_interrupted_run_keeps_what_was_decoded(
     given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str], format_: str | None, text: str
 ) -> None:
     given([[rows.send()]], ends=KeyboardInterrupt())
-    assert work(request(format=format_, out=str(tmp_path / "out"))) == 5
+    assert run_command(request(format=format_, out=str(tmp_path / "out"))) == 5
     assert text in (tmp_path / "out.partial").read_text()
     assert not (tmp_path / "out").exists()
-    assert capsys.readouterr().err == f"pulsarscope: interrupted; what was decoded so far is in {tmp_path}/out.partial\n"
+    assert capsys.readouterr().err == f"pulsarscope: interrupted; the rows decoded so far are in {tmp_path}/out.partial\n"
 
 
 def test_an_interrupted_run_to_standard_output_says_so(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     given([[rows.send()]], ends=KeyboardInterrupt())
-    assert work(request(format="ndjson")) == 5
+    assert run_command(request(format="ndjson")) == 5
     captured = capsys.readouterr()
     assert json.loads(captured.out)["command"] == "SEND"
     assert captured.err == "pulsarscope: interrupted; the output is not complete\n"
@@ -132,29 +133,29 @@ def test_an_interrupted_run_to_standard_output_says_so(given: Given, capsys: pyt
 
 def test_a_closed_pipe_ends_quietly(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     given([[rows.send()]], ends=BrokenPipeError())
-    assert work(request(format="ndjson")) == 0
+    assert run_command(request(format="ndjson")) == 0
     assert capsys.readouterr().err == ""
 
 
 def test_a_write_error_leaves_no_half_result(given: Given, tmp_path: Path) -> None:
     given([[rows.send()]], ends=OutputError("no space left"))
     with pytest.raises(OutputError):
-        work(request(format="ndjson", out=str(tmp_path / "out")))
+        run_command(request(format="ndjson", out=str(tmp_path / "out")))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_device_is_an_output_error(given: Given) -> None:
     given([[rows.send()]])
     with pytest.raises(OutputError, match="/dev/full"):
-        work(request(format="ndjson", out="/dev/full"))
+        run_command(request(format="ndjson", out="/dev/full"))
 
 
 def test_the_limit_counts_only_what_is_asked_for(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     given([[rows.send(1), rows.finding(), rows.connection(), rows.send(2)], [rows.send(3)], [rows.send(4)]])
-    assert work(request(limit=3, quiet=True)) == 0
+    assert run_command(request(limit=3, quiet=True)) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "SEND" in line] == ["1.1", "2.1", "3.1"]
     given([[rows.finding(), rows.send(1), rows.finding(), rows.send(2)]])
-    assert work(request(limit=1, format="ndjson")) == 0
+    assert run_command(request(limit=1, format="ndjson")) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
@@ -165,14 +166,14 @@ def test_the_output_is_never_one_of_the_inputs(monkeypatch: pytest.MonkeyPatch, 
     run.inputs.paths = [str(capture)]
     monkeypatch.setattr(pipeline, "run", lambda *_: run)
     with pytest.raises(UsageError, match="is one of the captures"):
-        work(request(out=str(capture)))
+        run_command(request(out=str(capture)))
     assert capture.read_bytes() == b"precious"
 
 
 def test_several_kinds_of_parquet_are_a_folder(given: Given, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     given([[rows.send(), rows.message()]])
-    assert work(request(records="message,frame", format="parquet", out=str(tmp_path / "out"))) == 0
+    assert run_command(request(records="message,frame", format="parquet", out=str(tmp_path / "out"))) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["frame.parquet", "message.parquet"]
 
 
@@ -181,7 +182,7 @@ def test_messages_of_batches_are_chosen_and_counted_one_by_one(tmp_path: Path, c
     parquet = pytest.importorskip("pyarrow.parquet")
     out = tmp_path / "messages.parquet"
     capture = CAPTURES / "acks-batchindex.pcap"
-    assert work(Request(files=(str(capture),), records="message", format="parquet", out=str(out), **chosen)) == 0
+    assert run_command(Request(files=(str(capture),), records="message", format="parquet", out=str(out), **chosen)) == 0
     assert parquet.read_metadata(out).num_rows == count
 
 
@@ -206,14 +207,14 @@ def test_options_choose_the_output(values: dict[str, Any], kinds: tuple[str, ...
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"records": "frames"}, 'no records are named "frames"; did you mean frame'),
-        ({"records": "zzz"}, "there are frame, message, exchange, connection, finding, and all"),
-        ({"records": ","}, "--records names no kind"),
-        ({"detail": True, "format": "json"}, "-V is text for the eye: leave out --format"),
-        ({"detail": True, "hex": True, "columns": "topic"}, "-V and -x are text for the eye: leave out --columns"),
+        ({"records": "frames"}, 'unknown record kind "frames"; did you mean frame'),
+        ({"records": "zzz"}, "known: frame, message, exchange, connection, finding, all"),
+        ({"records": ","}, "--records is empty"),
+        ({"detail": True, "format": "json"}, "-V cannot be combined with --format"),
+        ({"detail": True, "hex": True, "columns": "topic"}, "-V and -x cannot be combined with --columns"),
         ({"hex": True, "records": "message"}, "-x shows frames: add frame"),
-        ({"payload": "hex"}, "--payload is about messages"),
-        ({"columns": " , "}, "--columns names no column"),
+        ({"payload": "hex"}, "--payload is for messages"),
+        ({"columns": " , "}, "--columns is empty"),
         ({"columns": "topik"}, "did you mean topic"),
         ({"format": "csv", "records": "all"}, "one kind of record"),
         ({"format": "parquet", "records": "all"}, "give one with -o"),
@@ -222,21 +223,14 @@ def test_options_choose_the_output(values: dict[str, Any], kinds: tuple[str, ...
 def test_what_cannot_be_is_told_with_what_to_do(given: Given, values: dict[str, Any], message: str) -> None:
     given([])
     with pytest.raises(UsageError, match=message):
-        work(request(**values))
+        run_command(request(**values))
 
 
 def test_the_payload_is_only_made_for_messages(given: Given) -> None:
     asked = given([])
-    work(request(records="all", payload="text"))
-    work(request(hex=True, payload="hex"))
+    run_command(request(records="all", payload="text"))
+    run_command(request(hex=True, payload="hex"))
     assert [(options.payload, options.raw) for options in asked] == [("text", False), (None, True)]
-
-
-def test_a_complaint_is_one_printable_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    complain("bad\x1b[2J\nname")
-    assert capsys.readouterr().err == "pulsarscope: bad\\x1b[2J\\x0aname\n"
-    monkeypatch.setattr("sys.stderr", None)
-    complain("nobody there")
 
 
 def test_severities_are_those_of_the_run() -> None:
@@ -256,7 +250,7 @@ def test_only_the_columns_of_messages_that_are_put_out_are_asked_for(
     given: Given, tmp_path: Path, values: dict[str, Any], columns: tuple[str, ...] | None
 ) -> None:
     asked = given([])
-    work(request(records="message", out=str(tmp_path / "out"), **values))
+    run_command(request(records="message", out=str(tmp_path / "out"), **values))
     assert asked[0].message_columns == columns
 
 
@@ -265,37 +259,37 @@ def test_only_the_columns_of_messages_that_are_put_out_are_asked_for(
 
 def test_only_what_the_filter_chooses_is_put_out(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     given([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.finding(packet=8), rows.finding()]])
-    assert work(request(format="ndjson", filter="command == SEND")) == 0
+    assert run_command(request(format="ndjson", filter="command == SEND")) == 0
     assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 8]
 
 
 def test_text_says_how_much_the_filter_chose(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     given([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.connection()]])
-    assert work(request(filter="command == SEND", no_color=True)) == 0
+    assert run_command(request(filter="command == SEND", no_color=True)) == 0
     out = capsys.readouterr().out
     assert "SEND_RECEIPT" not in out
     assert "2 of 3 frames match the filter" in out
     given([[rows.message(), rows.message(key="x")]])
-    assert work(request(filter='key == "x"', records="message", no_color=True)) == 0
+    assert run_command(request(filter='key == "x"', records="message", no_color=True)) == 0
     assert "1 of 2 messages match the filter" in capsys.readouterr().out
 
 
 def test_relative_times_count_from_the_first_row_before_the_filter(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     given([[rows.send(), rows.receipt()]])
-    assert work(request(filter="command == SEND_RECEIPT", no_color=True)) == 0
+    assert run_command(request(filter="command == SEND_RECEIPT", no_color=True)) == 0
     assert "0.002000" in capsys.readouterr().out
 
 
 def test_the_limit_counts_behind_the_filter(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     given([[rows.receipt(), rows.send(), rows.receipt(), rows.send(packet=8), rows.send(packet=9)]])
-    assert work(request(format="ndjson", filter="command == SEND", limit=2)) == 0
+    assert run_command(request(format="ndjson", filter="command == SEND", limit=2)) == 0
     assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 8]
 
 
 def test_damage_is_told_though_the_filter_drops_its_row(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     damage = rows.finding(code="capture-truncated", layer="capture", text="a.pcap ends within a packet.")
     given([[rows.send(), damage]], damaged=True)
-    assert work(request(format="ndjson", records="frame,finding", filter="command == SEND")) == 4
+    assert run_command(request(format="ndjson", records="frame,finding", filter="command == SEND")) == 4
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 1
     assert "a.pcap ends within a packet." in captured.err
@@ -303,7 +297,7 @@ def test_damage_is_told_though_the_filter_drops_its_row(given: Given, capsys: py
 
 def test_a_filter_that_reads_payloads_makes_the_run_keep_them(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     asked = given([[rows.message(payload="aGVsbG8=")]])
-    assert work(request(format="ndjson", records="message", filter='payload contains "ell"')) == 0
+    assert run_command(request(format="ndjson", records="message", filter='payload contains "ell"')) == 0
     assert asked[0].payload == "base64"
     (line,) = capsys.readouterr().out.splitlines()
     assert "payload" not in json.loads(line)
@@ -312,45 +306,37 @@ def test_a_filter_that_reads_payloads_makes_the_run_keep_them(given: Given, caps
 def test_a_filter_that_is_none_is_refused_before_anything_is_read(given: Given) -> None:
     asked = given([])
     with pytest.raises(UsageError, match="did you mean command"):
-        work(request(filter="comand == SEND"))
+        run_command(request(filter="comand == SEND"))
     assert asked == []
 
 
 def test_findings_do_not_count_less_because_of_a_filter(given: Given) -> None:
     given([[rows.send(), rows.finding()]], severities={"error": 1})
-    assert work(request(format="ndjson", filter="command == ACK", fail_on="error")) == 1
+    assert run_command(request(format="ndjson", filter="command == ACK", fail_on="error")) == 1
 
 
 def test_a_filter_may_read_columns_that_are_not_put_out(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     asked = given([[rows.message(), rows.message(key="x")]])
-    assert work(request(format="csv", records="message", columns="packet", filter='key == "x"')) == 0
+    assert run_command(request(format="csv", records="message", columns="packet", filter='key == "x"')) == 0
     assert asked[0].message_columns is None
     assert capsys.readouterr().out.split() == ["packet", "9"]
 
 
 def test_what_is_followed_is_drawn_or_given_as_frames(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
     given([[rows.send(), rows.frame(5, "PING"), rows.receipt(), rows.connection()]])
-    assert work(request(story=("message", "26:14"), no_color=True)) == 0
+    assert run_command(request(subject=("message", "26:14"), no_color=True)) == 0
     out = capsys.readouterr().out
     assert "├─ SEND  seq 7" in out
     assert "2 of 3 frames belong to message 26:14" in out
     given([[rows.send(), rows.frame(5, "PING"), rows.receipt()]])
-    assert work(request(story=("message", "26:14"), format="ndjson")) == 0
+    assert run_command(request(subject=("message", "26:14"), format="ndjson")) == 0
     assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 6]
 
 
-def test_one_thing_is_followed() -> None:
-    assert one_story(topic=None, message="26:14") == ("message", "26:14")
-    with pytest.raises(UsageError, match="Give one of --topic, --message"):
-        one_story(topic=None, message=None)
-    with pytest.raises(UsageError, match="Give only one of --topic, --message"):
-        one_story(topic="t", message="26:14")
-
-
-def test_a_story_can_be_narrowed_by_a_filter(captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_followed_can_be_filtered(captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(captures / "stuck-consumer.pcap")
-    request = Request(files=(path,), story=("topic", "stuck-t-20"), filter="command == SEND_RECEIPT && latency > 8ms", quiet=True)
-    assert work(request) == 0
+    request = Request(files=(path,), subject=("topic", "stuck-t-20"), filter="command == SEND_RECEIPT && latency > 8ms", quiet=True)
+    assert run_command(request) == 0
     shown = capsys.readouterr().out
     assert shown.count("SEND_RECEIPT") == 4
     assert "SUBSCRIBE" not in shown

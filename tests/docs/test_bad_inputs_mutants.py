@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from pulsarscope.cli.reading import Reading
-from pulsarscope.cli.run_command import Request, work
+from pulsarscope.cli.options import ReadOptions, Request
+from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.errors import CaptureError
 from tests.docs.cases import CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS, Seen, capture, chance, look
 from tests.docs.test_bad_inputs_payload import BATCH, TEXT
@@ -102,7 +102,7 @@ def test_no_damage_to_a_capture_raises_or_loses_a_byte(
     captures: Path, tmp_path: Path, mutate: Callable[[Random, bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = [data for path in sorted(captures.glob("*.pcap*")) if len(data := plain(path)) <= CAPTURE_MAX_BYTES]
-    secrets = Reading(tls_keylog=[str(path) for path in captures.glob("*.keylog")])
+    secrets = ReadOptions(tls_keylog=[str(path) for path in captures.glob("*.keylog")])
     out = tmp_path / "out.ndjson"
     end = time.monotonic() + SECONDS / len(MUTATORS)
     for seed in range(200):
@@ -110,7 +110,7 @@ def test_no_damage_to_a_capture_raises_or_loses_a_byte(
         path = capture(tmp_path, mutate(dice, dice.choice(sources)), f"{mutate.__name__}-{seed}.pcap")
         try:
             request = Request(files=(str(path),), records="all", format="ndjson", payload="text", out=str(out), reading=secrets)
-            assert work(request) in (0, 4)
+            assert run_command(request) in (0, 4)
         except CaptureError:
             continue
         assert_records_hold(out.read_bytes().splitlines())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.filter import Story
+from pulsarscope.filter import FollowFilter
 from pulsarscope.filter import follow as module
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
@@ -16,8 +16,8 @@ from tests.output.render import rows
 
 def told(kind: str, name: str, *batches: list[Any]) -> list[list[str]]:
     """Packet, or kind, of the rows that are chosen of each batch."""
-    story = Story(kind, name, make_dissectors())
-    return [[_name(row) for row in story.select(batch, {})] for batch in batches]
+    follow_filter = FollowFilter(kind, name, make_dissectors())
+    return [[_name(row) for row in follow_filter.select(batch, {})] for batch in batches]
 
 
 def _name(row: Any) -> str:
@@ -45,7 +45,7 @@ OTHER = rows.frame(5, "PING", connection="0:2")
         ("txn", "1:1", []),
     ],
 )
-def test_a_story_is_told_by_columns_and_dissectors(kind: str, name: str, found: list[str]) -> None:
+def test_frames_are_selected_by_columns_and_dissectors(kind: str, name: str, found: list[str]) -> None:
     assert told(kind, name, [SEND, OTHER, RECEIPT]) == [found]
 
 
@@ -84,15 +84,15 @@ def test_findings_come_with_their_frame_and_connections_always() -> None:
 
 
 def test_it_counts_and_begins_with_its_first_frame() -> None:
-    story = Story("message", "26:14", make_dissectors())
-    assert story.start is None
-    story.select([OTHER, SEND, RECEIPT], {})
-    assert (story.seen, story.kept, story.start) == ({"frame": 3}, {"frame": 2}, SEND.time)
-    assert story.words == "belong to message 26:14"
+    follow_filter = FollowFilter("message", "26:14", make_dissectors())
+    assert follow_filter.start is None
+    follow_filter.select([OTHER, SEND, RECEIPT], {})
+    assert (follow_filter.seen, follow_filter.kept, follow_filter.start) == ({"frame": 3}, {"frame": 2}, SEND.time)
+    assert follow_filter.description == "belong to message 26:14"
 
 
 def test_what_nobody_can_follow_is_said() -> None:
-    with pytest.raises(UsageError, match="no protocol here knows what a message is"):
-        Story("message", "26:14", ())
-    with pytest.raises(UsageError, match='"x" is no connection'):
-        Story("connection", "x", ())
+    with pytest.raises(UsageError, match="unknown to every protocol: message"):
+        FollowFilter("message", "26:14", ())
+    with pytest.raises(UsageError, match='invalid connection "x"'):
+        FollowFilter("connection", "x", ())

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from pulsarscope.filter import Filter
-from pulsarscope.filter.reference import entries
+from pulsarscope.filter.reference import field_entries
 from pulsarscope.model.records import ROWS
 from tests.filter.samples import CATALOGUE
 
-LISTED = list(entries(CATALOGUE))
+LISTED = list(field_entries(CATALOGUE))
 
 
 def test_every_field_of_every_kind_is_listed() -> None:
@@ -34,7 +34,7 @@ def test_every_example_is_a_filter_for_the_records_that_have_the_field() -> None
     ],
 )
 def test_a_prefix_chooses(prefix: str, names: set[str]) -> None:
-    assert {entry.name for entry in entries(CATALOGUE, prefix)} == names
+    assert {entry.name for entry in field_entries(CATALOGUE, prefix)} == names
 
 
 def test_types_are_said() -> None:

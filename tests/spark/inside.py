@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from pulsarscope.capture import Inputs, Portion
-from pulsarscope.cli.reading import Reading
+from pulsarscope.cli.options import ReadOptions
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.flows import with_secrets
 from pulsarscope.engine.local import ALL_RECORDS, Options
@@ -64,9 +64,9 @@ GIVEN = ("go-tls13.pcap", "go-tls12.pcap", "go-tls13-dsb.pcapng", "encrypted.pca
 """Captures that say more with what is given beside them."""
 
 
-def given(captures: Path) -> Reading:
+def given(captures: Path) -> ReadOptions:
     """Secrets of TLS, private keys and schemas for them."""
-    return Reading(
+    return ReadOptions(
         tls_keylog=[str(path) for path in sorted(captures.glob("*.keylog"))],
         private_key=[str(path) for path in sorted((captures / "keys").glob("*.pem"))],
         schema=["schemas-int32-31=bytes"],

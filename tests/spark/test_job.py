@@ -17,10 +17,9 @@ import zstandard
 
 from benchmarks.traffic import records, short_connections, steady, write_records
 from pulsarscope.capture import expand_inputs
-from pulsarscope.cli.options import Cluster
-from pulsarscope.cli.pipeline import carry_out, options_of
-from pulsarscope.cli.reading import Reading
-from pulsarscope.cli.run_command import Request, work
+from pulsarscope.cli.options import ReadOptions, Request
+from pulsarscope.cli.pipeline import PipelineRequest, SparkOptions, run_job, table_options
+from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.arrow import arrow_schema
 from tests.places import DOCS
@@ -31,8 +30,13 @@ run = pytest.importorskip("pulsarscope.spark.job", reason="no pyspark: pip insta
 
 def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: Path, tmp_path: Path) -> None:
     """Those of more than 64 KiB in portions, as far as they can be."""
-    request = Request((str(captures),), records="all", out=str(tmp_path / "out"), reading=Reading(source_by=EACH_ITS_OWN))
-    assert carry_out(spark, request, options_of(request), Cluster(partitions=3, split="64KiB"), lambda _: None) == 0
+    request = PipelineRequest(
+        files=[str(captures)],
+        out=str(tmp_path / "out"),
+        reading=ReadOptions(source_by=EACH_ITS_OWN),
+        spark=SparkOptions(partitions=3, split="64KiB"),
+    )
+    assert run_job(spark, request, table_options(request), lambda _: None) == 0
     out = tmp_path / "out"
     assert written(out) == local(expand_inputs([str(captures)], EACH_ITS_OWN))
     assert {path.name for path in out.iterdir()} == {*ROWS, "_SUCCESS"}
@@ -44,10 +48,10 @@ def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: P
 
 
 def test_secrets_keys_and_schemas_come_to_the_tasks(spark: Any, captures: Path, tmp_path: Path) -> None:
-    files = tuple(str(captures / name) for name in GIVEN)
-    request = Request(files, records="all", out=str(tmp_path / "out"), reading=given(captures))
-    options = options_of(request)
-    assert carry_out(spark, request, options, Cluster(partitions=2), lambda _: None) == 0
+    files = [str(captures / name) for name in GIVEN]
+    request = PipelineRequest(files=files, out=str(tmp_path / "out"), reading=given(captures), spark=SparkOptions(partitions=2))
+    options = table_options(request)
+    assert run_job(spark, request, options, lambda _: None) == 0
     assert written(tmp_path / "out") == local(expand_inputs(files, EACH_ITS_OWN), options)
 
 
@@ -58,8 +62,8 @@ def test_four_of_twenty_files_are_corrupt_and_the_rest_is_exact(spark: Any, tmp_
     short_connections(bulk, 60, 1)
     corrupt(ring(bulk, folder, 20))
     out = tmp_path / "out"
-    request = Request((str(folder),), records="all", out=str(out))
-    assert carry_out(spark, request, options_of(request), Cluster(partitions=4), lambda _: None) == 4
+    request = PipelineRequest(files=[str(folder)], out=str(out), spark=SparkOptions(partitions=4))
+    assert run_job(spark, request, table_options(request), lambda _: None) == 4
     inputs = expand_inputs([str(folder)])
     assert written(out) == local(inputs)
     codes = pyarrow.parquet.read_table(out / "finding").column("code").to_pylist()
@@ -119,7 +123,7 @@ def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: 
     capture = str(captures / "quickstart.pcapng")
     run(spark, [capture], str(tmp_path / "out"), EVERYTHING, "json")
     lines = [line for path in (tmp_path / "out").glob("*/part-*") for line in path.read_text().splitlines()]
-    work(Request((capture,), records="all", format="ndjson", out=str(tmp_path / "local")))
+    run_command(Request(files=(capture,), records="all", format="ndjson", out=str(tmp_path / "local")))
     assert sorted(lines) == sorted((tmp_path / "local").read_text().splitlines())
     assert {json.loads(line)["record"] for line in lines} == set(ROWS) - {"finding"}
 

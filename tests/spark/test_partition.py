@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 import zstandard
 from hypothesis import given as given_by_chance
@@ -18,9 +19,8 @@ from hypothesis import strategies as st
 
 from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import Inputs, expand_inputs
-from pulsarscope.cli.pipeline import options_of
-from pulsarscope.cli.reading import Reading
-from pulsarscope.cli.run_command import Request
+from pulsarscope.cli.options import ReadOptions
+from pulsarscope.cli.pipeline import PipelineRequest, table_options
 from pulsarscope.engine.local import Options
 from pulsarscope.model.flow import source_in
 from pulsarscope.spark import shuffle_batches as cells
@@ -206,7 +206,8 @@ def test_secrets_keys_and_schemas_reach_the_partitions(captures: Path, tmp_path:
     key_log = tmp_path / "more.keylog"
     key_log.write_bytes(lines)
     reading = given(captures)
-    options = options_of(Request((), records="all", reading=reading._replace(tls_keylog=[*(reading.tls_keylog or ()), str(key_log)])))
+    reading = msgspec.structs.replace(reading, tls_keylog=[*(reading.tls_keylog or ()), str(key_log)])
+    options = table_options(PipelineRequest(reading=reading))
     inputs = expand_inputs([str(captures / name) for name in GIVEN], EACH_ITS_OWN)
     cluster = Cluster(inputs, options)
     assert cluster.tables() == local(inputs, options)
@@ -242,7 +243,7 @@ def test_a_stream_whose_batches_end_anywhere(
 @pytest.mark.parametrize("name", ["go-tls12.pcap", "go-tls13.pcap"])
 def test_a_stream_whose_batches_end_within_tls(captures: Path, tmp_path: Path, name: str) -> None:
     key_log = str((captures / name).with_suffix(".keylog"))
-    options = options_of(Request((), records="all", reading=Reading(tls_keylog=[key_log])))
+    options = table_options(PipelineRequest(reading=ReadOptions(tls_keylog=[key_log])))
     inputs = cut(captures / name, tmp_path, [share / 16 for share in range(1, 16)])
     assert Streamed(inputs, range(1, len(inputs.paths)), options).tables() == local(inputs, options)
 
@@ -250,7 +251,7 @@ def test_a_stream_whose_batches_end_within_tls(captures: Path, tmp_path: Path, n
 @pytest.mark.cluster
 def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp_path: Path) -> None:
     chance = Random(os.environ.get("CHANCE"))
-    with_keys = options_of(Request((), records="all", reading=given(captures)))
+    with_keys = table_options(PipelineRequest(reading=given(captures)))
     for path in sorted(captures.glob("*.pcap*")):
         if path.name == "rw-bigendian.pcap":
             continue  # the encoder reads none such

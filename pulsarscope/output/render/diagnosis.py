@@ -53,8 +53,8 @@ def _midstream(count: int) -> str:
     return f"{count_text(count, 'connection')} began before the capture"
 
 
-def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, start: int | None) -> bytes:
-    """The report. `start`: time from which the times of findings are told, nanoseconds since the epoch."""
+def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int) -> bytes:
+    """Return the report of a run that read so many packets."""
     report = Report(options)
     counts = diagnosis.severities
     look = report.palette
@@ -65,7 +65,7 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, s
     report.file_names()
     symptoms = diagnosis.symptoms()
     for symptom in symptoms[: options.limit]:
-        _symptom(report, diagnosis, symptom, start)
+        _symptom(report, diagnosis, symptom)
     hidden = len(symptoms) - options.limit
     if hidden > 0:
         report.lines.append("")
@@ -73,12 +73,12 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, s
     return report.text()
 
 
-def _symptom(report: Report, diagnosis: Diagnosis, symptom: Symptom, start: int | None) -> None:
+def _symptom(report: Report, diagnosis: Diagnosis, symptom: Symptom) -> None:
     look = report.palette
     report.lines.append("")
     times = f"  {count_text(symptom.count, 'time')}" if symptom.count > 1 else ""
     head = f"{report.severity(symptom.severity, symptom.severity)} {look.bold}{escape(symptom.code)}{look.reset}{times}"
-    report.lines.append(f"{head}{look.dim}{_when(symptom, start)}{look.reset}")
+    report.lines.append(f"{head}{look.dim}{_when(symptom, diagnosis.start)}{look.reset}")
     report.paragraph(escape(diagnosis.meaning(symptom.code)), 2)
     for what, names in (
         ("topic", [report.short_topic(name) for name in symptom.topics]),

@@ -269,7 +269,7 @@ class View:
             return []
         kinds = [kind for kind, seen in selection.seen.items() if seen] or list(self.options.kinds[:1])
         shares = [f"{selection.kept[kind]:,} of {count_text(selection.seen[kind], kind)}" for kind in kinds]
-        return [f"{', '.join(shares)} {escape(selection.words)}"]
+        return [f"{', '.join(shares)} {escape(selection.description)}"]
 
 
 def count_text(number: int, noun: str) -> str:

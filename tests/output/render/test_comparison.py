@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.analysis.comparison import Comparison, Examined
+from pulsarscope.analysis.comparison import ComparedRun, Comparison
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.output.render.cell_text import cell_width
@@ -13,8 +13,8 @@ from pulsarscope.output.render.text_report import ReportOptions
 from tests.output.render import rows
 
 
-def examined(some: list[Any]) -> Examined:
-    side = Examined(Statistics(), Diagnosis({}))
+def examined(some: list[Any]) -> ComparedRun:
+    side = ComparedRun(Statistics(), Diagnosis({}))
     for part in side:
         part.feed(some)
     return side

@@ -22,7 +22,7 @@ def diagnosed(*some: Any) -> Diagnosis:
 
 
 def shown(*some: Any, **values: Any) -> str:
-    return diagnosis_text(diagnosed(*some), ReportOptions(**values), 20, rows.START).decode()
+    return diagnosis_text(diagnosed(*some), ReportOptions(**values), 20).decode()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import pulsarscope as ps
 from pulsarscope.cli import app
-from pulsarscope.cli.reading import Reading
+from pulsarscope.cli.options import ReadOptions
 from pulsarscope.inputs.private_keys import read_key_files, rsa_keys
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols.pulsar.entry.encryption import _decrypted
@@ -30,7 +30,7 @@ READ_CAPTURES = ("decode", "messages", "stats", "diagnose", "compare", "extract"
 @pytest.mark.parametrize("command", [*READ_CAPTURES, "pipeline"])
 def test_each_command_that_reads_captures_offers_all_of_them(command: str) -> None:
     told = CliRunner().invoke(app, [command, "--help"]).output
-    assert {"--" + name.replace("_", "-") for name in Reading._fields} <= set(re.findall(r"--[a-z-]+", told))
+    assert {"--" + name.replace("_", "-") for name in ReadOptions.__struct_fields__} <= set(re.findall(r"--[a-z-]+", told))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""The command `compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pulsarscope.analysis.comparison import ComparedRun, Comparison
+from pulsarscope.analysis.diagnosis import Diagnosis
+from pulsarscope.analysis.statistics import Statistics
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
+from pulsarscope.cli.options import (
+    FilterOption,
+    LinesOption,
+    NoColorOption,
+    OutOption,
+    ReadOptions,
+    ReportFormatOption,
+    Request,
+    VerdictOption,
+    command,
+)
+from pulsarscope.cli.read_options import filter_of
+from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, read_all, report_options, run_options, start_run
+from pulsarscope.output.export.sections import report_bytes
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.local import Run
+
+
+class CompareRequest(Request, frozen=True, kw_only=True):
+    """Options of `compare`."""
+
+    before: Annotated[str, typer.Argument(metavar="A", help="The capture, folder or pattern before the change.", show_default=False)]
+    after: Annotated[str, typer.Argument(metavar="B", help="The one after the change.", show_default=False)]
+    format: ReportFormatOption = None
+    out: OutOption = None
+    no_color: NoColorOption = False
+    filter: FilterOption = None
+    limit: LinesOption = None
+    quiet: VerdictOption = False
+    reading: ReadOptions = ReadOptions()
+
+
+@command
+def compare(request: CompareRequest) -> int:
+    """Compare two captures, before and after.
+
+    Latencies, rates, errors and findings, topics and producers that appeared or vanished; the largest change comes first.
+    """
+    return write_comparison(request)
+
+
+def write_comparison(request: CompareRequest) -> int:
+    """Write the comparison and return the exit code.
+
+    Raises:
+        UsageError, CaptureError, OutputError: as `run_command`.
+    """
+
+    def run_comparison(output: CommandOutput) -> int:
+        engine_options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=True)
+        runs = [start_run([name], engine_options) for name in (request.before, request.after)]
+        paths = [path for run in runs for path in run.inputs.paths]
+        sink = output.open(request.out, paths)
+        comparison = Comparison(*(_read(run, request) for run in runs))
+        if request.format is not None:
+            sink.write(report_bytes(comparison.records(), request.format, single=frozenset({"verdict"})))
+        else:
+            from pulsarscope.output.render.comparison import comparison_text  # noqa: PLC0415 - for text only
+
+            options = report_options(request, paths, runs[0].dissectors.values())
+            sink.write(comparison_text(comparison, (request.before, request.after), options))
+        sink.finish()
+        return EXIT_DAMAGED if any(run.damaged for run in runs) else EXIT_DONE
+
+    return run_with_output(run_comparison)
+
+
+def _read(run: Run, request: Request) -> ComparedRun:
+    from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - help stays quick without it
+
+    row_filter = filter_of(request, COUNTED_KINDS)
+    compared = ComparedRun(Statistics(filtered=row_filter is not None), Diagnosis(finding_codes(tuple(run.dissectors.values()))))
+
+    def consume(rows: Sequence[Any]) -> None:
+        compared.diagnosis.feed(rows)
+        compared.statistics.feed(rows if row_filter is None else row_filter.select(rows, run.endpoints))
+
+    read_all(run, request, consume)
+    return compared

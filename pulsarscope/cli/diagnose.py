@@ -1,0 +1,95 @@
+"""The command `diagnose`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from pulsarscope.analysis.diagnosis import Diagnosis
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.exit_codes import exit_code, findings_exit_code
+from pulsarscope.cli.options import (
+    FailOnOption,
+    Files,
+    NoColorOption,
+    OutOption,
+    ReadOptions,
+    ReportFormatOption,
+    Request,
+    SecretsOption,
+    VerdictOption,
+    command,
+    filter_option,
+)
+from pulsarscope.cli.read_options import filter_of
+from pulsarscope.cli.reports import EXPLAINING_KINDS, read_all, report_options, run_options, start_run
+from pulsarscope.model.records import FindingRow
+from pulsarscope.output.export.sections import report_bytes
+
+
+class DiagnoseRequest(Request, frozen=True, kw_only=True):
+    """Options of `diagnose`."""
+
+    files: Files
+    format: ReportFormatOption = None
+    out: OutOption = None
+    filter: Annotated[str | None, filter_option("severity == error")] = None
+    show_secrets: SecretsOption = False
+    no_color: NoColorOption = False
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N kinds of findings; 10 by default.")] = (
+        None
+    )
+    quiet: VerdictOption = False
+    fail_on: FailOnOption = "error"
+    reading: ReadOptions = ReadOptions()
+
+
+@command
+def diagnose(request: DiagnoseRequest) -> int:
+    """Find problems, with evidence and advice.
+
+    A verdict, then the findings by kind, the worst first.
+    """
+    return write_diagnosis(request)
+
+
+def write_diagnosis(request: DiagnoseRequest) -> int:
+    """Write the diagnosis and return the exit code.
+
+    Raises:
+        UsageError, CaptureError, OutputError: as `run_command`.
+    """
+
+    def run_diagnosis(output: CommandOutput) -> int:
+        from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - help stays quick without it
+        from pulsarscope.output.render.diagnosis import diagnosis_text, verdict  # noqa: PLC0415 - as above
+
+        row_filter = filter_of(request, (FindingRow.kind,))
+        run = start_run(request.files, run_options(request, EXPLAINING_KINDS, rules=True))
+        sink = output.open(request.out, run.inputs.paths)
+        diagnosis = Diagnosis(finding_codes(tuple(run.dissectors.values())))
+
+        def consume(rows: Sequence[Any]) -> None:
+            diagnosis.feed(rows if row_filter is None else row_filter.select(rows, run.endpoints))
+
+        read_all(run, request, consume, warns=request.format is not None)
+        if request.format is None:
+            if row_filter is not None:
+                sink.write(b"Findings that match the filter: ")
+            options = report_options(request, run.inputs.paths, run.dissectors.values())
+            sink.write(diagnosis_text(diagnosis, options, run.packets))
+        else:
+            groups = diagnosis.records()[: request.limit]
+            sections = {"findings": groups}
+            if request.format == "json":
+                sections = {"verdict": [{"text": verdict(diagnosis, run.packets), **diagnosis.summary()}], **sections}
+            sink.write(report_bytes(sections, request.format, single=frozenset({"verdict"})))
+        sink.finish()
+        if row_filter is not None and not run.damaged:
+            return findings_exit_code(request.fail_on, Counter(group["severity"] for group in diagnosis.records()))
+        return exit_code(request.fail_on, run)
+
+    return run_with_output(run_diagnosis)

@@ -1,0 +1,37 @@
+"""The exit codes of the commands. Those of errors stand with the exceptions (`pulsarscope.model.errors`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pulsarscope.cli.options import NEVER
+from pulsarscope.model.findings import SEVERITIES
+
+EXIT_DONE = 0
+EXIT_FINDING = 1
+EXIT_DAMAGED = 4
+EXIT_INCOMPLETE = 5
+
+
+class Outcome(Protocol):
+    """A finished run."""
+
+    @property
+    def damaged(self) -> bool:
+        """True when an input is damaged."""
+
+    @property
+    def severities(self) -> Mapping[str, int]:
+        """Number of findings by severity."""
+
+
+def exit_code(fail_on: str, run: Outcome) -> int:
+    """Return the exit code of a run with complete output: damage comes before findings."""
+    return EXIT_DAMAGED if run.damaged else findings_exit_code(fail_on, run.severities)
+
+
+def findings_exit_code(fail_on: str, severities: Mapping[str, int]) -> int:
+    """Return the exit code of an undamaged run: it fails on a finding of the severity `fail_on` or worse."""
+    failing = () if fail_on == NEVER else SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    return EXIT_FINDING if any(severities.get(severity) for severity in failing) else EXIT_DONE

@@ -1,0 +1,73 @@
+"""The command `follow`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pulsarscope.cli.options import (
+    Files,
+    FilterOption,
+    LimitOption,
+    NoColorOption,
+    OutOption,
+    QuietOption,
+    ReadOptions,
+    Request,
+    RowFormatOption,
+    SecretsOption,
+    TimeOption,
+    command,
+)
+from pulsarscope.cli.run_command import run_command
+from pulsarscope.model.errors import UsageError
+
+SUBJECTS = ("connection", "producer", "consumer", "topic", "message", "txn")
+"""Kinds of things to follow, each with an option of its name."""
+
+
+class FollowRequest(Request, frozen=True, kw_only=True):
+    """Options of `follow`."""
+
+    files: Files
+    connection: Annotated[str | None, typer.Option("--connection", metavar="NAME", help="Number of its first packet: 17, or FILE:17.")] = (
+        None
+    )
+    producer: Annotated[str | None, typer.Option("--producer", metavar="NAME", help="Producer name; includes its deliveries.")] = None
+    consumer: Annotated[str | None, typer.Option("--consumer", metavar="ID", help="Consumer id or subscription.")] = None
+    topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="Topic, with or without persistent://tenant/namespace/.")] = None
+    message: Annotated[str | None, typer.Option("--message", metavar="LEDGER:ENTRY[:BATCH]", help="Message id.")] = None
+    txn: Annotated[str | None, typer.Option("--txn", metavar="MOST:LEAST", help="The two numbers of a transaction id.")] = None
+    filter: FilterOption = None
+    format: RowFormatOption = None
+    out: OutOption = None
+    time: TimeOption = "relative"
+    show_secrets: SecretsOption = False
+    no_color: NoColorOption = False
+    limit: LimitOption = None
+    quiet: QuietOption = False
+    reading: ReadOptions = ReadOptions()
+
+
+@command
+def follow(request: FollowRequest) -> int:
+    """Follow a connection, producer, consumer, topic, message or txn.
+
+    As a lane diagram between clients and broker, across connections; relative times count from its first frame.
+    """
+    return run_command(msgspec.structs.replace(request, subject=subject_of(request)))
+
+
+def subject_of(request: FollowRequest) -> tuple[str, str]:
+    """Return the kind and the name of the one thing to follow.
+
+    Raises:
+        UsageError: none or several are named.
+    """
+    named = [(kind, name) for kind in SUBJECTS if (name := getattr(request, kind)) is not None]
+    if len(named) != 1:
+        message = f"give {'only ' if named else ''}one of {', '.join(f'--{kind}' for kind in SUBJECTS)}"
+        raise UsageError(message)
+    return named[0]

@@ -1,0 +1,237 @@
+"""The source of a live capture, the files that keep its packets, and the findings that start and end it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pulsarscope import __version__
+from pulsarscope.cli.live import LiveRequest
+from pulsarscope.cli.quantities import has_unit, quantity
+from pulsarscope.engine.local import Batch, Options
+from pulsarscope.live.bpf import compiled, tcp_program
+from pulsarscope.live.feed import LAG_SECONDS, Feed
+from pulsarscope.live.interfaces import ANY, interface, interfaces
+from pulsarscope.live.metrics import Metrics
+from pulsarscope.live.pipe import PipeFeed
+from pulsarscope.live.privileges import drop_privileges
+from pulsarscope.live.recorder import Keeper, Rotation, TriggeredKeeper
+from pulsarscope.live.ring import ETHERNET, PacketRing
+from pulsarscope.live.sniff import expression, open_sniffer
+from pulsarscope.live.source import Keep, Source
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
+from pulsarscope.model.records import FindingRow, RawFrame
+from pulsarscope.model.units import DURATIONS, SECOND, SIZES
+from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
+from pulsarscope.output.render.view import count_text
+from pulsarscope.protocols import make_dissectors
+
+if TYPE_CHECKING:
+    from pulsarscope.output.render.top import Status
+
+STANDARD_INPUT = "-"
+
+NO_RING = frozenset({errno.ENOPROTOOPT, errno.EAFNOSUPPORT, errno.EINVAL})
+"""Errors of a kernel that does not know packet rings."""
+
+RAW_IP = 101
+"""Link type by which a filter is compiled where packets come without a link header."""
+
+
+class LiveCapture:
+    """A live capture: its feed of packets, the files that keep them, and the findings that start and end it."""
+
+    def __init__(self, request: LiveRequest, options: Options, shown: frozenset[str]) -> None:
+        """Open the source, drop privileges, and open the file.
+
+        Args:
+            request: The command line.
+            options: Options of the run.
+            shown: Record kinds of the run that the output gets.
+
+        Raises:
+            UsageError: the source does not exist, or must not be captured on.
+            OutputError: the file cannot be written.
+        """
+        self.metrics: Metrics | None = None
+        self.listening = ""
+        """Description of the source and its filter, in one line."""
+        self._request = request
+        self._hidden = options.records - shown
+        size, seconds = _rotation(request.rotate or ())
+        self._rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
+        self._around = quantity(request.around, DURATIONS, "--around")
+        self._keeper: Keeper | None = None
+        self._triggered: TriggeredKeeper | None = None
+        if is_pipe(request.interface):
+            self._source = None
+            keep = self._keep(b"", bytes)
+            pipe = PipeFeed(request.interface, keep=keep, packets_max=request.packets, by_interface=options.by_interface)
+            self.feed: Feed | PipeFeed = pipe
+            self.listening = f"listening to {self.feed.name}; Ctrl-C stops"
+            return
+        ports = ports_of(request, options)
+        self.listening = f"listening on {request.interface}: {_traffic(request, ports)}; Ctrl-C stops"
+        source = self._source = open_source(request, ports)
+        drop_privileges()
+        try:
+            keep = self._keep(interface_block(source.link_type, PACKET_MAX_BYTES, source.name), self._statistics)
+        except BaseException:
+            source.close()
+            raise
+        self.feed = Feed(source, keep=keep, packets_max=request.packets, by_interface=options.by_interface)
+
+    def _keep(self, head: bytes, tail: Callable[[], bytes]) -> Keep | None:
+        request = self._request
+        if request.write is None:
+            return None
+        self._keeper = Keeper(request.write, section_block(f"pulsarscope {__version__}") + head, self._rotation, tail)
+        if request.trigger is None:
+            return self._keeper
+        self._triggered = TriggeredKeeper(self._keeper, self._around / SECOND)
+        return self._triggered
+
+    def _statistics(self) -> bytes:
+        """Return the last block of a file: the packets received and dropped so far."""
+        source = self._source
+        if source is None:
+            return b""
+        source.count()
+        return statistics_block(0, time.time_ns(), source.received, source.dropped)
+
+    def watch(self, batch: Batch) -> None:
+        """Act on the findings that stop the capture or save packets, and remove rows that are not for the output."""
+        for row in batch.rows:
+            if type(row) is FindingRow:
+                if row.code == self._request.trigger and self._triggered is not None:
+                    self._triggered.trigger(row.time or time.time_ns())
+                if row.code == self._request.until:
+                    self.feed.stop()
+        if self.metrics is not None:
+            self.metrics.count(batch.rows)
+        if self._hidden:
+            batch.rows = [row for row in batch.rows if isinstance(row, RawFrame) or row.kind not in self._hidden]
+
+    def status(self) -> Status:
+        """Return the state of the capture for the screen."""
+        from pulsarscope.output.render.text_report import size_text  # noqa: PLC0415 - only for the screen
+        from pulsarscope.output.render.top import Status  # noqa: PLC0415 - as above
+
+        health = self.feed.health()
+        notes = [(f"{health.skipped_packets:,} not decoded", bool(health.skipped_packets))]
+        if self._source is not None and self._source.tells_drops:
+            notes.insert(0, (f"{health.dropped:,} dropped by the kernel", bool(health.dropped)))
+            notes.append((f"{size_text(health.waiting_bytes)} waiting", health.waiting_bytes > LIVE_QUEUE_MAX_BYTES // 2))
+            notes.append((f"ring {health.ring:.0%} full", health.ring > 0.5))
+        notes.append((f"{health.lag:.1f} s behind", health.lag > LAG_SECONDS))
+        if self._keeper is not None and self._keeper.written:
+            notes.append((f"saved to {self._keeper.written[-1]}", False))
+        return Status(f"{self.feed.name}: {count_text(health.packets, 'packet')}", notes)
+
+    def summary(self) -> str:
+        """Return the numbers of captured and lost packets, in one line."""
+        feed = self.feed
+        parts = [f"{count_text(feed.packets, 'packet')} from {feed.name}"]
+        if self._source is not None:
+            dropped = f"{self._source.dropped:,} dropped by the kernel" if self._source.dropped else "none dropped by the kernel"
+            parts.append(dropped if self._source.tells_drops else "number of dropped packets unknown on this system")
+        if skipped := feed.health().skipped_packets:
+            parts.append(f"{skipped:,} not decoded")
+        if self._keeper is not None:
+            written = self._keeper.written
+            parts.append(f"saved to {written[-1]}" if len(written) == 1 else f"saved to {len(written)} files")
+        if self._triggered is not None and self._triggered.shortened:
+            parts.append(f"packets before {count_text(self._triggered.shortened, 'finding')} were partly gone already")
+        return ", ".join(parts)
+
+
+def is_pipe(name: str) -> bool:
+    """Return True when the name of the interface is - for standard input, or the path of a pipe."""
+    if name == STANDARD_INPUT:
+        return True
+    with suppress(OSError, ValueError):
+        return stat.S_ISFIFO(Path(name).stat().st_mode)
+    return False
+
+
+def ports_of(request: LiveRequest, options: Options) -> set[int]:
+    """Return the TCP ports to capture, an empty set for all."""
+    if request.any_port:
+        return set()
+    return {port for dissector in make_dissectors() for port in dissector.ports} | options.ports | set(options.decode_as)
+
+
+def _traffic(request: LiveRequest, ports: Collection[int]) -> str:
+    if request.capture_filter is not None:
+        return f"packets that match {request.capture_filter or 'anything'}"
+    return f"TCP ports {', '.join(map(str, sorted(ports)))}" if ports else "all TCP"
+
+
+def open_source(request: LiveRequest, ports: Collection[int]) -> Source:
+    """Open the interface for these TCP ports (empty: all): a packet ring of the kernel, or scapy's socket where there is none.
+
+    Raises:
+        UsageError: the interface does not exist, or must not be captured on.
+    """
+    name = request.interface
+    try:
+        source_interface = interface(name)
+    except OSError as error:
+        if Path(name).is_file():
+            message = f"{name} is a file: use pulsarscope decode"
+            raise UsageError(message) from error
+        names = ", ".join(known.name for known in interfaces())
+        message = f"unknown interface {name}; known: {names}, {ANY}; or - for standard input, or the path of a pipe"
+        raise UsageError(message) from error
+    try:
+        if not hasattr(socket, "AF_PACKET"):
+            return open_sniffer(name, request.capture_filter or expression(ports))
+        if request.capture_filter is not None:
+            program = compiled(request.capture_filter, ETHERNET if source_interface.is_ethernet else RAW_IP, name)
+        else:
+            program = tcp_program(ports)
+        return PacketRing(source_interface, program, _ring_bytes(request.buffer))
+    except PermissionError as error:
+        message = (
+            f"capturing on {name} needs CAP_NET_RAW: run with sudo, or grant the capability to this Python once:"
+            f" sudo setcap cap_net_raw+ep {Path(sys.executable).resolve()}"
+        )
+        raise UsageError(message) from error
+    except OSError as error:
+        if error.errno in NO_RING:
+            return open_sniffer(name, request.capture_filter or expression(ports))
+        message = f"cannot capture on {name}: {error.strerror or error}"
+        raise UsageError(message) from error
+
+
+def _ring_bytes(size_text: str | None) -> int:
+    """Return the size of the ring. Raises UsageError when it is more than a quarter of the host's memory."""
+    if size_text is None:
+        return LIVE_RING_BYTES
+    size = int(quantity(size_text, SIZES, "--buffer"))
+    largest = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // LIVE_RING_MEMORY_SHARE
+    if size > largest:
+        message = f"--buffer {size_text}: at most a quarter of this host's memory, {largest >> 20} MiB"
+        raise UsageError(message)
+    return size
+
+
+def _rotation(values: Sequence[str]) -> tuple[int | None, float | None]:
+    """Return the bytes and the seconds after which a file is full; --rotate may be given once for each."""
+    size: int | None = None
+    seconds: float | None = None
+    for value in values:
+        if has_unit(value, DURATIONS):
+            seconds = quantity(value, DURATIONS, "--rotate") / SECOND
+        else:
+            size = int(quantity(value, {**SIZES, **DURATIONS}, "--rotate"))
+    return size, seconds

@@ -1,0 +1,204 @@
+"""The work of `extract`: rows select the packets, then the inputs are read once more and the packets copied."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope import __version__
+from pulsarscope.analysis.packet_selection import PacketSelection
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.exit_codes import exit_code
+from pulsarscope.cli.extract import ExtractRequest
+from pulsarscope.cli.options import Request
+from pulsarscope.cli.progress import Progress
+from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
+from pulsarscope.cli.run_command import limited_rows
+from pulsarscope.cli.standard_error import warn
+from pulsarscope.engine.local import Options, PacketBatch, Run, packets, run
+from pulsarscope.model.errors import CaptureError, UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.output.export.pcapng import PcapngWriter
+from pulsarscope.output.export.sink import Sink
+from pulsarscope.output.render.style import is_terminal
+from pulsarscope.output.render.view import count_text
+
+if TYPE_CHECKING:
+    from pulsarscope.filter import Filter
+
+_STANDARD_INPUT = "-"
+
+NO_STREAM = (None, "", 0, 0, 0)
+"""Place of a packet without a TCP connection."""
+
+
+def write_packets(request: ExtractRequest) -> int:
+    """Copy the packets and return the exit code.
+
+    Raises:
+        UsageError, CaptureError, OutputError: as `run_command`.
+    """
+    kinds = record_kinds(request.kinds or (ConnectionRow.kind if request.filter is None else FrameRow.kind))
+    if request.out in (None, "-") and is_terminal(sys.stdout):
+        message = "a capture cannot be written to a terminal: name a file with -o"
+        raise UsageError(message)
+
+    def run_extraction(output: CommandOutput) -> int:
+        row_filter = filter_of(request, kinds)
+        with _rereadable(request.files) as files:
+            first = run(files, _options(request, kinds, row_filter))
+            sink = output.open(request.out, first.inputs.paths)
+            selection = _select(request, kinds, row_filter, first)
+            _copy(request, first, selection, sink)
+            sink.finish()
+        return exit_code(request.fail_on, first)
+
+    return run_with_output(run_extraction)
+
+
+def _options(request: Request, kinds: Sequence[str], row_filter: Filter | None) -> Options:
+    """Return the options of the first run. It gives all findings, whatever kinds are asked for: they go into packet comments."""
+    return msgspec.structs.replace(
+        engine_options(request.reading),
+        records=frozenset({*kinds, FindingRow.kind}),
+        show_secrets=request.show_secrets,
+        payloads=True,
+        payload=None if row_filter is None else row_filter.payload,
+        rows_max=ROWS_MAX,
+        rules=True,
+        places=True,
+    )
+
+
+@contextmanager
+def _rereadable(files: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the files, with temporary copies of those that can be read only once: standard input and pipes."""
+    with ExitStack() as stack:
+        copies = {file: _copy_of(file, stack) for file in dict.fromkeys(files) if _reads_once(file)}
+        yield [copies.get(file, file) for file in files]
+
+
+def _reads_once(file: str) -> bool:
+    try:
+        return file == _STANDARD_INPUT or stat.S_ISFIFO(Path(file).stat().st_mode)
+    except (OSError, ValueError):
+        return False  # its reader raises the error
+
+
+def _copy_of(file: str, stack: ExitStack) -> str:
+    """Return the path of a copy that lives as long as the stack.
+
+    Raises:
+        CaptureError: the file cannot be read, or the copy cannot be written.
+    """
+    standard = file == _STANDARD_INPUT
+    try:
+        place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "input"
+        with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:
+            shutil.copyfileobj(stream, copy)
+    except OSError as error:
+        name = "standard input" if standard else file
+        message = f"{name} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}"
+        raise CaptureError(message) from error
+    return str(place)
+
+
+def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: Run) -> PacketSelection:
+    """Read the capture for the rows that select packets, and again if they only name frames or stand for many."""
+    opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
+    selection = PacketSelection(opening if request.context else None)
+    with _progress(request, first) as progress:
+        for batch, rows in limited_rows(first, kinds, row_filter, request.limit):
+            for row in batch.rows:
+                if isinstance(row, FindingRow):
+                    selection.annotate(row)
+            for line in () if request.quiet else damage(batch.rows):
+                warn(line)
+            for row in rows:
+                if isinstance(row, Row) and row.kind in kinds and (row_filter is not None or _is_recognised(row)):
+                    selection.select(row, first.endpoints, first)
+            progress.advance(batch.file, batch.bytes_read)
+    if selection.needs_frames:
+        options = msgspec.structs.replace(_options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False)
+        second = Run(first.inputs, options)
+        with _progress(request, first) as progress:
+            for batch in second:
+                for row in batch.rows:
+                    if isinstance(row, FrameRow):
+                        selection.resolve(row, second.endpoints, second)
+                progress.advance(batch.file, batch.bytes_read)
+    if first.fragmented or not first.complete:
+        _select_fragments(request, first, selection)
+    return selection
+
+
+def _is_recognised(row: Row) -> bool:
+    return not isinstance(row, ConnectionRow) or row.dissector is not None
+
+
+def _select_fragments(request: Request, first: Run, selection: PacketSelection) -> None:
+    """Select all IP fragments of selected packets. They stand before the packet that completes them, hence a separate reading."""
+    file = 0
+    fragments = array("q")  # of that file
+    selected: set[int] = set()
+    with _progress(request, first) as progress:
+        for batch in packets(first.inputs):
+            if batch.file != file:
+                selection.select_packets(file, fragments)
+                file, fragments, selected = batch.file, array("q"), set()
+            completed = {number for _, number in batch.fragments}
+            for record, place in batch.packets if completed else ():
+                if record.number in completed and selection.comments(file, record.number, *(place or NO_STREAM)) is not None:
+                    selected.add(record.number)
+            fragments.extend(fragment for fragment, number in batch.fragments if number in selected)
+            progress.advance(file, batch.bytes_read)
+    selection.select_packets(file, fragments)
+
+
+def _copy(request: Request, first: Run, selection: PacketSelection, sink: Sink) -> None:
+    """Write the selected packets, and a summary to standard error."""
+    writer = PcapngWriter(sink, f"pulsarscope {__version__}")
+    read = written = 0
+    with _progress(request, first) as progress:
+        for batch in packets(first.inputs):
+            read += len(batch.packets)
+            written += _copy_batch(batch, selection, writer)
+            progress.advance(batch.file, batch.bytes_read)
+    if not request.quiet:
+        unnamed = f" ({selection.unnamed:,} of them without a name in comments)" if selection.unnamed else ""
+        frames = count_text(selection.frames, "frame")
+        warn(f"{written:,} of {count_text(read, 'packet')}, for {frames}{unnamed}, written to {sink.name}")
+
+
+def _copy_batch(batch: PacketBatch, selection: PacketSelection, writer: PcapngWriter) -> int:
+    """Write the selected packets of a batch and return their number."""
+    written = 0
+    for record, place in batch.packets:
+        lines = selection.comments(batch.file, record.number, *(place or NO_STREAM))
+        if lines is not None:
+            written += 1
+            writer.packet(
+                record.data,
+                time=record.time,
+                wire_bytes=record.wire_bytes,
+                link_type=record.interface.link_type,
+                snaplen=record.interface.snaplen,
+                interface=record.interface.name,
+                comment="\n".join(lines),
+            )
+    return written
+
+
+def _progress(request: Request, run: Run) -> Progress:
+    return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

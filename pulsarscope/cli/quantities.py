@@ -1,0 +1,30 @@
+"""Numbers with units on the command line: 30s, 64MiB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pulsarscope.model.errors import UsageError
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)")
+
+
+def has_unit(text: str, units: Mapping[str, int]) -> bool:
+    """Return True for a number with one of these units."""
+    match = _QUANTITY.fullmatch(text)
+    return match is not None and match[2] in units
+
+
+def quantity(text: str, units: Mapping[str, int], option: str) -> float:
+    """Return the value of a number with a unit, in the smallest unit.
+
+    Raises:
+        UsageError: `text` is not such a number, or zero; the message names the option.
+    """
+    match = _QUANTITY.fullmatch(text)
+    value = float(match[1]) * units[match[2]] if match is not None and match[2] in units else 0
+    if not value:
+        message = f"{option} {text}: give a number with a unit: {', '.join(units)}"
+        raise UsageError(message)
+    return value

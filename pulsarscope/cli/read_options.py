@@ -1,0 +1,116 @@
+"""What the commands that read captures make of their options: record kinds, filters, options of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pulsarscope.cli.options import ReadOptions, Request
+from pulsarscope.inputs.private_keys import read_key_files
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import ROWS
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.local import Options
+    from pulsarscope.filter import Filter
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names in a list separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str, ...]:
+    """Return the names in `text`, in the order of `known`.
+
+    Args:
+        text: Names separated by commas.
+        known: All valid names.
+        option: The option that takes them, for messages.
+        noun: The things that are named, for messages.
+
+    Raises:
+        UsageError: a name is unknown, or there is none.
+    """
+    names = names_in(text)
+    if not names:
+        message = f"{option} is empty: give {noun}s of {', '.join(known)}"
+        raise UsageError(message)
+    for name in names:
+        if name not in known:
+            message = f'unknown {noun} "{name}"{hint_for(name, known)}'
+            raise UsageError(message)
+    return tuple(name for name in known if name in names)
+
+
+def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
+    """Return the end of a message about an unknown name: the most similar one, else where the known ones are listed, or all of them."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for messages
+
+    if near := get_close_matches(name, known, 1):
+        return f"; did you mean {near[0]}?"
+    return f"; {elsewhere}" if elsewhere else f"; known: {', '.join(known)}"
+
+
+def record_kinds(records: str) -> tuple[str, ...]:
+    """Return the kinds that --records names, in the order of the record table.
+
+    Raises:
+        UsageError: as `choose`.
+    """
+    kinds = choose(records, (*ROWS, "all"), "--records", "record kind")
+    return tuple(ROWS) if "all" in kinds else kinds
+
+
+def filter_of(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+    """Return the filter that -Y gives for rows of these kinds.
+
+    Raises:
+        FilterError: it is not a valid one.
+    """
+    if request.filter is None:
+        return None
+    from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
+    from pulsarscope.filter import Filter  # noqa: PLC0415 - as above
+
+    return Filter(request.filter, kinds, catalogue(), payload=request.payload)
+
+
+def engine_options(reading: ReadOptions) -> Options:
+    """Return the options of an engine that reads captures so.
+
+    Raises:
+        UsageError: an option has an invalid value, or its file cannot be read.
+    """
+    # Imported here, so that a wrong command line is refused before anything heavy is imported.
+    from pulsarscope.engine.local import Options  # noqa: PLC0415
+    from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415
+    from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415
+    from pulsarscope.protocols import schema_readers  # noqa: PLC0415
+
+    return Options(
+        ports=frozenset(reading.port or ()),
+        decode_as=dict(map(_port_and_dissector, reading.decode_as or ())),
+        key_logs=read_key_logs(reading.tls_keylog or ()),
+        private_keys=read_key_files(reading.private_key or ()),
+        schemas=given_schemas(map(_topics_and_file, reading.schema or ()), schema_readers),
+        source_by=reading.source_by,
+    )
+
+
+def _topics_and_file(text: str) -> tuple[str, str]:
+    """Split the value of --schema. Raises UsageError when it is not TOPIC=FILE."""
+    topics, _, file = text.partition("=")
+    if not (topics and file):
+        message = f"--schema {text}: give a topic and a file, as in --schema orders=order.avsc"
+        raise UsageError(message)
+    return topics, file
+
+
+def _port_and_dissector(text: str) -> tuple[int, str]:
+    """Split the value of -d. Raises UsageError when it is not PORT=DISSECTOR."""
+    port, _, dissector = text.partition("=")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and dissector):
+        message = f"-d {text}: give a port and a dissector, as in -d 16650=pulsar"
+        raise UsageError(message)
+    return int(port), dissector

@@ -1,0 +1,124 @@
+"""The command `stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from pulsarscope.analysis.statistics import SECTIONS, Statistics
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.exit_codes import exit_code
+from pulsarscope.cli.options import (
+    NEVER,
+    FailOnOption,
+    Files,
+    FilterOption,
+    LinesOption,
+    ListFormatOption,
+    NoColorOption,
+    OutOption,
+    QuietOption,
+    ReadOptions,
+    Request,
+    command,
+)
+from pulsarscope.cli.quantities import quantity
+from pulsarscope.cli.read_options import choose, filter_of
+from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, read_all, report_options, run_options, start_run
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.records import FindingRow
+from pulsarscope.model.units import DURATIONS
+from pulsarscope.output.export.sections import report_bytes
+
+INTERVALS = "intervals"
+
+
+class StatsRequest(Request, frozen=True, kw_only=True):
+    """Options of `stats`."""
+
+    files: Files
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="SECTION,...",
+            help="Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest; all by default.",
+        ),
+    ] = None
+    interval: Annotated[
+        str | None, typer.Option("--interval", metavar="TIME", help="Add a time series with intervals of this length, as in 1s or 500ms.")
+    ] = None
+    format: ListFormatOption = None
+    out: OutOption = None
+    no_color: NoColorOption = False
+    filter: FilterOption = None
+    limit: LinesOption = None
+    quiet: QuietOption = False
+    fail_on: FailOnOption = NEVER
+    reading: ReadOptions = ReadOptions()
+
+
+@command
+def stats(request: StatsRequest) -> int:
+    """Count connections, topics, commands and latencies.
+
+    Messages, bytes and latencies by connection, topic, producer, subscription, command and request.
+    """
+    return write_statistics(request)
+
+
+def write_statistics(request: StatsRequest) -> int:
+    """Write the statistics and return the exit code.
+
+    Raises:
+        UsageError, CaptureError, OutputError: as `run_command`.
+    """
+    sections = _sections(request.by, with_intervals=request.interval is not None)
+    interval = None if request.interval is None else max(int(quantity(request.interval, DURATIONS, "--interval")), 1)
+    if request.format == "csv" and len(sections) > 1:
+        report_bytes(dict.fromkeys(sections, ()), "csv")  # refuses before anything is read
+
+    def run_statistics(output: CommandOutput) -> int:
+        row_filter = filter_of(request, COUNTED_KINDS)
+        run = start_run(request.files, run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=request.fail_on != NEVER))
+        sink = output.open(request.out, run.inputs.paths)
+        statistics = Statistics(interval=interval, filtered=row_filter is not None)
+
+        def consume(rows: Sequence[Any]) -> None:
+            if row_filter is None:
+                statistics.feed(rows)
+                return
+            statistics.feed(row for row in row_filter.select(rows, run.endpoints) if type(row) is not FindingRow)
+            statistics.feed(row for row in rows if type(row) is FindingRow)
+
+        read_all(run, request, consume)
+        records = statistics.sections(sections)
+        if request.format is not None:
+            records = {name: section[: request.limit] for name, section in records.items()}
+            sink.write(report_bytes(records, request.format, single=frozenset({"total"})))
+        else:
+            from pulsarscope.output.render.statistics import statistics_text  # noqa: PLC0415 - for text only
+
+            note = ""
+            if row_filter is not None:
+                note = f"Rows that match the filter: {sum(row_filter.kept.values()):,} of {sum(row_filter.seen.values()):,}"
+            sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note))
+        sink.finish()
+        return exit_code(request.fail_on, run)
+
+    return run_with_output(run_statistics)
+
+
+def _sections(by: str | None, *, with_intervals: bool) -> tuple[str, ...]:
+    """Return the sections that --by names, all by default. Raises UsageError for unknown ones, and for intervals of unknown length."""
+    if by is None:
+        return tuple(name for name in SECTIONS if name != INTERVALS or with_intervals)
+    sections = choose(by, SECTIONS, "--by", "section")
+    if with_intervals and INTERVALS not in sections:
+        return (*sections, INTERVALS)
+    if INTERVALS in sections and not with_intervals:
+        message = "--by intervals needs --interval, as in --interval 1s"
+        raise UsageError(message)
+    return sections

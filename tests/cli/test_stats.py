@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsarscope.cli.options import ListFormat
+from pulsarscope.cli.stats import StatsRequest, write_statistics
+from pulsarscope.model.errors import UsageError
+
+Captured = pytest.CaptureFixture[str]
+
+
+def counted(capsys: Captured, path: Path | str, **values: Any) -> Any:
+    assert write_statistics(StatsRequest(files=[str(path)], format="json", **values)) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_statistics_of_a_capture_agree_with_what_its_client_said(captures: Path, capsys: Captured) -> None:
+    truth = json.loads((captures / "stuck-consumer.truth.json").read_text())
+    made = counted(capsys, captures / "stuck-consumer.pcap")
+    assert made["total"]["client_messages"] == len(truth["produced"]) == 100
+    assert made["total"]["connections"] == len(made["connections"]) == 2
+    delivered = {record["subscription"]: record["server_messages"] for record in made["subscriptions"]}
+    assert delivered == {"healthy": 100, "stuck": 8}
+    (producer,) = made["producers"]
+    assert (producer["producer_name"], producer["client_messages"]) == ("prod-1", 100)
+    families = {record["request"]: record for record in made["exchanges"]}
+    assert families["SEND"]["count"] == 100
+    assert 0 < families["SEND"]["p50_ns"] < families["SEND"]["p99_ns"] <= families["SEND"]["max_ns"]
+    assert sum(octave["count"] for octave in families["SEND"]["histogram"]) == 100
+    slowest = max(made["slowest"], key=lambda record: record["latency_ns"])
+    assert (slowest["request"], slowest["frame"]) == ("SUBSCRIBE", "0:12.1")
+
+
+def test_refusals_are_counted_where_they_belong(captures: Path, capsys: Captured) -> None:
+    made = counted(capsys, captures / "errors.pcap")
+    refused = {record["request"]: record["errors"] for record in made["exchanges"] if record["errors"]}
+    assert refused == {"PRODUCER": 2, "SUBSCRIBE": 2, "PARTITIONED_METADATA": 2}
+    assert made["total"]["errors"] == 6
+
+
+def test_the_text_has_the_numbers_of_the_json(captures: Path, capsys: Captured) -> None:
+    path = str(captures / "quickstart.pcapng")
+    made = counted(capsys, path)
+    assert write_statistics(StatsRequest(files=[path])) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 connection · ")
+    for heading in ("Connections", "Topics", "Producers", "Subscriptions", "Commands", "Exchanges", "Slowest exchanges"):
+        assert f"\n{heading}" in out
+    assert f"{made['total']['client_messages']} messages" in out
+
+
+def test_sections_are_chosen_by_name(captures: Path, capsys: Captured) -> None:
+    made = counted(capsys, captures / "quickstart.pcapng", by="topics,total")
+    assert list(made) == ["total", "topics"]
+    made = counted(capsys, captures / "quickstart.pcapng", by="topics", interval="100ms")
+    assert list(made) == ["topics", "intervals"]
+    assert {record["interval_ns"] for record in made["intervals"]} == {100_000_000}
+
+
+@pytest.mark.parametrize(
+    ("by", "interval", "output_format", "said"),
+    [
+        ("topic", None, None, 'unknown section "topic"; did you mean topics'),
+        ("zzz", None, None, "known: total, connections"),
+        (",", None, None, "--by is empty"),
+        ("intervals", None, None, "needs --interval"),
+        (None, "1", None, "--interval 1: give a number with a unit"),
+        (None, "0s", None, "give a number with a unit"),
+        (None, "-1s", None, "give a number with a unit"),
+        (None, None, "csv", "choose one with --by"),
+    ],
+)
+def test_invalid_requests_are_refused(
+    captures: Path, by: str | None, interval: str | None, output_format: ListFormat | None, said: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        write_statistics(StatsRequest(files=[str(captures / "quickstart.pcapng")], format=output_format, by=by, interval=interval))
+
+
+def test_a_filter_chooses_the_rows_that_are_counted(captures: Path, capsys: Captured) -> None:
+    made = counted(capsys, captures / "stuck-consumer.pcap", filter='subscription == "stuck" && command == MESSAGE')
+    assert (made["total"]["client_frames"], made["total"]["server_messages"]) == (0, 8)
+    assert [record["connection"] for record in made["connections"]] == ["0:1"]
+    assert write_statistics(StatsRequest(files=[str(captures / "stuck-consumer.pcap")], filter="command == SEND")) == 0
+    assert "Rows that match the filter: 100 of 453" in capsys.readouterr().out
+
+
+def test_csv_and_ndjson_have_the_same_numbers(captures: Path, capsys: Captured) -> None:
+    path = str(captures / "errors.pcap")
+    made = counted(capsys, path, by="topics")["topics"]
+    assert write_statistics(StatsRequest(files=[path], by="topics", format="csv")) == 0
+    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["topic"] for row in table] == [record["topic"] for record in made]
+    assert [int(row["client_bytes"]) for row in table] == [record["client_bytes"] for record in made]
+    assert write_statistics(StatsRequest(files=[path], by="topics", format="ndjson", limit=2)) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["topic"] for line in lines] == [record["topic"] for record in made[:2]]
