@@ -136,7 +136,9 @@ def test_what_opens_and_closes_a_wanted_connection_comes_along_when_asked_for() 
         (11, RST, SERVER, 0, 0),
     ]
     found = [
-        packet for packet, flags, source, start, end in packets if comments_of(selection, packet, start, end, flags=flags, source=source) is not None
+        packet
+        for packet, flags, source, start, end in packets
+        if comments_of(selection, packet, start, end, flags=flags, source=source) is not None
     ]
     assert found == [1, 2, 3, 4, 5, 9, 10, 11]
     assert comments_of(selection, 12, flags=SYN, connection="0:3") is None

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions, output
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.protocols.pulsar.findings import CODES
-from pulsarscope.protocols.pulsar.text.explain import explain
-from pulsarscope.protocols.pulsar.text.message_summary import message_summary
-from pulsarscope.protocols.pulsar.text.summary import summary
 
 START = 1_777_629_600_123_456_789
 """2026-05-01T10:00:00.123456789Z."""
@@ -161,11 +156,7 @@ class Run:
         self.packets = self.connections = 0
         self.severities = Counter(severities or {})
         self.endpoints = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650")} if endpoints is None else dict(endpoints)
-        self.dissectors = {
-            "pulsar": SimpleNamespace(
-                summary=summary, completes=PulsarDissector().completes, message_summary=message_summary, explain=explain, codes=CODES
-            )
-        }
+        self.dissectors = {"pulsar": PulsarDissector()}
         self.judged = self.complete = True
         self.dissector_of = dict.fromkeys(self.endpoints, "pulsar")
 

@@ -9,6 +9,7 @@ from pulsarscope.model.findings import ERROR, Code, table
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.diagnosis import diagnosis_text, verdict
 from pulsarscope.output.render.text_report import ReportOptions
+from pulsarscope.protocols.pulsar.topics import short_topic
 from tests.output.render import rows
 
 CODES = table(Code("checksum-mismatch", ERROR, "frame", "The bytes are not those that were sent.", "Look at the card."))
@@ -22,7 +23,7 @@ def diagnosed(*some: Any) -> Diagnosis:
 
 
 def shown(*some: Any, **values: Any) -> str:
-    return diagnosis_text(diagnosed(*some), ReportOptions(**values), 20).decode()
+    return diagnosis_text(diagnosed(*some), ReportOptions(short_topic=short_topic, **values), 20).decode()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.text_report import ReportOptions
 from pulsarscope.output.render.top import Status, Top
+from pulsarscope.protocols.pulsar.topics import short_topic
 
 SECOND = 1_000_000_000
 ROWS = [
@@ -30,7 +31,11 @@ class Clock:
 
 
 def top(clock: Clock, *, color: bool = False, title: str = "lo: 12 packets") -> Top:
-    return Top(lambda: Status(title, [("none dropped", False), ("9 not decoded", True)]), clock, ReportOptions(color=color))
+    return Top(
+        lambda: Status(title, [("none dropped", False), ("9 not decoded", True)]),
+        clock,
+        ReportOptions(color=color, short_topic=short_topic),
+    )
 
 
 def picture(width: int = 100, height: int = 40, *, color: bool = False) -> str:
