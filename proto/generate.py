@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -19,6 +20,9 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorSet,
 )
 from grpc_tools import protoc
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from readers import readers_text
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent / "pulsarscope" / "protocols" / "pulsar" / "frame"
@@ -73,6 +77,13 @@ def _enums(prefix: str, enums: object, messages: object) -> Iterator[tuple[str, 
         yield from _enums(f"{prefix}{message.name}.", message.enum_type, message.nested_type)
 
 
+def tables(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Messages and enumerations of the schema's text."""
+    names: dict[str, Any] = {}
+    exec(text, names)  # noqa: S102 - the module that this program has just written
+    return names["MESSAGES"], names["ENUMS"]
+
+
 def main(target: Path = TARGET) -> int:
     """Write both modules; protoc's exit code."""
     well_known = str(files("grpc_tools") / "_proto")
@@ -82,7 +93,9 @@ def main(target: Path = TARGET) -> int:
     if not status:
         (file,) = FileDescriptorSet.FromString(described.read_bytes()).file
         described.unlink()
-        (target / "schema.py").write_text(schema_text(file))
+        schema = schema_text(file)
+        (target / "schema.py").write_text(schema)
+        (target / "generated.py").write_text(readers_text(*tables(schema)))
     return status
 
 

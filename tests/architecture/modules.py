@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.places import PACKAGE, ROOT
 
-GENERATED = {"pulsar_pb2.py", "schema.py"}
+GENERATED = {"pulsar_pb2.py", "schema.py", "generated.py"}
 """Modules that proto/generate.py writes."""
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in GENERATED)

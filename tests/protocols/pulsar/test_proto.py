@@ -1,4 +1,4 @@
-"""The committed protobuf module is what `proto/generate.py` makes of `proto/pulsar.proto`."""
+"""The committed modules are what `proto/generate.py` makes of `proto/pulsar.proto`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2, schema
+from pulsarscope.protocols.pulsar.frame import generated, pulsar_pb2, schema
 from tests.places import ROOT
 
 
@@ -27,13 +27,14 @@ def committed() -> FileDescriptorProto:
     return FileDescriptorProto.FromString(pulsar_pb2.DESCRIPTOR.serialized_pb)
 
 
-def test_generating_anew_gives_the_committed_module(tmp_path: Path) -> None:
+def test_generating_anew_gives_the_committed_modules(tmp_path: Path) -> None:
     generate = runpy.run_path(str(ROOT / "proto" / "generate.py"))["main"]
     assert generate(tmp_path) == 0
     fresh = FileDescriptorProto.FromString(serialized_descriptor(tmp_path / "pulsar_pb2.py"))
     assert fresh == committed()
     assert (tmp_path / "schema.py").read_text() == Path(schema.__file__).read_text()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pulsar_pb2.py", "schema.py"]
+    assert (tmp_path / "generated.py").read_text() == Path(generated.__file__).read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["generated.py", "pulsar_pb2.py", "schema.py"]
 
 
 def test_all_messages_and_enums_of_the_protocol_are_there() -> None:

@@ -13,7 +13,8 @@ from pulsarscope.dissect.contract import Candidate
 from pulsarscope.dissect.frames import OK, Note
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.pulsar.frame.commands import OPENING_COMMANDS, Command
-from pulsarscope.protocols.pulsar.frame.decoder import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, SIZES, FrameDecoder
+from pulsarscope.protocols.pulsar.frame.decoder import SIZES, FrameDecoder
+from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
 from pulsarscope.protocols.pulsar.frame.protobuf import WireError, walk
 
 HEADER_BYTES = 8

@@ -5,13 +5,12 @@ Facts are from the binary protocol specification of the Pulsar documentation; se
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pulsarscope.dissect.frames import Note
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.protocols.pulsar.frame.fast_path import USUAL
-from pulsarscope.protocols.pulsar.frame.protobuf import Plan, Plans, walk
+from pulsarscope.protocols.pulsar.frame.fast_path import Reader
+from pulsarscope.protocols.pulsar.frame.generated import READERS
+from pulsarscope.protocols.pulsar.frame.protobuf import Plan, Plans
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
 
 PAYLOAD_COMMANDS = frozenset({"SEND", "MESSAGE"})
@@ -47,9 +46,6 @@ _FROM_SERVER = frozenset(
 )
 
 
-Reader = Callable[[bytes, int, int, Plan, list[Note]], dict[str, Any]]
-
-
 class Command(NamedTuple):
     """A command: its name in the protocol, the name and the plan of its sub-message, the bytes before that message."""
 
@@ -61,27 +57,9 @@ class Command(NamedTuple):
     payload: bool
     """Metadata and payload follow the command."""
     read: Reader
-    """Reads the sub-message: `walk`, or the faster reader of its usual form."""
+    """Fast reader of the sub-message."""
     sender: str | None
     """The only side that sends it; None when both may."""
-
-
-REPEATED_COMMANDS = frozenset(
-    {
-        "CONNECT",
-        "CONNECTED",
-        "PARTITIONED_METADATA",
-        "PARTITIONED_METADATA_RESPONSE",
-        "LOOKUP",
-        "LOOKUP_RESPONSE",
-        "SUBSCRIBE",
-        "SUCCESS",
-        "FLOW",
-        "CLOSE_PRODUCER",
-        "CLOSE_CONSUMER",
-    }
-)
-"""What clients and brokers say when a connection begins and ends: on many short connections the same bytes again and again."""
 
 
 def _tag(number: int) -> bytes:
@@ -107,7 +85,7 @@ def command_table(plans: Plans) -> dict[int, Command]:
             plans.named(message),
             _tag(number),
             name in PAYLOAD_COMMANDS,
-            USUAL.get(name, walk),
+            READERS[message],
             _sender(name),
         )
     return table

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
-from pulsarscope.protocols.pulsar.frame.decoder import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, FrameDecoder
+from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
+from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
 from pulsarscope.protocols.pulsar.frame.protobuf import (
     MESSAGE,
     SECRET_BYTES,
@@ -49,12 +50,14 @@ def _ranges(decoder: FrameDecoder, data: bytes) -> list[Range]:
         return out
     if data[position : position + 2] == BROKER_ENTRY_METADATA_MAGIC:
         _named(data, position, 2, "broker entry metadata magic", out)
-        position = _sized(data, position + 2, "broker entry metadata", "BrokerEntryMetadata", decoder.entry_metadata_plan, out)
+        position = _sized(
+            data, position + 2, "broker entry metadata", "BrokerEntryMetadata", decoder.payload_heads.entry_metadata_plan, out
+        )
     if data[position : position + 2] == CHECKSUM_MAGIC:
         _named(data, position, 2, "checksum magic", out)
         _named(data, position + 2, 4, "CRC32-C", out)
         position += 6
-    position = _sized(data, position, "metadata", "MessageMetadata", decoder.metadata_plan, out)
+    position = _sized(data, position, "metadata", "MessageMetadata", decoder.payload_heads.metadata_plan, out)
     if position < len(data):
         out.append((position, len(data), "payload", 0))
     return out

@@ -1,4 +1,4 @@
-"""Layouts: whatever was met before, the answer is that of reading field by field."""
+"""Templates: whatever was met before, the answer is that of reading field by field."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from hypothesis import given, settings
 
 from pulsarscope.dissect.contract import Layout
 from pulsarscope.dissect.frames import Decoded
-from pulsarscope.protocols.pulsar.frame import fast_path as usual
-from pulsarscope.protocols.pulsar.frame import templates as layouts
-from pulsarscope.protocols.pulsar.frame.commands import REPEATED_COMMANDS
+from pulsarscope.protocols.pulsar.frame import fast_path, templates
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from tests.encoder import command_frame, message_metadata, payload_frame
 from tests.encoder.chance import damaged, randoms
-from tests.encoder.frames import sized
-from tests.encoder.samples import VARIANTS, command
 
 DECODER = FrameDecoder()
 """Remembers what all examples have brought."""
@@ -26,7 +22,7 @@ WIDTHS = (0, 100, 127, 128, 300, 16_383, 16_384, 100_000, 2_097_152, 1 << 35, 1 
 
 
 class Forgetful(dict[bytes, Layout]):
-    """Layouts that are never found."""
+    """Templates that are never found."""
 
     def __setitem__(self, key: bytes, value: Layout) -> None:
         """Forget it at once."""
@@ -43,8 +39,8 @@ PLAIN = plain_decoder()
 
 def read(decoder: FrameDecoder, data: bytes, start: int, end: int) -> Decoded:
     """As the splitter does it."""
-    layout = decoder.layouts.get(data[start + layouts.HEAD_START : start + layouts.HEAD_END])
-    return (layout and layout(data, start, end)) or decoder.decode(data, start, end)
+    template = decoder.layouts.get(data[start + templates.HEAD_START : start + templates.HEAD_END])
+    return (template and template(data, start, end)) or decoder.decode(data, start, end)
 
 
 def number(random: Random) -> int:
@@ -102,7 +98,11 @@ def ack(random: Random) -> bytes:
     )
 
 
-KINDS = (send, receipt, message, ack)
+def flow(random: Random) -> bytes:
+    return command_frame("FLOW", consumer_id=random.randrange(3), messagePermits=random.choice((1, 500, 1000)))
+
+
+KINDS = (send, receipt, message, ack, flow)
 
 
 def check(frame: bytes) -> None:
@@ -115,7 +115,7 @@ def check(frame: bytes) -> None:
 
 @given(randoms)
 @settings(max_examples=400)
-def test_frames_read_by_a_layout_say_what_they_say_field_by_field(random: Random) -> None:
+def test_frames_read_by_a_template_say_what_they_say_field_by_field(random: Random) -> None:
     for _ in range(4):
         check(random.choice(KINDS)(random))
 
@@ -141,40 +141,42 @@ def test_a_frame_with_any_one_byte_changed_does_too(random: Random) -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"\x0a", b"\x0a\x00", b"\x10\x01", b"\x18"])
 @pytest.mark.parametrize("payload", [b"", b"x"])
-def test_a_frame_without_the_metadata_of_a_layout_leaves_none(metadata: bytes, payload: bytes) -> None:
+def test_a_frame_without_the_metadata_of_a_template_leaves_none(metadata: bytes, payload: bytes) -> None:
     frame = payload_frame("SEND", metadata, payload, producer_id=1, sequence_id=300)
     decoder = FrameDecoder()
     assert decoder.decode(frame, 0, len(frame)) == PLAIN.decode(frame, 0, len(frame))
     assert not decoder.layouts
 
 
-@pytest.mark.parametrize("kind", ["SEND", "batch", "SEND_RECEIPT", "MESSAGE", "entry", "ACK"])
-def test_the_second_frame_of_a_kind_is_read_by_the_layout_of_the_first(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["SEND", "batch", "keyed", "SEND_RECEIPT", "MESSAGE", "entry", "ACK", "FLOW"])
+def test_the_second_frame_of_a_kind_is_read_by_the_template_of_the_first(kind: str) -> None:
     decoder = FrameDecoder()
-    decoder._usual = {}
     frames = []
     for sequence_id in (300, 301):
-        metadata = message_metadata(sequence_id=sequence_id)
+        more = {"properties": [{"key": "a", "value": str(sequence_id)}]} if kind == "keyed" else {}
+        metadata = message_metadata(sequence_id=sequence_id, **more)
         ident = {"ledgerId": 5, "entryId": sequence_id}
-        if kind in {"SEND", "batch"}:
-            count: dict[str, Any] = {"num_messages": sequence_id} if kind == "batch" else {}
+        if kind in {"SEND", "batch", "keyed"}:
+            count: dict[str, Any] = {"num_messages": 300} if kind == "batch" else {}
             frames.append(payload_frame("SEND", metadata, b"x", producer_id=1, sequence_id=sequence_id, **count))
         elif kind in {"MESSAGE", "entry"}:
             entry = {"broker_timestamp": 1_700_000_000_000 + sequence_id, "index": sequence_id} if kind == "entry" else None
             frames.append(payload_frame("MESSAGE", metadata, b"x", broker_entry=entry, consumer_id=1, message_id=ident))
         elif kind == "ACK":
             frames.append(command_frame("ACK", consumer_id=1, ack_type="Individual", message_id=[ident]))
+        elif kind == "FLOW":
+            frames.append(command_frame("FLOW", consumer_id=1, messagePermits=500))
         else:
             frames.append(command_frame("SEND_RECEIPT", producer_id=1, sequence_id=sequence_id, message_id=ident))
     first = decoder.decode(frames[0], 0, len(frames[0]))
-    layout = decoder.layouts[frames[0][4:15]]
-    assert layout(frames[0], 0, len(frames[0])) == first
-    assert layout(frames[1], 0, len(frames[1])) == PLAIN.decode(frames[1], 0, len(frames[1]))
+    template = decoder.layouts[frames[0][4:15]]
+    assert template(frames[0], 0, len(frames[0])) == first
+    assert template(frames[1], 0, len(frames[1])) == PLAIN.decode(frames[1], 0, len(frames[1]))
 
 
-def test_neither_layouts_nor_values_are_kept_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layouts, "LAYOUTS_MAX", 5)
-    monkeypatch.setattr(usual, "_MEMO_MAX", 7)
+def test_neither_templates_nor_values_are_kept_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "TEMPLATES_MAX", 5)
+    monkeypatch.setattr(fast_path, "MEMO_MAX", 7)
     decoder = FrameDecoder()
     for count in range(60):
         frame = command_frame(
@@ -182,39 +184,6 @@ def test_neither_layouts_nor_values_are_kept_without_bound(monkeypatch: pytest.M
         )
         assert read(decoder, frame, 0, len(frame)) == PLAIN.decode(frame, 0, len(frame))
         assert len(decoder.layouts) <= 5
-    for memo in (usual.HIGHER, layouts._LEDGERS):
+    for memo in (templates.HIGH_BYTES, templates.LEDGERS):
         memo.put(b"one more", 0)
         assert len(memo) <= 7
-
-
-@pytest.mark.parametrize("variant", range(VARIANTS))
-@pytest.mark.parametrize("name", sorted(REPEATED_COMMANDS))
-def test_a_frame_met_before_reads_the_same_and_shares_nothing(name: str, variant: int) -> None:
-    number = next(number for number, row in DECODER.commands.items() if row.name == name)
-    base, _ = command(number, variant)
-    frame = sized(sized(base.SerializePartialToString()))
-    want = PLAIN.decode(frame, 0, len(frame))[1]
-    for _ in range(3):
-        fields = read(DECODER, frame, 0, len(frame))[1]
-        assert fields is not None
-        assert fields == want
-        assert list(fields) == list(want or ())
-        for value in fields.values():
-            if isinstance(value, (dict, list)):
-                value.clear()
-        fields.clear()
-
-
-def test_what_is_odd_about_a_repeated_frame_is_said_each_time() -> None:
-    frame = sized(sized(bytes((8, 2, 18, 0))))
-    for _ in range(3):
-        assert read(DECODER, frame, 0, len(frame))[7] == [("required-field-missing", "CommandConnect.client_version")]
-
-
-def test_more_frames_than_are_remembered_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layouts, "REPEATED_MAX", 5)
-    decoder = FrameDecoder()
-    for number in [*range(8), 1]:
-        frame = command_frame("SUCCESS", request_id=number)
-        assert read(decoder, frame, 0, len(frame))[1] == {"request_id": number}
-        assert len(decoder._repeated._known) <= 5

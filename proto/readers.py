@@ -1,0 +1,248 @@
+"""Write the source of the fast reader: one straight-line function for each message that a connection is full of.
+
+Clients and brokers write the fields of a message in the order of their numbers. A generated function follows that order without a table
+and raises `UncommonFormError` or another of FALLBACK_ERRORS on anything else: an unknown field, another order, a field that must not
+repeat, an unknown number of an enumeration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+FieldRow = tuple[int, str, str, str, str]
+"""As in the generated schema: number, name, type, label, name of the type's message or enumeration."""
+
+ROOTS = ("BaseCommand", "MessageMetadata", "BrokerEntryMetadata", "SingleMessageMetadata")
+"""Messages whose readers are generated, with those of all messages within them."""
+
+SPLIT = frozenset({"MessageMetadata"})
+"""Messages whose optional fields are read by a function of their own: for callers that have read the required ones, and remembered."""
+
+TIMES = frozenset({"publish_time", "broker_timestamp"})
+"""Fields that hold a time in milliseconds, which neighbouring messages share."""
+
+NAMES = frozenset({"producer_name"})
+"""Fields that hold a name, of which a capture has few; required ones of MessageMetadata."""
+
+SECRETS = frozenset({"auth_data", "original_auth_data"})
+"""Fields that the reference alone reads: it knows whether they may be shown."""
+
+HEAD = '''"""The fast reader: made by proto/readers.py; what it cannot read raises one of FALLBACK_ERRORS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.protocols.pulsar.frame.fast_path import (
+    BOOLS,
+    NAMES,
+    RESTS,
+    TIMES,
+    UncommonFormError,
+    Reader,
+    long_int32,
+    long_int64,
+    long_uint32,
+    read_name,
+    read_time,
+    remember_rest,
+)
+from pulsarscope.protocols.pulsar.frame.schema import ENUMS
+
+'''
+
+LADDER = """\
+{name} = data[at + {tag_bytes}]
+at += {tag_bytes} + 1
+if {name} > 127:
+    byte = data[at]
+    at += 1
+    {name} += (byte << 7) - 128
+    if byte > 127:
+        byte = data[at]
+        at += 1
+        {name} += (byte << 14) - 16384
+        if byte > 127:
+            {more}
+"""
+"""A varint of up to three bytes behind its tag; `more` deals with a longer one."""
+
+TIME = """\
+{name} = TIMES.get(data[at + {tag_bytes} : at + {tag_bytes} + 6], 0)
+if {name}:
+    at += {tag_bytes} + 6
+else:
+    {name}, at = read_time(data, at + {tag_bytes})
+"""
+
+NAME = """\
+stop = at + 2 + data[at + 1]
+{name} = NAMES.get(data[at:stop], "")
+if {name}:
+    at = stop
+else:
+    {name}, at = read_name(data, at, end, {tag})
+"""
+
+LENGTH = """\
+size = data[at + {tag_bytes}]
+at += {tag_bytes} + 1
+if size > 127:
+    byte = data[at]
+    at += 1
+    size += (byte << 7) - 128
+    if byte > 127:
+        byte = data[at]
+        at += 1
+        size += (byte << 14) - 16384
+    if byte > 127 or at + size > end:
+        raise UncommonFormError
+stop = at + size
+"""
+"""The length of a text or a message; short ones need no look at `end`, which comes once, behind the last field."""
+
+REST = """\
+    return {name}_rest(data, at, end, out)
+
+
+def {name}_rest(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict[str, Any]:
+    raw = data[at:end]
+    rest = RESTS.get(raw)
+    if rest is None:
+        rest = {name}_optional(data, at, end, {{}})
+        remember_rest(raw, rest)
+    out.update(rest)
+    return out
+
+
+def {name}_optional(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict[str, Any]:
+"""
+"""Optional fields, which neighbouring messages often share, behind the required ones."""
+
+_LONG = {"int64": "long_int64", "uint64": "long_int64", "int32": "long_int32", "uint32": "long_uint32"}
+
+
+def readers_text(messages: Mapping[str, tuple[FieldRow, ...]], enums: Mapping[str, Mapping[int, str]]) -> str:
+    """Return the generated module: a function for each message that the roots reach, and the table of them."""
+    names = list(reached(messages))
+    used = sorted({row[4] for name in names for row in messages[name] if row[2] == "enum" and name != "BaseCommand"})
+    lines = [HEAD]
+    for name in used:
+        if max(enums[name]) > 127:
+            message = f"{name} has numbers of more than one byte"
+            raise ValueError(message)
+        lines.append(f'{_enum(name)} = ENUMS["{name}"]\n')
+    for name in names:
+        lines += ["\n\n", *_function(name, messages[name])]
+    lines += ["\n\nREADERS: dict[str, Reader] = {\n", *[f'    "{name}": {_snake(name)},\n' for name in names], "}\n"]
+    lines.append('"""Readers by message."""\n')
+    return "".join(lines)
+
+
+def reached(messages: Mapping[str, tuple[FieldRow, ...]]) -> Iterator[str]:
+    """Yield the roots' messages and those within them, inner ones first; BaseCommand stands for its commands."""
+    seen: set[str] = set()
+
+    def visit(name: str) -> Iterator[str]:
+        if name in seen:
+            return
+        seen.add(name)
+        for row in messages[name]:
+            if row[2] == "message":
+                yield from visit(row[4])
+        if name != "BaseCommand":
+            yield name
+
+    for root in ROOTS:
+        yield from visit(root)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace(".", "")).lower()
+
+
+def _local(row: FieldRow) -> str:
+    """The variable of a required field; no other variable ends so."""
+    return f"{row[1]}_"
+
+
+def _enum(name: str) -> str:
+    return f"_{_snake(name).upper()}"
+
+
+def _indented(text: str, levels: int) -> str:
+    return "".join(f"{'    ' * levels}{line}\n" for line in text.splitlines())
+
+
+def _function(message: str, rows: Iterable[FieldRow]) -> Iterator[str]:
+    """The function of a message: required fields at its front into a literal, then the others in the order of their numbers."""
+    rows = sorted(rows)
+    leading = next((index for index, row in enumerate(rows) if row[3] != "required" or row[0] > 15), len(rows))
+    required, others = rows[:leading], rows[leading:]
+    yield f"def {_snake(message)}(data: bytes, at: int, end: int) -> dict[str, Any]:\n"
+    for row in required:
+        if message in SPLIT and row[1] in NAMES:
+            yield _indented(NAME.format(name=_local(row), tag=_tag(row)), 1)
+        else:
+            yield _indented(f"if data[at] != {_tag(row)}:\n    raise UncommonFormError", 1)
+            yield _indented(_value(row, _local(row)), 1)
+    literal = ", ".join(f'"{row[1]}": {_local(row)}' for row in required)
+    yield f"    out: dict[str, Any] = {{{literal}}}\n"
+    if not any(row[3] == "required" for row in others):
+        yield "    if at == end:\n        return out\n"
+    if message in SPLIT:
+        yield REST.format(name=_snake(message))
+    if others:
+        yield "    value: Any\n"
+        if any(row[3] == "repeated" for row in others):
+            yield "    items: list[Any]\n"
+        yield "    tag = data[at]\n"
+    wide = False
+    for index, row in enumerate(others):
+        if row[0] > 15 and not wide:
+            wide = True
+            yield "    if tag > 127:\n        tag += data[at + 1] << 8\n"
+        yield from _optional(row, message, ends=all(later[3] != "required" for later in others[index + 1 :]))
+    yield "    raise UncommonFormError\n"
+
+
+def _optional(row: FieldRow, message: str, *, ends: bool) -> Iterator[str]:
+    """A field that may be missing, or that comes behind one; `ends`: the message may end behind it."""
+    number, name, kind, label, inner = row
+    if kind == "double" or name in SECRETS or inner == message:  # only the reference counts how deep messages are nested
+        return
+    following = "tag = data[at] + (data[at + 1] << 8)" if number > 15 else "tag = data[at]"
+    after = (["if at == end:", "    return out"] if ends else []) + [following]
+    read = _value(row, "value")
+    if label == "required":
+        yield _indented(f"if tag != {_tag(row)}:\n    raise UncommonFormError", 1)
+        yield _indented(read + f'out["{name}"] = value\n' + "\n".join(after), 1)
+    elif label == "repeated":
+        yield _indented(f'if tag == {_tag(row)}:\n    items = out["{name}"] = []\n    while tag == {_tag(row)}:', 1)
+        loop = ["items.append(value)", *after[:-1], "if at >= end:", "    raise UncommonFormError", after[-1]]
+        yield _indented(read + "\n".join(loop), 3)
+    else:
+        yield _indented(f"if tag == {_tag(row)}:", 1)
+        yield _indented(read + f'out["{name}"] = value\n' + "\n".join(after), 2)
+
+
+def _tag(row: FieldRow) -> int:
+    """The bytes of a field's tag as a little-endian number."""
+    tag = row[0] << 3 | (2 if row[2] in {"string", "bytes", "message"} else 0)
+    return tag if tag < 128 else (tag & 127 | 128) + (tag >> 7 << 8)
+
+
+def _value(row: FieldRow, name: str) -> str:
+    """Lines that read a tag and the value behind it into a variable."""
+    number, field, kind, _, inner = row
+    tag_bytes = 2 if number > 15 else 1
+    if field in TIMES:
+        return TIME.format(name=name, tag_bytes=tag_bytes)
+    if kind in _LONG:
+        return LADDER.format(name=name, tag_bytes=tag_bytes, more=f"{name}, at = {_LONG[kind]}(data, at, {name})")
+    if kind in {"bool", "enum"}:
+        names = "BOOLS" if kind == "bool" else _enum(inner)
+        return f"{name} = {names}[data[at + {tag_bytes}]]\nat += {tag_bytes} + 1\n"
+    read = {"string": "data[at:stop].decode()", "bytes": "data[at:stop]"}.get(kind) or f"{_snake(inner)}(data, at, stop)"
+    return f"{LENGTH.format(tag_bytes=tag_bytes)}{name} = {read}\nat = stop\n"
