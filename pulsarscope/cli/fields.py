@@ -64,11 +64,11 @@ def write_fields(request: FieldsRequest) -> int:
 
 def catalogue() -> Catalogue:
     """Return the fields of all records that the installed dissectors can give."""
-    from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.dissect.registry import finding_codes, vocabularies  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
     dissectors = make_dissectors()
-    return Catalogue((dissector.vocabulary for dissector in dissectors), finding_codes(dissectors))
+    return Catalogue(vocabularies(dissectors), finding_codes(dissectors))
 
 
 def _encoding(sink: Sink) -> str:

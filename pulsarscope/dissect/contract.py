@@ -180,6 +180,8 @@ class Dissector:
 
     sides: tuple[str, str] = (CLIENT, SERVER)
     """Names of the two sides, in the words of its users."""
+    refusals: tuple[str, ...] = ()
+    """Endings of the commands that refuse something: outputs make them stand out."""
     topics: TopicNames = TopicNames()
     """Forms of its topics' names."""
 

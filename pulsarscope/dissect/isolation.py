@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from pulsarscope.model.errors import UsageError
+
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Dissector
 
@@ -51,9 +53,11 @@ def exception_text(error: BaseException) -> str:
 
 
 def contained(dissector: Dissector, member: str, call: Callable[..., Value], default: Value, *arguments: Any) -> Value:
-    """Return what a member about no connection gives; when it raises, the default, with a PluginWarning."""
+    """Return what a member about no connection gives; when it raises, the default, with a PluginWarning. UsageErrors pass."""
     try:
         return call(*arguments)
+    except UsageError:
+        raise
     except Exception as error:  # noqa: BLE001 - other people's code
         warnings.warn(failure(dissector, member, error).text, PluginWarning, stacklevel=2)
         return default

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder, ReadSchema, Registry, TopicNames
+from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder, ReadSchema, Registry, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import CONTRACT, GENERIC_CODES, Dissector, Framing
 from pulsarscope.dissect.isolation import PluginWarning, contained, exception_text, failure
 from pulsarscope.dissect.rules import Rules
@@ -40,6 +40,7 @@ _TYPES = {
     "layouts": dict,
     "layout_head": tuple,
     "sides": tuple,
+    "refusals": tuple,
     "topics": TopicNames,
 }
 """Members that hold values, with their types."""
@@ -64,6 +65,11 @@ def payload_decoders() -> tuple[tuple[str, PayloadDecoder], ...]:
 def rules_of(dissector: Dissector) -> Rules:
     """Return the rules of a dissector; none, with a PluginWarning, when it fails to give them."""
     return contained(dissector, "rules", getattr, Rules({}), dissector, "rules")
+
+
+def vocabularies(dissectors: Iterable[Dissector]) -> list[Vocabulary]:
+    """Return the vocabularies of the dissectors; none, with a PluginWarning, of one that fails to give it."""
+    return [contained(dissector, "vocabulary", getattr, Vocabulary(), dissector, "vocabulary") for dissector in dissectors]
 
 
 def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dict[str, Code]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pulsarscope.dissect.capabilities import FollowTest, TopicNames, join_topic_names
 from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.isolation import contained
 from pulsarscope.filter.selection import INPUT_LAYER, Filter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX, STORY_REQUESTS_MAX
@@ -42,11 +44,13 @@ class FollowFilter:
         column_test = _column_test(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
         self._tests = [] if column_test is None else [column_test]
         refusal = UsageError(f"unknown to every protocol: {kind}")
-        for make_test in [dissector.follow_kinds[kind] for dissector in reversed(dissectors) if kind in dissector.follow_kinds]:
+        for dissector in reversed(dissectors):
             try:
-                self._tests.append(make_test(name))
+                test = contained(dissector, "follow_kinds", _test_of, None, dissector, kind, name)
             except UsageError as error:
                 refusal = error  # each protocol has its own form of names
+            else:
+                self._tests += [] if test is None else [partial(_contained_test, dissector, test)]
         if not self._tests:
             raise refusal
         self._unanswered: dict[str, FrameRow] = {}
@@ -132,6 +136,15 @@ def _with_explanations(rows: Sequence[Any], selected: set[int]) -> list[Any]:
         elif type(row) is not FindingRow or row.layer == INPUT_LAYER or (row.file, row.packet, row.sub) in places:
             passed.append(row)
     return passed
+
+
+def _test_of(dissector: Dissector, kind: str, name: str) -> FollowTest | None:
+    make = dissector.follow_kinds.get(kind)
+    return None if make is None else make(name)
+
+
+def _contained_test(dissector: Dissector, test: FollowTest, row: FrameRow) -> bool:
+    return contained(dissector, "follow_kinds", test, False, row)
 
 
 def _column_test(kind: str, name: str, topics: TopicNames) -> FollowTest | None:

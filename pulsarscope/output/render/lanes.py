@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.model.flow import SERVER
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
@@ -30,11 +30,6 @@ ENDS = 4
 
 SHAFT_MIN = 3
 """Cells of an arrow between its words and its head."""
-
-REFUSAL_END = "ERROR"
-"""Commands whose names end so refuse something: they stand out."""
-
-CLIENT_TITLE, BROKER_TITLE = "client", "broker"
 
 
 class Lanes:
@@ -105,7 +100,7 @@ class Lanes:
         self._measure()
         lines += [row for row in self._held if isinstance(row, str)]
         if frames and not view.options.quiet:
-            self._titles(lines)
+            self._titles(frames[0].connection, lines)
         for row in self._held:
             if not isinstance(row, str):
                 self._line(row, lines)
@@ -125,17 +120,19 @@ class Lanes:
         room = self._room()
         self._widths = (room - 2, -1) if self._left is None else ((room - 3) // 2, (room - 2) // 2)
 
-    def _titles(self, lines: list[str]) -> None:
-        """Who stands at which lifeline."""
+    def _titles(self, connection: str | None, lines: list[str]) -> None:
+        """Name the two sides, as the dissector of this connection does, above their lifelines."""
+        dissector = self._view.dissector(connection)
+        client, server = (CLIENT, SERVER) if dissector is None else dissector.sides
         look = self._view.palette
         left, right = self._widths
         if self._topic is not None:
             lines.append(f"{look.bold}topic{look.reset} {escape(self._topic)}")
         if right < 0:
-            words = f"{CLIENT_TITLE}{BROKER_TITLE:>{left + 2 - len(CLIENT_TITLE)}}"
+            words = f"{client}{server:>{left + 2 - len(client)}}"
         else:
-            half = len(BROKER_TITLE) // 2
-            words = f"{CLIENT_TITLE}{BROKER_TITLE:>{left + 2 + half - len(CLIENT_TITLE)}}{CLIENT_TITLE:>{right + 1 - half}}"
+            half = len(server) // 2
+            words = f"{client}{server:>{left + 2 + half - len(client)}}{client:>{right + 1 - half}}"
         lines.append(f"{' ' * self._margin()}{look.bold}{words}{look.reset}")
 
     # ---- the lines
@@ -161,7 +158,7 @@ class Lanes:
             self._measure()
         label = f" {color}{number or '':>2}{look.reset if color else ''}" if self._numbered else ""
         start = f"{look.dim}{view.name(row):>{view.name_width}} {time:>{view.clock.width}}{look.reset}{label}  "
-        lines.append(start + self._lanes(row, color))
+        lines.append(start + self._lanes(row, view.words("summary", row, lines), color))
         self._last = row
 
     def _pause(self, row: FrameRow, lines: list[str]) -> None:
@@ -176,7 +173,7 @@ class Lanes:
         spaces = [f"{look.dim}{text:^{left}}{look.reset}", *([" " * right] if right >= 0 else [])]
         lines.append(" " * self._margin() + pause + pause.join(spaces) + pause)
 
-    def _lanes(self, row: FrameRow, color: str) -> str:
+    def _lanes(self, row: FrameRow, words: str, color: str) -> str:
         """The lifelines with the arrow between two of them."""
         look, marks = self._view.palette, self._view.symbols
         left, right = self._widths
@@ -184,13 +181,13 @@ class Lanes:
         by_server = row.direction == SERVER
         from_left, from_right = f"{color}{marks.from_left}{reset}", f"{color}{marks.from_right}{reset}"
         if right < 0 or row.connection == self._left:
-            arrow = self._arrow(row, left, color, rightward=not by_server)
+            arrow = self._arrow(row, words, left, color, rightward=not by_server)
             drawn = f"{lane}{arrow}{from_right}" if by_server else f"{from_left}{arrow}{lane}"
             return drawn if right < 0 else f"{drawn}{' ' * right}{lane}"
-        arrow = self._arrow(row, right, color, rightward=by_server)
+        arrow = self._arrow(row, words, right, color, rightward=by_server)
         return f"{lane}{' ' * left}" + (f"{from_left}{arrow}{lane}" if by_server else f"{lane}{arrow}{from_right}")
 
-    def _arrow(self, row: FrameRow, width: int, color: str, *, rightward: bool) -> str:
+    def _arrow(self, row: FrameRow, words: str, width: int, color: str, *, rightward: bool) -> str:
         """`width` cells: the words at the sender, the head at the receiver, the latency of an answer beside it."""
         view, look, marks = self._view, self._view.palette, self._view.symbols
         reset = look.reset if color else ""
@@ -204,7 +201,7 @@ class Lanes:
         taken += after_width
         if taken > width:
             latency, taken = "", ENDS + SHAFT_MIN
-        words, words_width = self._words(row, max(width - taken, 0))
+        words, words_width = self._words(row, words, max(width - taken, 0))
         shaft = max(width - taken - words_width, 0) + SHAFT_MIN
         told = f" {look.dim}{latency}{look.reset} " if latency else ""
         rule, text = marks.rule, f"{words}{after}"
@@ -214,15 +211,13 @@ class Lanes:
         begin = f"{color}{marks.head_left}{rule if latency else ''}{reset}{told}{color}{rule * shaft}{reset}"
         return f"{begin} {text} {color}{rule}{reset}"
 
-    def _words(self, row: FrameRow, room: int) -> tuple[str, int]:
+    def _words(self, row: FrameRow, words: str, room: int) -> tuple[str, int]:
         """The command and its words, clipped; and the cells they take."""
         look = self._view.palette
         command = "(no command)" if row.command is None else escape(row.command)
-        dissector = self._view.dissector(row.connection)
-        words = "" if dissector is None else escape(dissector.summary(row))
         if self._topic is not None and words.startswith(f"{self._topic}  "):
             words = words[len(self._topic) + 2 :]
         text = clip_words(f"{command}  {words}" if words else command, room, self._view.symbols.ellipsis)
         head = text[: len(command)]
-        color = look.bad if command.endswith(REFUSAL_END) else look.bold
+        color = look.bad if command.endswith(self._view.refusals) else look.bold
         return f"{color}{head}{look.reset if color else ''}{text[len(command) :]}", cell_width(text)

@@ -53,8 +53,7 @@ def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
     produced = row.direction == PRODUCE
     mark = marks.to_server if produced else marks.to_client
     start = view.start(row, mark, lines)
-    dissector = view.dissector(row.connection)
-    words = "" if dissector is None else escape(dissector.message_summary(row))
+    words = view.words("message_summary", row, lines)
     rest, rest_width = "", 0
     if row.status not in (None, "ok"):
         status = escape(row.status or "")

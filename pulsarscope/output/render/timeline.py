@@ -31,9 +31,6 @@ NARROW = 100
 LATENCIES_MAX = 4096
 """Texts of durations remembered."""
 
-REFUSAL_END = "ERROR"
-"""Commands whose names end so refuse something: they stand out."""
-
 
 Met = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int]
 """Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words, and whether messages are
@@ -81,6 +78,12 @@ class Timeline:
 
     def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
         """Append the lines of some frames to `lines`."""
+        self._frames += len(rows)
+        while rows:
+            rows = self._lines_of(rows, lines)
+
+    def _lines_of(self, rows: list[FrameRow], lines: list[str]) -> list[FrameRow]:
+        """Append the lines of frames up to one at which the dissector raises; return those that remain."""
         view = self._view
         look, marks = view.palette, view.symbols
         dim, reset, answers = look.dim, look.reset, marks.answers
@@ -91,50 +94,60 @@ class Timeline:
         last_time, shown = None, " " * view.clock.width
         last_name: str | None = ""
         to_server, to_client, words_of, completes, taken = _NOBODY
-        for row in rows:
-            time = row.time
-            if time != last_time:  # frames of one packet share it
-                if dated and time is not None:
-                    view.day_line(time, lines)
-                last_time, shown = time, " " * view.clock.width if time is None else clock(time)
-            connection = row.connection
-            if connection != last_name:
-                to_server, to_client, words_of, completes, taken = met.get(connection) or self._meet(row, lines)
-                last_name = connection
-            by_server = row.direction == SERVER
-            command, command_width = commands.get(row.command) or self._command(row.command)
-            name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
-            if len(name) > name_width:
-                view.name_width = name_width = len(name)
-            words = words_of(row)
-            if not (words.isascii() and words.isprintable()):
-                words = escape(words)
-            rest, rest_width, request, checksum, count = "", 0, row.request, row.checksum, row.num_messages
-            if request is not None:
-                latency = row.latency_ns
-                text = f"  {answers} {request if several else request[2:]}"
-                if latency is not None:
-                    text += latencies.get(latency) or self._latency(latency)
-                rest, rest_width = f"{dim}{text}{reset}", len(text)
-            if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
-                text, more = view.warnings(row)
-                rest, rest_width = rest + text, rest_width + more
-            elif checksum is not None:
-                rest += good
-                rest_width += good_width
-            if count is not None and row.status == "ok" and count > 0 and completes(row):
-                messages[by_server] += count
-            if width is not None:
-                room = width - name_width - len(shown) - command_width - rest_width - taken
-                if len(words) > room or not words.isascii():
-                    words = clip_words(words, max(room, 0), marks.ellipsis)
-                    rest = " " * (room - cell_width(words)) + rest
-                elif rest_width:
-                    words = words.ljust(room)
-            lines.append(f"{dim}{name.rjust(name_width)} {shown}{reset} {to_client if by_server else to_server} {command} {words}{rest}")
-        if rows:
-            self._frames += len(rows)
-            self.last = rows[-1]
+        row = rows[0]
+        try:
+            for row in rows:
+                time = row.time
+                if time != last_time:  # frames of one packet share it
+                    if dated and time is not None:
+                        view.day_line(time, lines)
+                    last_time, shown = time, " " * view.clock.width if time is None else clock(time)
+                connection = row.connection
+                if connection != last_name:
+                    to_server, to_client, words_of, completes, taken = met.get(connection) or self._meet(row, lines)
+                    last_name = connection
+                by_server = row.direction == SERVER
+                command, command_width = commands.get(row.command) or self._command(row.command)
+                name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
+                if len(name) > name_width:
+                    view.name_width = name_width = len(name)
+                words = words_of(row)
+                if not (words.isascii() and words.isprintable()):
+                    words = escape(words)
+                rest, rest_width, request, checksum, count = "", 0, row.request, row.checksum, row.num_messages
+                if request is not None:
+                    latency = row.latency_ns
+                    text = f"  {answers} {request if several else request[2:]}"
+                    if latency is not None:
+                        text += latencies.get(latency) or self._latency(latency)
+                    rest, rest_width = f"{dim}{text}{reset}", len(text)
+                if row.status != "ok" or row.findings is not None or (checksum is not None and checksum.status != "good"):
+                    text, more = view.warnings(row)
+                    rest, rest_width = rest + text, rest_width + more
+                elif checksum is not None:
+                    rest += good
+                    rest_width += good_width
+                if count is not None and row.status == "ok" and count > 0 and completes(row):
+                    messages[by_server] += count
+                if width is not None:
+                    room = width - name_width - len(shown) - command_width - rest_width - taken
+                    if len(words) > room or not words.isascii():
+                        words = clip_words(words, max(room, 0), marks.ellipsis)
+                        rest = " " * (room - cell_width(words)) + rest
+                    elif rest_width:
+                        words = words.ljust(room)
+                lines.append(
+                    f"{dim}{name.rjust(name_width)} {shown}{reset} {to_client if by_server else to_server} {command} {words}{rest}"
+                )
+        except Exception as error:
+            if words_of is _no_words:
+                raise
+            self._met[row.connection] = (to_server, to_client, _no_words, _complete, taken)
+            dissector = view.dissector(row.connection)
+            view.failed(dissector, "completes" if _gives_text(words_of, row) else "summary", error, row, lines)
+            return rows[next(index for index, each in enumerate(rows) if each is row) :]
+        self.last = row
+        return []
 
     def _latency(self, nanoseconds: int) -> str:
         """A duration with a space before it. Captures of microseconds have few different ones."""
@@ -165,7 +178,7 @@ class Timeline:
         text = "(no command)" if name is None else escape(name)
         width = max(cell_width(text), self._command_width)
         padding = " " * (width - cell_width(text))
-        color = look.dim if name is None else look.bad if name.endswith(REFUSAL_END) else ""
+        color = look.dim if name is None else look.bad if name.endswith(self._view.refusals) else ""
         shown = (f"{color}{text}{look.reset}{padding}" if color else text + padding, width)
         if len(self._commands) < 4096:  # a hostile peer can make up commands without end
             self._commands[name] = shown
@@ -186,6 +199,13 @@ class Timeline:
             self._met.pop(row.connection, None)
             if "connection" in view.options.kinds:
                 connection_line(view, row, lines)
+
+
+def _gives_text(words_of: Callable[[FrameRow], str], row: FrameRow) -> bool:
+    try:
+        return isinstance(words_of(row), str)
+    except Exception:  # noqa: BLE001 - other people's code
+        return False
 
 
 def _no_words(_row: FrameRow) -> str:

@@ -85,9 +85,20 @@ class Tree:
             f"{look.bold}frame {view.name(row)}  {command}{look.reset}  {color}{way}{look.reset}"
             f"{look.dim}{f'  connection {number}' if number else ''}{look.reset}"
         )
-        explain = self._explain(row.connection)
-        for title, value in self._sections(row):
-            dim, reset = look.dim, look.reset
+        sections, dissector = self._sections(row), view.dissector(row.connection)
+        begin = len(lines)
+        try:
+            self._branches(sections, _nothing if dissector is None else dissector.explain, lines)
+        except Exception as error:
+            del lines[begin:]
+            if dissector is None:
+                raise
+            self._branches(sections, _nothing, lines)
+            view.failed(dissector, "explain", error, row, lines)
+
+    def _branches(self, sections: list[tuple[str, Any]], explain: Explain, lines: list[str]) -> None:
+        dim, reset = self._view.palette.dim, self._view.palette.reset
+        for title, value in sections:
             if isinstance(value, Mapping):
                 lines.append(f"  {title}{'' if value else f'  {dim}empty{reset}'}")
                 lines += [self._fit(line) for line in _branch(value, 2, explain, dim, reset)]
@@ -140,11 +151,6 @@ class Tree:
             stored, computed = escape(checksum.stored or ""), escape(checksum.computed or "")
             return f"{look.bad}{marks.bad} bad{look.reset}  stored {stored}, computed {computed}"
         return status
-
-    def _explain(self, connection: str | None) -> Explain:
-        """How the connection's dissector puts single values into words, if it does."""
-        explain: Explain = getattr(self._view.dissector(connection), "explain", _nothing)
-        return explain
 
     def _fit(self, line: str) -> str:
         """A line no wider than the terminal, if it has no colour of a value (those lines are short)."""

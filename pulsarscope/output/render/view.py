@@ -9,6 +9,8 @@ from textwrap import wrap
 from typing import Any
 
 from pulsarscope.dissect.capabilities import join_topic_names
+from pulsarscope.dissect.contract import GENERIC_CODES
+from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.output.export.sink import Sink
@@ -25,6 +27,9 @@ HINTS_MAX = 1_000
 
 OK, MALFORMED = "ok", "malformed"
 """Values of the column status."""
+
+FAILURES_MAX = 100
+"""Different exceptions of dissectors that are reported."""
 
 NUMBERS_MAX = 65_536
 """Connections whose numbers are remembered; one from further back that is spoken of again is introduced again."""
@@ -46,7 +51,10 @@ class View:
             self.symbols = STAND_INS
         self.width = options.width
         self.clock = Clock(options.time)
-        self.short_topic: Callable[[str], str] = join_topic_names(dissector.topics for dissector in options.run.dissectors.values()).short
+        dissectors = options.run.dissectors.values()
+        self.refusals = tuple({ending for dissector in dissectors for ending in dissector.refusals})
+        """Endings of commands that stand out."""
+        self.short_topic: Callable[[str], str] = join_topic_names(dissector.topics for dissector in dissectors).short
         self.several_files = len(options.paths) > 1
         self.name_width = NAME_WIDTH + 2 * self.several_files
         self.connections = 0
@@ -57,6 +65,8 @@ class View:
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
         self._hints: set[str] = set()
+        self._failures: set[Failure] = set()
+        """Exceptions of dissectors that were reported."""
         self._untold: dict[str, FindingRow] = {}
         """Of each code the first note about a whole connection that was left out."""
         self._sink = sink
@@ -126,6 +136,26 @@ class View:
         """The dissector of a connection, or None."""
         name = self.run.dissector_of.get(connection or "") or self._dissectors.get(connection or "", "")
         return self.run.dissectors.get(name)
+
+    def words(self, member: str, row: Row, lines: list[str]) -> str:
+        """The escaped words of the connection's dissector for a row, from its member `summary` or `message_summary`."""
+        dissector = self.dissector(row.connection)
+        try:
+            return "" if dissector is None else escape(getattr(dissector, member)(row))
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self.failed(dissector, member, error, row, lines)
+            return ""
+
+    def failed(self, dissector: Any, member: str, error: Exception, row: Row, lines: list[str]) -> None:
+        """Report, once, that a member of a dissector raised: rows go without its words."""
+        failed = failure(dissector, member, error)
+        if failed in self._failures or len(self._failures) >= FAILURES_MAX:
+            return
+        self._failures.add(failed)
+        code = dissector.code(DISSECTOR_FAILED)
+        text = f"{failed.text[0].upper()}{failed.text[1:]}."
+        where = (row.source, row.file, row.packet, row.sub, row.time, row.connection, dissector.name)
+        self.finding(FindingRow(*where, code.code, code.severity, code.layer, text, failed._asdict(), code.hint), lines)
 
     def start(self, row: Row, mark: str, lines: list[str]) -> str:
         """The start of a line about `row`: name, time, connection number, and a mark in the connection's colour."""
@@ -248,7 +278,7 @@ class View:
         found = [
             f"{colors[severity]}{count_text(count, severity)}{look.reset if colors[severity] else ''}"
             for severity in SEVERITIES
-            if (count := self.run.severities.get(severity, 0))
+            if (count := self.run.severities.get(severity, 0) + (len(self._failures) if severity == WARNING else 0))
         ]
         lines: list[str] = []
         if not self.connections:
@@ -278,5 +308,5 @@ def count_text(number: int, noun: str) -> str:
 
 
 def _code_tables(run: Any) -> list[dict[str, Any]]:
-    tables = [CAPTURE_CODES, TCP_CODES, TLS_CODES]
+    tables: list[Any] = [CAPTURE_CODES, TCP_CODES, TLS_CODES, GENERIC_CODES]
     return tables + [dissector.codes for dissector in run.dissectors.values()]

@@ -32,6 +32,7 @@ class Kafka07Dissector(Dissector):
     ports = frozenset({SHIPPED_PORT, CODE_PORT})
     codes = CODES
     framing = Framing(boundary.LEAST_FRAME_BYTES, FRAME_HARD_MAX_BYTES, boundary.LOOKAHEAD_BYTES, adds=HEADER_BYTES)
+    sides = "client", "broker"
     keeps_frames = True
     decode = staticmethod(frame.decode)
     decode_partial = staticmethod(frame.decode_partial)

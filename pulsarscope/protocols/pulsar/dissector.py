@@ -33,6 +33,7 @@ class PulsarDissector(Dissector):
     codes = CODES
     framing = Framing(boundary.HEADER_BYTES, FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES, boundary.LOOKAHEAD_BYTES)
     sides = "client", "broker"
+    refusals = ("ERROR",)
     topics = TopicNames(short_topic, base_topic)
     announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)
