@@ -76,7 +76,7 @@ class BlockReader:
             file: position in the run's list of files.
             read_bytes: bytes of one read; None to adapt to the size of the packets and the number of flows.
             records: keep the packets in their blocks as stored in the file.
-            by_interface: append the interface, where it is known, to flow keys (`flow.source_in`).
+            by_interface: append the interface, where it is known, to flow keys (`flow.source_of_key`).
             opener: opens paths.
             portion: part of the file to read; the findings of the last portion sum up the file.
         """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 
-from pulsarscope.model.limits import EARLY_KEYS_MAX
+from pulsarscope.model.limits import EVALUATED_KEYS_MAX
 
-_SLOTS = EARLY_KEYS_MAX * 8 // 7
+_SLOTS = EVALUATED_KEYS_MAX * 8 // 7
 """A table that is fuller than this takes long to look through."""
 
 
@@ -25,7 +25,7 @@ class JudgedKeys:
         """Whether there is room for it."""
         slot, mark = self._slot(key)
         if not self._slots[slot]:
-            if self._count == EARLY_KEYS_MAX:
+            if self._count == EVALUATED_KEYS_MAX:
                 return False
             self._count += 1
             self._slots[slot] = mark

@@ -30,7 +30,7 @@ from pulsarscope.inputs.private_keys import KeyFile, rsa_keys
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import CaptureError, UsageError
 from pulsarscope.model.findings import Finding
-from pulsarscope.model.flow import source_in
+from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.records import (
     ROWS,
     EntryMessages,
@@ -364,7 +364,7 @@ class Run:
             timeline = self._timelines.get(name)
             if timeline is None:
                 self.connections += 1
-                source = source_in(connection.key)
+                source = source_of_key(connection.key)
                 settings = self._settings[self.inputs.source(connection.file) if source is None else source]
                 timeline = self._timelines[name] = Timeline(connection, settings)
             last = connection.last_file << FILE_SHIFT | connection.last_packet

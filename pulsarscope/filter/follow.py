@@ -12,7 +12,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import contained
 from pulsarscope.filter.selection import INPUT_LAYER, Filter
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import PENDING_REQUESTS_MAX, STORY_REQUESTS_MAX
+from pulsarscope.model.limits import PENDING_REQUESTS_MAX, FOLLOW_REQUESTS_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, RawFrame
 
 FramePlace = tuple[int | None, int | None, int | None]
@@ -98,7 +98,7 @@ class FollowFilter:
 
     def _remember_unanswered(self, frames: Iterable[tuple[str, FrameRow]]) -> None:
         self._unanswered.update(frames)
-        for name in list(self._unanswered)[: max(len(self._unanswered) - STORY_REQUESTS_MAX, 0)]:
+        for name in list(self._unanswered)[: max(len(self._unanswered) - FOLLOW_REQUESTS_MAX, 0)]:
             del self._unanswered[name]
 
 

@@ -1,6 +1,6 @@
-"""The Finding type, its severities, and the codes of the layers below the protocols.
+"""Findings, their severities, and the finding codes of the layers below the protocols.
 
-Each dissector brings its own table of codes; `join_codes` puts them together. Protocols may share a code, each with its own words.
+Each dissector has its own table of codes; `join_codes` merges them. Protocols may share a code, each with its own texts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ERROR = "error"
 WARNING = "warning"
 NOTE = "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
-"""From worst to mildest: data lost or wrong, or a peer refused; will hurt soon; worth knowing."""
+"""Severities in descending order: data lost or wrong, or a request refused; likely to hurt soon; worth knowing."""
 
 LAYERS = ("capture", "tcp", "tls", "frame", "payload", "session")
 
@@ -60,10 +60,10 @@ class Finding(msgspec.Struct, gc=False):
 
 
 def table(*codes: Code) -> dict[str, Code]:
-    """A table of codes by name.
+    """Return a table of codes by name.
 
     Raises:
-        ValueError: two rows have one name.
+        ValueError: two codes have the same name.
     """
     rows: dict[str, Code] = {}
     for code in codes:
@@ -75,10 +75,10 @@ def table(*codes: Code) -> dict[str, Code]:
 
 
 def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
-    """All tables as one. Of a code that stands in several the first table's row is taken: it means the same in all, in other words.
+    """Merge tables of codes; of a code in several tables the first entry is used.
 
     Raises:
-        ValueError: a code has another severity or layer in one table than in another.
+        ValueError: a code has different severities or layers in two tables.
     """
     joined: dict[str, Code] = {}
     for rows in tables:

@@ -1,4 +1,4 @@
-"""Every bound in one place, with its unit, its source and why it has this value.
+"""Every bound with its unit, its source and the reason for its value.
 
 A bound that can change a row counts per connection, so that every way of running agrees on the rows.
 """
@@ -6,183 +6,183 @@ A bound that can change a row counts per connection, so that every way of runnin
 from __future__ import annotations
 
 READ_BLOCK_BYTES = 64 << 10
-"""Bytes read at a time, at first: all rows of a block are in memory at once, and those of 64 KiB of small packets stay in the caches
-(256 KiB: 10 % slower)."""
+"""Initial size of a read: all rows of a block are in memory at once, and those of 64 KiB of small packets stay in the caches (256 KiB:
+10 % slower)."""
 
 READ_BLOCK_MAX_BYTES = 1 << 20
-"""Bytes read at a time when packets are large: what is done once per block and connection would cost more than the packets."""
+"""Largest read, for large packets: the work per block and connection would cost more than the packets."""
 
 READ_BLOCK_PACKETS = 400
-"""Packets that a block shall hold, between these two: as many as 64 KiB hold of small ones."""
+"""Target number of packets in a block, between these two sizes: 64 KiB hold as many small ones."""
 
 HEAP_KEPT_BYTES = 2 << 20
-"""Freed memory that glibc keeps for the next block is twice this: a block and what is made of it take 2 MiB. Given back to the kernel after
-each block, its pages have to come anew: a tenth of a run over large packets."""
+"""Half of the freed memory that glibc keeps for the next block: a block and its rows take 2 MiB. If its pages went back to the kernel after
+each block, faulting them in would take a tenth of a run over large packets."""
 
 ROWS_MAX = 2_048
-"""Rows handed on at once: a block of compressed batches holds millions; more are not faster, and twice as many take Parquet 13 MiB more."""
+"""Rows passed on at once: a block of compressed batches holds millions; more are not faster, and twice as many cost Parquet 13 MiB."""
 
 READ_BLOCK_FLOW_PACKETS = 6
-"""Packets that a block shall hold of each flow in it, on average: with many short connections a flow costs more than the caches save."""
+"""Target average number of packets per flow in a block: with many short connections a flow costs more than the caches save."""
 
 PACKET_MAX_BYTES = 262_144
-"""Largest captured packet (libpcap's MAXIMUM_SNAPLEN); a record that claims more is damage, not a packet."""
+"""Largest captured packet (libpcap's MAXIMUM_SNAPLEN); a record that claims more is damaged."""
 
 PCAPNG_BLOCK_MAX_BYTES = 16 << 20
-"""Largest pcapng block read (libpcap's limit); larger ones are damage."""
+"""Largest pcapng block (libpcap's limit); larger ones are damaged."""
 
 PCAPNG_INTERFACES_MAX = 65_536
 """Interfaces kept per pcapng section; a file with more is hostile."""
 
 INTERFACE_NAME_MAX_CHARACTERS = 255
-"""Of a pcapng interface's name, which may stand behind every flow key: those of Linux have 15, of Windows 50, of pipes those of a path."""
+"""Longest name of a pcapng interface, which may be part of every flow key: 15 on Linux, 50 on Windows, a path for pipes."""
 
 PORTION_HEADERS_MAX_BYTES = 64 << 10
-"""Headers, interfaces and their statistics in a pcapng file that is read in portions: each portion begins with those before it. Hundreds of
+"""Headers, interfaces and their statistics in a pcapng file that is read in portions, each of which needs those before it: hundreds of
 interfaces fit."""
 
 SECRETS_MAX_BYTES = 16 << 20
-"""TLS key logs kept of one pcapng file: about 100,000 connections; the rest is not kept."""
+"""TLS key logs kept of one pcapng file: those of about 100,000 connections."""
 
 TLS_SECRETS_MAX = 1 << 20
-"""TLS secrets kept of all key logs of a run, about 250 bytes each; five of them open a connection. The rest is not kept."""
+"""TLS secrets kept of all key logs of a run, about 250 bytes each; a connection needs up to five."""
 
 KEY_LOG_LINE_MAX_BYTES = 4_096
-"""Longest line read of a key log: the longest that has a meaning has fewer than 300 bytes."""
+"""Longest line of a key log: valid lines have fewer than 300 bytes."""
 
 TLS_RECORD_MAX_BYTES = (16 << 10) + 2_048
-"""Largest body of a TLS record (RFC 5246 section 6.2.3); what claims more is none."""
+"""Largest body of a TLS record (RFC 5246 section 6.2.3)."""
 
 TLS_HANDSHAKE_MESSAGE_MAX_BYTES = 128 << 10
-"""Largest handshake message looked at: chains of certificates come to 100 KiB (OpenSSL's default limit)."""
+"""Largest handshake message parsed: certificate chains reach 100 KiB (OpenSSL's default limit)."""
 
 TLS_WAITING_MAX_BYTES = 20 << 10
-"""Bytes of one direction of a TLS connection that wait for the other one's handshake, or for secrets that come late, as those of tools that
-take them from running processes do; one record fits, and a capture holds many connections of others."""
+"""Bytes of one direction of a TLS connection that wait for the other one's handshake, or for late secrets, as from tools that extract them
+from running processes: one record fits, and a capture holds many foreign connections."""
 
 TLS_FAILED_RECORDS_MAX = 16
-"""Records one after the other that do not decrypt: then no more is tried. A handshake whose keys are not given has fewer."""
+"""Consecutive records that do not decrypt before decryption stops: a handshake with unknown keys has fewer."""
 
 TLS_LOST_RECORDS_MAX = 16_384
-"""Records that may be lost at once, in a gap for one, and their count be found again: a megabyte of small ones; 2 to 10 µs each."""
+"""Records lost at once, as in a gap, across which the sequence number is recovered: a megabyte of small ones; 2 to 10 µs each."""
 
 TLS_SEARCH_BYTES = 64 << 20
-"""Bytes that may be tried to find the count of one direction's records again, with 1 KiB for each trial: 3,800 full records, 0.1 s."""
+"""Bytes of trial decryption per direction to recover the sequence number, with 1 KiB for each trial: 3,800 full records, 0.1 s."""
 
 TLS_SEARCH_FACTOR = 64
-"""More of them, for each byte of records that were opened: 0.1 s for a megabyte, so any number of gaps in a long capture."""
+"""Additional bytes of trial decryption for each byte decrypted: 0.1 s for a megabyte, so any number of gaps in a long capture."""
 
 TLS_NAME_MAX_CHARACTERS = 256
-"""Longest name off a TLS handshake that is shown: those of hosts have fewer (RFC 1035)."""
+"""Longest name from a TLS handshake that is shown: host names are shorter (RFC 1035)."""
 
 TLS_NAMES_MAX = 8
-"""Names of one certificate, or protocols offered, that are shown."""
+"""Names of a certificate, or offered protocols, that are shown."""
 
 DECOMPRESS_RATIO_MAX = 1_000
-"""Output per input byte of a .gz or .zst capture, looked at once DECOMPRESS_FREE_BYTES have come out."""
+"""Output per input byte of a .gz or .zst capture, checked after DECOMPRESS_FREE_BYTES."""
 
 DECOMPRESS_FREE_BYTES = 1 << 30
-"""Output of a compressed capture before its ratio is judged: 1 GiB, captures compress well."""
+"""Output of a compressed capture before its ratio is checked: captures compress well."""
 
 VLAN_TAGS_MAX = 8
 """VLAN tags on one packet; more is a loop."""
 
 IPV6_EXTENSION_HEADERS_MAX = 16
-"""IPv6 extension headers walked; Zeek's and Suricata's decoders stop at like depths."""
+"""IPv6 extension headers of one packet; the decoders of Zeek and Suricata stop at similar depths."""
 
 MPLS_LABELS_MAX = 16
 """Labels in one MPLS stack; networks use up to about ten."""
 
 TUNNELS_MAX = 8
-"""Tunnels in each other (Zeek: 4); a mirrored packet of an overlay in MPLS is in three, and networks that stack two of those exist."""
+"""Nested tunnels (Zeek: 4); a mirrored packet of an overlay in MPLS is in three, and some networks stack two of those."""
 
 FRAGMENTS_MAX_BYTES = 4 << 20
-"""IP fragments kept of one file (Linux keeps as much: ipfrag_high_thresh). Less than what is sent before the 65,536 numbers of IPv4
-packets begin again, so that fragments of different packets do not meet."""
+"""IP fragments kept of one file (Linux: ipfrag_high_thresh). Less than what is sent before the 65,536 IPv4 identifications repeat, so that
+fragments of different packets are not joined."""
 
 FRAGMENT_NANOSECONDS = 30 * 1_000_000_000
-"""How long the first fragment of a packet that came waits for the others (Linux's ipfrag_time)."""
+"""Time that the first fragment of a packet waits for the others (Linux: ipfrag_time)."""
 
 OUT_OF_ORDER_MAX_BYTES = 4 << 20
-"""Bytes a stream keeps beyond a hole (libtins: 3 MiB); then the oldest hole is declared a gap."""
+"""Out-of-order bytes buffered per stream (libtins: 3 MiB); beyond that the first hole is declared a gap."""
 
 SEQUENCE_JUMP_MAX_BYTES = 1 << 30
-"""A segment further than this from the expected sequence number is out of any window (RFC 7323 caps windows at 1 GiB)."""
+"""Distance from the expected sequence number beyond which a segment is outside any window (RFC 7323 limits windows to 1 GiB)."""
 
 IDLE_CONNECTION_NANOSECONDS = 3_600 * 1_000_000_000
-"""A packet more than one hour after the last one of its connection starts a new connection."""
+"""Idle time after which a packet begins a new connection: one hour."""
 
 CLOSED_CONNECTION_NANOSECONDS = 60 * 1_000_000_000
-"""How long a live capture waits for stray packets of a closed connection (TIME-WAIT of Linux): its row is written then."""
+"""Time that a live capture waits for stray packets of a closed connection before its row is written (TIME-WAIT of Linux)."""
 
 CLOSED_CONNECTIONS_MAX = 8_192
-"""Connections closed in one file whose row waits for stray packets; beyond that the oldest row is written. Half as many wait with every
-file that follows: twice as many of all files together, and no file's depend on what other files hold."""
+"""Connections closed in one file whose row waits for stray packets; beyond that the oldest row is written. With each following file half as
+many wait: twice as many of all files together, and independent of the contents of other files."""
 
 MEMORY_MAX_BYTES = 256 << 20
-"""Waiting bytes of the whole process (Suricata's reassembly memcap); beyond that the longest-waiting connection is evicted."""
+"""Buffered bytes of the whole process (Suricata's reassembly memcap); beyond that the longest-waiting connection is evicted."""
 
 FRAME_DEFAULT_MAX_BYTES = 5 * 1024 * 1024
 """Pulsar's default maxMessageSize, until CONNECTED.max_message_size says otherwise."""
 
 FRAME_PADDING_BYTES = 10 * 1024
-"""What a frame may have beyond maxMessageSize (Pulsar's MESSAGE_SIZE_FRAME_PADDING)."""
+"""Size of a frame beyond maxMessageSize (Pulsar's MESSAGE_SIZE_FRAME_PADDING)."""
 
 FRAME_HARD_MAX_BYTES = 64 << 20
-"""No broker setting makes us wait for a larger frame."""
+"""Largest frame, whatever the broker announces."""
 
 DECOMPRESSED_MAX_BYTES = 64 << 20
-"""Largest output of one entry; more is a bomb."""
+"""Largest decompressed entry; a larger one is a decompression bomb."""
 
 SCHEMA_MAX_BYTES = 1 << 20
-"""Largest schema that is kept; descriptors of large families of messages take some hundred KiB."""
+"""Largest schema; descriptors of large message families take some hundred KiB."""
 
 SCHEMAS_MAX = 1_000
-"""Schemas that are remembered of one connection, by topic and version, and requests for them; readers of schemas that all share."""
+"""Schemas of one connection by topic and version, and requests for them; also compiled schemas shared by all connections."""
 
 SCHEMAS_MAX_BYTES = 4 << 20
-"""The same bound in bytes: the readers of schemas take fifty times as much."""
+"""The same bound in bytes of schemas; compiled ones take fifty times as much."""
 
 UNREAD_ENTRIES_MAX = 1_000
-"""Delivered entries of one connection that wait for the schema which their consumer asks for: its queue holds so many by default."""
+"""Delivered entries of one connection that wait for the schema requested by their consumer: the default size of its queue."""
 
 UNREAD_MAX_BYTES = 4 << 20
 """The same bound in bytes of payload."""
 
 UNREAD_MAX_NANOSECONDS = 5 * 1_000_000_000
-"""The same bound in time of the capture: a client that asks does so with the first message that it opens."""
+"""The same bound in capture time: a client requests a schema with the first message that it decodes."""
 
 SCHEMA_DEPTH_MAX = 64
-"""Nesting of types in a schema; written ones have a handful."""
+"""Nesting of types in a schema; real ones have a handful of levels."""
 
 VALUE_DEPTH_MAX = 128
 """Nesting of lists and objects in a decoded value: Python's recursion takes four calls a level, and has a thousand."""
 
 VALUES_MAX_BYTES = 8 << 20
-"""What the values of one entry may take, as JSON, roughly: more than the largest message of default size (5 MiB), objects take ten times
-of it."""
+"""Approximate size of the decoded values of one entry as JSON: more than the largest message of default size (5 MiB); objects take ten
+times as much."""
 
-VALUES_LEAST_BYTES = 16 << 10
-"""The same bound for the smallest of entries: ten bytes can say a million empty items, and a capture holds many times ten bytes."""
+VALUES_MIN_BYTES = 16 << 10
+"""The same bound for the smallest entries: ten bytes can encode a million empty items, and a capture holds many times ten bytes."""
 
 VALUES_FACTOR = 128
-"""The bound grows so many times as fast as the payload: a byte may be a field or a symbol with a name so long."""
+"""Growth of that bound per byte of payload: a byte may stand for a field or symbol with so long a name."""
 
 PROTOBUF_DEPTH_MAX = 100
-"""Nesting of messages in messages (upb's and Java's recursion limit)."""
+"""Nesting of protobuf messages (recursion limit of upb and Java)."""
 
 BATCH_MESSAGES_MAX = 65_536
-"""Messages read from one batch; clients put 1,000 into one by default, a decompressed bomb could hold eleven million."""
+"""Messages read from one batch; clients batch 1,000 by default, a decompression bomb could hold eleven million."""
 
 BATCH_METADATA_MAX_BYTES = 8 << 20
-"""Metadata read from one batch: clients fill a batch to 5 MiB at most, payloads included; in rows, a bomb of properties takes ten times as
+"""Metadata read from one batch: clients fill a batch to 5 MiB at most, payloads included; as rows, hostile properties take ten times as
 much."""
 
 MESSAGE_SETS_DEPTH_MAX = 8
-"""Compressed message sets within each other; producers write one, and a broker or mirror that compresses again one more."""
+"""Nested compressed message sets; producers write one level, a broker or mirror that recompresses one more."""
 
 CHUNKED_MESSAGES_MAX = 1_024
-"""Chunked messages of one connection that are put together at a time; clients keep 10 by default (maxPendingChunkedMessage)."""
+"""Chunked messages of one connection assembled at a time; clients keep 10 by default (maxPendingChunkedMessage)."""
 
 PENDING_REQUESTS_MAX = 65_536
 """Requests of one connection that wait for a response (h2 remembers 2^16 closed streams)."""
@@ -194,127 +194,127 @@ PENDING_MESSAGES_MAX_BYTES = 16 << 20
 """The same bound in bytes of finished rows."""
 
 SHOWN_ITEMS_MAX = 1_000
-"""Repeated values shown by a renderer; the count is always exact, and records hold all."""
+"""Repeated values shown by a renderer; the count is exact, and records hold all."""
 
 STATISTICS_NAMES_MAX = 4_096
-"""Connections, topics, producers, subscriptions, commands or families counted one by one in statistics, each; those met later are counted
-together. More than anyone reads; one with a wide histogram takes 10 KiB, so each of these lists stays below 40 MiB."""
+"""Connections, topics, producers, subscriptions, commands or families counted individually in statistics; later ones are counted together.
+One with a wide histogram takes 10 KiB, so each of these lists stays below 40 MiB."""
 
 STATISTICS_NAME_MAX_CHARACTERS = 1_024
-"""Longest text kept in statistics, diagnoses and comparisons; a hostile one is as long as a frame."""
+"""Longest text in statistics, diagnoses and comparisons; a hostile one is as long as a frame."""
 
 STATISTICS_ITEMS_MAX = 100
-"""Items kept of each list in the evidence of a diagnosis; rules give few, a hostile peer could make them give many."""
+"""Items of a list in the evidence of a diagnosis; a hostile peer could cause many."""
 
 STATISTICS_INTERVALS_MAX = 1_000
-"""Points of a time series; when a capture needs more, two neighbours become one and the interval doubles: more would not fit a screen."""
+"""Points of a time series; for more, neighbours are merged and the interval doubles: more would not fit a screen."""
 
 SLOWEST_MAX = 5
-"""Slowest exchanges named for each family: enough to see whether they have something in common."""
+"""Slowest exchanges listed per family: enough to see what they have in common."""
 
 DIAGNOSIS_SAMPLES_MAX = 10
-"""Findings of one code, with different texts, kept whole in a diagnosis; the rest is counted: an example explains, a thousand hide."""
+"""Findings of one code, with different texts, kept as examples in a diagnosis; the others are counted."""
 
 DIAGNOSIS_NAMES_MAX = 1_000
-"""Different topics and connections remembered of each finding code; beyond it their number is said to be at least so many."""
+"""Different topics and connections counted per finding code; beyond that their number is a lower bound."""
 
 RECOGNITION_WINDOW_BYTES = 6 << 20
-"""How far into a stream an unknown connection is searched for frames: one frame of the default size must end within."""
+"""Start of an unknown stream that is searched for frames: one frame of the default size must end within it."""
 
 OUT_OF_ORDER_MAX_SEGMENTS = 65_536
-"""Segments a stream keeps beyond a hole: 4 MiB in one-byte segments would cost a gibibyte."""
+"""Out-of-order segments buffered per stream: 4 MiB in one-byte segments would take 1 GiB of memory."""
 
 OPEN_CONNECTIONS_MAX = 131_072
-"""Connections open at once in the whole process (a SYN flood has millions); beyond that the longest idle are ended."""
+"""Connections open at once in the whole process (a SYN flood has millions); beyond that those idle for longest are ended."""
 
 OVERLAP_WINDOW_BYTES = 64 << 10
-"""Delivered bytes of a stream that a retransmission is compared with: an unscaled window."""
+"""Delivered bytes of a stream with which a retransmission is compared: an unscaled window."""
 
 OVERLAP_WINDOW_PACKETS = 8_192
-"""How many packets of its file a delivered segment stays comparable: bounds what idle streams keep."""
+"""Packets of a file during which a delivered segment is kept for comparison: bounds the memory of idle streams."""
 
 DUPLICATE_NANOSECONDS = 1_000_000
-"""An exact copy within this time was captured twice: retransmission timers are at least 5 ms (RFC 8985, RFC 6298)."""
+"""Time within which an exact copy counts as captured twice: retransmission timers are at least 5 ms (RFC 8985, RFC 6298)."""
 
 DUPLICATE_SEGMENTS_PERCENT = 20
-"""Share of a connection's data segments that are such copies from which on it is said."""
+"""Share of such copies in a connection's data segments above which they are reported."""
 
 STREAM_FINDINGS_MAX = 25
-"""Findings of one code that a stream gives one by one; the rest is one finding with counts (Zeek samples weirds from 25 on)."""
+"""Findings of one code reported individually per stream; the others are one finding with counts (Zeek samples weirds from 25 on)."""
 
 RESET_WINDOW_BYTES = OUT_OF_ORDER_MAX_BYTES
-"""A reset this far outside what was seen of its stream is not believed; window scales are not tracked."""
+"""Distance from the bytes seen of a stream beyond which a RST is not accepted; window scaling is not tracked."""
 
 FILTER_MAX_CHARACTERS = 16_384
-"""Longest display filter: sets of a few hundred ids fit."""
+"""Longest display filter: sets of several hundred ids fit."""
 
 FILTER_DEPTH_MAX = 100
-"""Parentheses and negations within each other: far from Python's own limit on recursion, which each of them costs two calls."""
+"""Nested parentheses and negations: far below Python's recursion limit, of which each takes two calls."""
 
 FILTER_PATTERN_MAX_CHARACTERS = 1_000
 """Longest regular expression of a filter."""
 
 JOB_FLOWS_MAX = 1 << 18
-"""4-tuples that are compared to tell which files share a connection (40 MiB); of more, all files are taken to share one."""
+"""4-tuples compared to find files that share a connection (40 MiB); with more, all files are assumed to share one."""
 
 JOB_MEMORY_MAX_BYTES = 16 << 20
-"""What one process of several may have ready in memory before its turn comes; the next goes to a temporary file."""
+"""Results of one parallel process in memory before its turn; further results go to a temporary file."""
 
 JOB_DISK_MAX_BYTES = 1 << 30
-"""What one process of several may have ready in its temporary file, which may be memory, too; then it waits for its turn."""
+"""Results of one parallel process in its temporary file, which may be in memory, too, before it waits for its turn."""
 
 EXTRACT_NAMED_FRAMES_MAX = 4_000_000
-"""Frames whose names packet comments can hold: 40 bytes each; of more, only where they are is kept, together where they are neighbours."""
+"""Frames whose names are kept for packet comments, 40 bytes each; of further ones only merged ranges of positions are kept."""
 
 EXTRACT_FINDINGS_MAX = 65_536
 """Findings kept for packet comments, about 500 bytes each."""
 
-STORY_REQUESTS_MAX = 8_192
-"""Requests that `follow` keeps because their answer may belong to the story: a thousand SENDs in flight are usual; about 12 MiB."""
+FOLLOW_REQUESTS_MAX = 8_192
+"""Requests that `follow` keeps until their answer shows if they match: a thousand SENDs in flight are common; about 12 MiB."""
 
 FACTS_PER_KEY_MAX = 1_000
-"""Facts kept of one key: a story is told by its beginning and its end."""
+"""Facts kept of one key: the first and the last ones explain a finding."""
 
 FACTS_MAX_BYTES = 8 << 20
-"""What the facts of all cross-connection rules of a process that wait to be judged may take: those of 16,000 messages in flight; beyond
-that those keys are judged that were silent longest."""
+"""Memory of pending facts of all cross-connection rules in a process: those of 16,000 messages in flight; beyond that the keys without
+facts for longest are evaluated."""
 
-EARLY_KEYS_MAX = 7 << 16
-"""Keys judged early that are known as such, should one more fact come for them: four bytes each."""
+EVALUATED_KEYS_MAX = 7 << 16
+"""Keys evaluated early that are remembered, so that later facts are recognised: four bytes each."""
 
 PRIVATE_KEY_MAX_BYTES = 1 << 20
-"""Largest file taken for a private key: one of 16,384 bits takes 13 KB in PEM."""
+"""Largest file of a private key: one of 16,384 bits takes 13 KB in PEM."""
 
 DATA_KEYS_MAX = 1_024
-"""Encrypted data keys of one connection whose answer is remembered: a producer has one at a time, and a new one every four hours."""
+"""Decrypted data keys cached per connection: a producer uses one at a time, and a new one every four hours."""
 
 DATA_KEYS_FAILED_MAX = 4_096
-"""Encrypted data keys of one connection that may turn out not to be for the private keys given, before no more are tried: each costs a
-millisecond or more of RSA for 256 bytes of hostile input."""
+"""Encrypted data keys of one connection that may fail to decrypt before no more are tried: each costs a millisecond or more of RSA for 256
+bytes of hostile input."""
 
 CHUNKS_MAX_BYTES = 64 << 20
-"""What the chunks that wait on one connection may take: a whole message would not be decompressed beyond that, either."""
+"""Pending chunks of one connection: a larger message would not be decompressed, either."""
 
 REGISTRY_MAX_BYTES = 256 << 20
-"""A dump of ZooKeeper, which keeps all of it in memory, too, and holds a few megabytes for most clusters."""
+"""Largest dump of ZooKeeper, which keeps all of it in memory, too; most clusters have a few megabytes."""
 
 LIVE_RING_BLOCK_BYTES = 1 << 20
-"""A block of the ring that the kernel fills with packets: the largest packet must fit, and one block is decoded at a time."""
+"""Size of a block of the kernel's packet ring: the largest packet must fit, and one block is decoded at a time."""
 
 LIVE_RING_BYTES = 64 << 20
-"""What the kernel may hold of an interface before it drops packets: half a second of a full 1 Gbit/s line."""
+"""Size of the kernel's packet ring of an interface: half a second of a full 1 Gbit/s line."""
 
 LIVE_RING_MEMORY_SHARE = 4
-"""The ring takes at most one part in so many of the host's memory: the kernel would take it all, and kill who needs the rest."""
+"""Divisor of the host's memory that limits the ring: the kernel would allocate all of it, and kill other processes."""
 
 LIVE_QUEUE_MAX_BYTES = 64 << 20
-"""Captured packets that wait to be decoded; beyond that decoding skips them, in the open: a capture never grows in memory."""
+"""Captured packets that wait to be decoded; beyond that packets are skipped and reported, so that a capture never grows in memory."""
 
 METRICS_NAMES_MAX = 1_000
-"""Topics, or commands, with time series of their own; Prometheus and who pays for it count each of them."""
+"""Topics, or commands, with time series of their own: the number of series determines the cost of Prometheus."""
 
 METRICS_NAME_MAX_CHARACTERS = 1_024
-"""Of a name in a time series; more is cut. A name off the wire may have megabytes, topics have some hundred characters."""
+"""Longest name in a time series, truncated beyond: a name from the wire may have megabytes, topics have some hundred characters."""
 
 LIVE_TRIGGER_MAX_BYTES = 256 << 20
-"""Packets that wait in memory for a trigger; when a line is faster than that, fewer seconds are saved."""
+"""Packets kept in memory before a trigger; on a faster line fewer seconds are saved."""

@@ -1,14 +1,14 @@
-r"""The one choke point between text off the wire and a terminal or a spreadsheet.
+r"""Escaping of text from the wire before it reaches a terminal or a spreadsheet.
 
-What could move the cursor, change colours, reorder or hide text becomes visible: ESC is shown as \x1b, a right-to-left override as
-\u202e (CVE-2021-42574, "Trojan Source"; CVE-2021-25743, kubectl). Everything a renderer shows that it did not make itself passes here.
+Characters that move the cursor, change colours, reorder or hide text become visible: ESC is shown as \x1b, a right-to-left override as
+\u202e (CVE-2021-42574, "Trojan Source"; CVE-2021-25743, kubectl). Renderers pass all text through here that is not their own.
 """
 
 from __future__ import annotations
 
 import re
 
-# Escaped although printable: a flood of combining marks (four or more on one letter) grows over the neighbouring lines.
+# Escaped although printable: four or more combining marks on one letter grow over the neighbouring lines.
 _MARKS = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
 _MARK_FLOOD = re.compile(_MARKS)
 
@@ -16,18 +16,18 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066
 
 
 def escape(text: str) -> str:
-    """The text with everything invisible or active made visible. Printable text comes back unchanged."""
+    """Escape invisible and active characters; return printable text unchanged."""
     if text.isprintable():
-        # Letters, marks, punctuation, symbols and the plain space; no control, format, separator or surrogate.
+        # It has letters, marks, punctuation, symbols and spaces; no control, format, separator or surrogate.
         return text if text.isascii() else _MARK_FLOOD.sub(_visible_marks, text)
     escaped = "".join([character if character.isprintable() else _visible(character) for character in text])
     return _MARK_FLOOD.sub(_visible_marks, escaped)
 
 
 def show_controls(text: str) -> str:
-    """The text with its control characters made visible, save line ends and tabs, and those that turn its direction; else as it is.
+    """Escape control characters except line ends and tabs, and characters that change the direction of text.
 
-    For a file that programs read and people may show: less than `escape`, so that texts of all languages stay exact.
+    Meant for files that programs read and people may display: it changes less than `escape`, so that texts of all languages stay exact.
     """
     return _CONTROLS.sub(lambda match: _visible(match[0]), text)
 
@@ -49,5 +49,5 @@ def printable(name: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """A number with its noun: 1 packet, 2,000 packets."""
+    """Format a number with its noun: 1 packet, 2,000 packets."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pulsarscope.capture import Block, Segment
 from pulsarscope.model.findings import Finding
-from pulsarscope.model.flow import key_at, reverse_key, source_in, without_source
+from pulsarscope.model.flow import reverse_key, source_of_key, with_source, without_source
 from pulsarscope.model.text import printable
 from pulsarscope.spark.packed_segments import Runs
 
@@ -64,7 +64,7 @@ def batches(
     waiting = _Columns()
     for block in blocks:
         for key, segments in block.flows.items():
-            at = source_in(key)
+            at = source_of_key(key)
             key = without_source(key)  # noqa: PLW2901 - a column of its own has it
             other = reverse_key(key)
             waiting.add(source if at is None else at, min(key, other), key > other, segments)
@@ -166,7 +166,7 @@ def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows = [index for index, _ in some]
             made = Runs()
             if flow:
-                own = flow if source is None else key_at(flow, source)
+                own = flow if source is None else with_source(flow, source)
                 for side, key in ((False, own), (True, reverse_key(own))):
                     made.add(key, [segments[row] for row in rows if backwards[row] is side])
             else:

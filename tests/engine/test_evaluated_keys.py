@@ -17,7 +17,7 @@ def test_what_was_added_is_known_and_nothing_else() -> None:
 
 
 def test_a_full_table_takes_no_more_and_knows_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EARLY_KEYS_MAX", 7)
+    monkeypatch.setattr(module, "EVALUATED_KEYS_MAX", 7)
     monkeypatch.setattr(module, "_SLOTS", 8)
     keys = JudgedKeys()
     assert [keys.add(("rule", f"{number}")) for number in range(9)] == [True] * 7 + [False] * 2

@@ -152,7 +152,7 @@ def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: py
 
 def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
-    monkeypatch.setattr(judged, "EARLY_KEYS_MAX", 5)
+    monkeypatch.setattr(judged, "EVALUATED_KEYS_MAX", 5)
     told = Told(early=False)
     for number in range(100):
         told.facts.add("rule", f"key {number:02}", fact(number, number))

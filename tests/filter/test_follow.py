@@ -73,7 +73,7 @@ def test_an_answer_comes_with_its_request() -> None:
 
 
 def test_only_so_many_requests_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STORY_REQUESTS_MAX", 1)
+    monkeypatch.setattr(module, "FOLLOW_REQUESTS_MAX", 1)
     assert told("message", "26:14", [SEND, OTHER], [RECEIPT]) == [[], ["6"]]
 
 

@@ -14,7 +14,7 @@ from pulsarscope.live import feed as module
 from pulsarscope.live.feed import Feed
 from pulsarscope.live.source import Captured
 from pulsarscope.model.errors import OutputError
-from pulsarscope.model.flow import source_in
+from pulsarscope.model.flow import source_of_key
 from tests.live.test_recorder import SECOND, START, captured
 
 
@@ -90,7 +90,7 @@ def test_all_packets_arrive_in_order() -> None:
 
 def test_the_interface_stands_behind_flow_keys_when_asked() -> None:
     source = Scripted(captured(number) for number in range(3))
-    assert {source_in(key) for block in run(Feed(source, by_interface=True), source) for key in block.flows} == {"test0"}
+    assert {source_of_key(key) for block in run(Feed(source, by_interface=True), source) for key in block.flows} == {"test0"}
 
 
 def test_it_stops_after_so_many_packets() -> None:

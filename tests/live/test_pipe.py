@@ -13,7 +13,7 @@ import pytest
 from pulsarscope.capture import Block, Segment, read_blocks
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.recorder import Keeper, Rotation
-from pulsarscope.model.flow import source_in
+from pulsarscope.model.flow import source_of_key
 from pulsarscope.output.export.pcapng import section_block
 
 
@@ -131,7 +131,7 @@ def test_a_pipe_that_nobody_writes_into_is_left_when_asked(tmp_path: Path) -> No
 def test_interfaces_are_told_apart_when_asked(captures: Path, tmp_path: Path) -> None:
     path, end = piped(tmp_path, (captures / "any-sll2.pcap").read_bytes(), 1 << 20)
     feed = PipeFeed(path, by_interface=True)
-    sources = {source_in(key) for block in feed for key in block.flows}
+    sources = {source_of_key(key) for block in feed for key in block.flows}
     end()
     feed.close()
     assert sources == {"ifindex 2"}

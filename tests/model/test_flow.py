@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pulsarscope.model.flow import (
     IPV4_KEY_BYTES,
     IPV6_KEY_BYTES,
-    key_at,
     reverse_key,
     source_endpoint,
-    source_in,
+    source_of_key,
     source_port,
+    with_source,
     without_source,
 )
 
@@ -54,7 +54,7 @@ def test_the_reverse_key_is_the_other_direction_s(data: st.DataObject, one: int,
     assert reverse_key(forward) == key(destination, source, two, one)
     assert reverse_key(reverse_key(forward)) == forward
     assert (source_port(forward), source_port(reverse_key(forward))) == (one, two)
-    assert (source_in(forward), without_source(forward)) == (None, forward)
+    assert (source_of_key(forward), without_source(forward)) == (None, forward)
 
 
 NAMES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=60)
@@ -62,9 +62,9 @@ NAMES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["
 
 @given(st.sampled_from([IPV4_KEY_BYTES, IPV6_KEY_BYTES]).flatmap(lambda size: st.binary(min_size=size, max_size=size)), NAMES, NAMES)
 def test_a_name_behind_a_key_changes_nothing_but_that_it_is_another_key(bare: bytes, name: str, another: str) -> None:
-    named = key_at(bare, name)
+    named = with_source(bare, name)
     assert named != bare
-    assert (named == key_at(bare, another)) is (name == another)
-    assert (source_in(named), without_source(named)) == (name, bare)
-    assert reverse_key(named) == key_at(reverse_key(bare), name)
+    assert (named == with_source(bare, another)) is (name == another)
+    assert (source_of_key(named), without_source(named)) == (name, bare)
+    assert reverse_key(named) == with_source(reverse_key(bare), name)
     assert (source_port(named), source_endpoint(named)) == (source_port(bare), source_endpoint(bare))

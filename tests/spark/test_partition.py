@@ -22,7 +22,7 @@ from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.pipeline import PipelineRequest, table_options
 from pulsarscope.engine.local import Options
-from pulsarscope.model.flow import source_in
+from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark import shuffle_batches as cells
 from tests.capture.test_portions import capture_of_a_copied_capture
 from tests.encoder import Conversation, write_pcap, write_pcapng
@@ -60,7 +60,7 @@ def test_interfaces_of_a_ring_each_on_its_own(captures: Path, tmp_path: Path, pa
     assert cluster.tables() == want
     assert by_packet or Streamed(inputs, range(2, len(inputs.paths), 2)).tables() == want
     assert cluster.tables() != local(expand_inputs([str(tmp_path)]))
-    assert by_packet or {source_in(row["flow"]) for row in cluster.strangers} >= {"veth0", "br0"}
+    assert by_packet or {source_of_key(row["flow"]) for row in cluster.strangers} >= {"veth0", "br0"}
     rows = [row for batch in cells.unpack(of("connection", cluster.cells)) for row in batch.to_pylist()]
     assert {row["source"] for row in rows} == {"veth0", "br0", "ifindex 2", None}
 

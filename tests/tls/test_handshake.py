@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.limits import TLS_HANDSHAKE_MESSAGE_MAX_BYTES
-from pulsarscope.tls.handshake import HandshakeMessages, partial_client_hello, certificates, chosen_protocol, client_hello, server_hello
+from pulsarscope.tls.handshake import HandshakeMessages, certificates, chosen_protocol, client_hello, partial_client_hello, server_hello
 from tests.tls import sealing
 from tests.tls.sealing import message, vector
 

@@ -12,7 +12,7 @@ from pulsarscope.capture.link import link_layer as link
 from pulsarscope.capture.link.decapsulation import Decapsulator
 from pulsarscope.capture.link.layers import Encapsulated, Fragment, Reject
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
-from pulsarscope.model.flow import key_at
+from pulsarscope.model.flow import with_source
 from pulsarscope.model.text import plural
 
 NANOSECONDS = 1_000_000_000
@@ -94,8 +94,8 @@ class Decoder(ABC):
         flows.default_factory = None
         if self._flows_by_interface:
             for source, (own_flows, own_control) in self._flows_by_interface.items():
-                flows.update((key_at(key, source), segments) for key, segments in own_flows.items())
-                control.update(key_at(key, source) for key in own_control)
+                flows.update((with_source(key, source), segments) for key, segments in own_flows.items())
+                control.update(with_source(key, source) for key in own_control)
             self._flows_by_interface.clear()
         return self._block(flows, control, [], first_packet, bytes_read)
 

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from pulsarscope.capture import read_blocks
-from pulsarscope.model.flow import source_in, without_source
+from pulsarscope.model.flow import source_of_key, without_source
 from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES
 from tests.capture.builders import (
     KEY,
@@ -283,13 +283,13 @@ MIXED = NAMED + b"".join(
 def test_interfaces_are_told_apart_by_their_names_else_by_their_numbers(read_bytes: int, *, records: bool) -> None:
     blocks = list(read_blocks(io.BytesIO(MIXED), read_bytes=read_bytes, records=records, by_interface=True))
     flows = flows_of(blocks)
-    assert {source_in(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {
+    assert {source_of_key(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {
         "veth0": [1, 3, 7, 8],
         "interface 1": [2, 5, 6],
         "br0\\x1b ifindex 7": [4],
     }
     assert {without_source(key) for key in flows} == {KEY}
-    assert {source_in(key) for block in blocks for key in block.control} == {"interface 1"}
+    assert {source_of_key(key) for block in blocks for key in block.control} == {"interface 1"}
     assert {key: segments_of(blocks_of(MIXED)) for key in [KEY]} == {KEY: segments_of(blocks)}, "nothing else is changed"
     assert blocks[-1].findings == blocks_of(MIXED)[-1].findings
 
@@ -297,4 +297,4 @@ def test_interfaces_are_told_apart_by_their_names_else_by_their_numbers(read_byt
 def test_a_very_long_name_of_an_interface_is_cut() -> None:
     data = LITTLE.section() + LITTLE.interface(name="x" * 5000) + LITTLE.packet(PLAIN)
     (key,) = flows_of(read_blocks(io.BytesIO(data), by_interface=True))
-    assert source_in(key) == "x" * INTERFACE_NAME_MAX_CHARACTERS
+    assert source_of_key(key) == "x" * INTERFACE_NAME_MAX_CHARACTERS

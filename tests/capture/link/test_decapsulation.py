@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture import read_blocks
-from pulsarscope.model.flow import source_in
+from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import TUNNELS_MAX
 from tests.capture.builders import (
     KEY,
@@ -120,5 +120,5 @@ def test_fragments_of_two_interfaces_are_not_put_together() -> None:
     data = build.section() + build.interface(name="a") + build.interface(name="b") + b"".join(packets)
     blocks = list(read_blocks(io.BytesIO(data), by_interface=True))
     ((key, segments),) = flows_of(blocks).items()
-    assert (source_in(key), [segment[6] for segment in segments]) == ("a", [b"data" * 100])
+    assert (source_of_key(key), [segment[6] for segment in segments]) == ("a", [b"data" * 100])
     assert findings_of(blocks)["fragment-incomplete"].evidence["packets"] == len(cut) - 1

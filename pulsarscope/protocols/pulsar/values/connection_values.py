@@ -11,7 +11,7 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext, PayloadDecoder
 from pulsarscope.dissect.frames import Note
-from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_LEAST_BYTES, VALUES_MAX_BYTES
+from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_MIN_BYTES, VALUES_MAX_BYTES
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.topics import short_topic, topic_matches
 from pulsarscope.protocols.pulsar.values.definition import Definition
@@ -96,7 +96,7 @@ class Values:
         if not isinstance(decoder, _Decoder):
             return None if decoder is None else 0
         problems: list[str] = []
-        budget = Budget(VALUES_MAX_BYTES if decoder.is_plugin else min(VALUES_LEAST_BYTES + VALUES_FACTOR * len(data), VALUES_MAX_BYTES))
+        budget = Budget(VALUES_MAX_BYTES if decoder.is_plugin else min(VALUES_MIN_BYTES + VALUES_FACTOR * len(data), VALUES_MAX_BYTES))
         if columns is None:
             context = PayloadContext(topic, row.key, bool(row.key_is_bytes), row.properties or {}, row.schema_version)
             row.value = _value(decoder, data, context, budget, problems) if not row.null_value else None
