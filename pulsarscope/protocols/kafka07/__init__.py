@@ -1,1 +1,1 @@
-"""Kafka 0.7, of 2011 and 2012: requests without a version or an id, answered in the order in which they came."""
+"""Kafka 0.7 (2011, 2012): requests without a version or an id, answered in the order of their arrival."""

@@ -1,7 +1,7 @@
-"""Finding a frame by content: the protocol has no magic and no version, so all that can be wrong must be right.
+"""Recognition of frames by content: the protocol has no magic and no version, so that every field of a frame must be plausible.
 
-Kafka 0.8 and later begin alike (length, api key) and go on with an api version and a correlation id where 0.7 has a topic: what has no
-topic of printable letters there, and sizes that add up to the byte, is not claimed. Message sets are proven by the CRC32 of their first
+Kafka 0.8 and later begin alike (length, api key) and go on with an api version and a correlation id where 0.7 has a topic. A frame
+therefore needs a topic of printable letters, and sizes that add up to the byte. Message sets are proven by the CRC32 of their first
 message, which covers more of it in later versions.
 """
 
@@ -34,34 +34,34 @@ from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
 from pulsarscope.protocols.kafka07.responses import COUNT_BYTES, ERROR_BYTES, OFFSET_BYTES
 
 LEAST_FRAME_BYTES = HEADER_BYTES + ERROR_BYTES
-"""A response without anything behind its error."""
+"""Size of a response with nothing behind its error."""
 
 LOOKAHEAD_BYTES = 11
 """Length, type, count, length of the topic and its first letter; or length, error, size of a message and its magic."""
 
 PARTS_MAX = 1_000
-"""Parts of a request or response that are read to recognise it: clients ask for those of one broker."""
+"""Parts of a request or response that are read to recognise it: a client asks for the partitions of one broker."""
 
 PART_COST = 1_000
-"""What reading one part takes: as long as so many bytes take for a checksum."""
+"""Cost of reading one part, in bytes of a checksum that takes as long."""
 
 TOPIC_MAX_BYTES = 255
-"""Longest name of a topic: it names a folder."""
+"""Longest name of a topic, which is the name of a folder."""
 
 PLACE_BYTES = 8
 """Type, length of the topic, and partition of a request for one partition."""
 
 REST_BYTES = {FETCH: 12, OFFSETS: 12}
-"""What follows topic and partition in a request of fixed size."""
+"""Bytes behind topic and partition in requests of fixed size."""
 
 OFFSETS_MAX = 10_000
-"""Offsets of a response that are read to recognise it: one for each segment of a log."""
+"""Offsets of a response that are read to recognise it; a log has one for each segment."""
 
 PARTITION_MAX = 1 << 20
-"""No partition has a greater number."""
+"""Highest number of a partition."""
 
 OFFSET_MAX = 1 << 56
-"""No log has so many bytes, and no time so many milliseconds."""
+"""Highest offset in bytes, and highest time in milliseconds."""
 
 _HEAD = re.compile(
     rb"(?=(?!\x00{3}[\x00\x01])[\x00-\x04]...(?:"
@@ -72,7 +72,7 @@ _HEAD = re.compile(
 )
 
 FIRST = Struct(">Ihi")
-"""Length, type or error, and what stands behind it."""
+"""Length, type or error, and the field behind it."""
 
 _TOPIC = re.compile(rb"[!-~]+")
 
@@ -80,17 +80,17 @@ LIKELY, SURE = PROVEN = ("likely", "sure")
 
 
 class _UnlikelyError(Exception):
-    """It is no frame, as the bytes up to the cursor's position show."""
+    """The bytes up to the cursor's position are not the begin of a frame."""
 
 
 def find_candidate(data: bytes, position: int, end: int) -> int:
-    """The next position whose first bytes could open a frame, or −1."""
-    found = _HEAD.search(data, position, end)
-    return -1 if found is None else found.start()
+    """Return the next position whose first bytes could open a frame, or −1."""
+    match = _HEAD.search(data, position, end)
+    return -1 if match is None else match.start()
 
 
-class _Look(Cursor):
-    """A look at one frame, which may cost no more than a budget."""
+class _BoundedCursor(Cursor):
+    """Cursor with a budget for reading one frame."""
 
     __slots__ = ("budget", "cost")
 
@@ -98,51 +98,54 @@ class _Look(Cursor):
         super().__init__(data, position, end)
         self.budget = budget
         self.cost = 0
-        """Beside that of the bytes."""
+        """Cost so far, beside that of the bytes."""
 
     def spend(self, cost: int) -> None:
-        """More is read, which takes so much."""
+        """Add to the cost."""
         self.cost += cost
         if self.cost > self.budget:
             raise _UnlikelyError
 
 
-_Reader = Callable[[_Look, int, bool], str]
-"""(behind the length, end of the frame, checksums) -> likely or sure; raises ShortError or _UnlikelyError."""
+_Reader = Callable[[_BoundedCursor, int, bool], str]
+"""Returns "likely" or "sure", given a cursor behind the length, the end of the frame, and whether checksums count.
+
+Raises ShortError or _UnlikelyError.
+"""
 
 
 def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
-    """See `Dissector.candidate`. Without `checksums`, behind another frame, less is enough."""
+    """See `Dissector.recognise`. Without `checksums`, behind another frame, weaker proof is enough."""
     if end - position < LEAST_FRAME_BYTES:
         return Candidate(0, position + LEAST_FRAME_BYTES, "wait", 0)
     length = int.from_bytes(data[position : position + HEADER_BYTES], "big")
     if length == ERROR_BYTES:
-        return _judge(_bare, data, position, end, budget, checksums=checksums)
+        return _examine(_error_response, data, position, end, budget, checksums=checksums)
     if end - position < FIRST.size:
         return Candidate(HEADER_BYTES + length, position + FIRST.size, "wait", 0)
-    found = None
-    for read in _readings(*FIRST.unpack_from(data, position), checksums=checksums):
-        other = _judge(read, data, position, end, budget, checksums=checksums)
-        # What was looked at in vain was looked at, too.
-        found = other if found is None else other._replace(seen=max(found.seen, other.seen), cost=found.cost + other.cost)
-        if found.proof != "no":
+    best = None
+    for read in _readers(*FIRST.unpack_from(data, position), checksums=checksums):
+        result = _examine(read, data, position, end, budget, checksums=checksums)
+        # Bytes that were read in vain count, too.
+        best = result if best is None else result._replace(seen=max(best.seen, result.seen), cost=best.cost + result.cost)
+        if best.proof != "no":
             break
-    return found
+    return best
 
 
 def opens(data: bytes, position: int, end: int) -> str | None:
-    """The client, when a request stands here: as far as the head of its first message, if it has any."""
+    """Return the client when a request begins here, judged up to the head of its first message."""
     if end - position < FIRST.size:
         return None
-    readings = _readings(*FIRST.unpack_from(data, position), checksums=False)
-    found = any(
-        _judge(read, data, position, end, PARTS_MAX * PART_COST, checksums=False).proof in PROVEN for read in readings if read is _request
+    readers = _readers(*FIRST.unpack_from(data, position), checksums=False)
+    is_request = any(
+        _examine(read, data, position, end, PARTS_MAX * PART_COST, checksums=False).proof in PROVEN for read in readers if read is _request
     )
-    return CLIENT if found else None
+    return CLIENT if is_request else None
 
 
-def _readings(length: int, kind: int, first: int, *, checksums: bool) -> Iterator[_Reader]:
-    """What a frame of this length can be, by its type or error and the size behind it: of most bytes nothing."""
+def _readers(length: int, kind: int, first: int, *, checksums: bool) -> Iterator[_Reader]:
+    """Yield a reader for each kind of frame that the length, the type or error, and the field behind it allow."""
     if not FIRST.size - HEADER_BYTES <= length <= FRAME_HARD_MAX_BYTES - HEADER_BYTES:
         return
     if 0 <= kind < len(REQUESTS):
@@ -150,34 +153,34 @@ def _readings(length: int, kind: int, first: int, *, checksums: bool) -> Iterato
         several = command in (MULTIFETCH, MULTIPRODUCE)
         count, size = (first >> 16, first & 0xFFFF) if several else (1, first >> 16)
         rest = REST_BYTES.get(command)
-        lettered = several or ord("!") <= first >> 8 & 0xFF <= ord("~")  # the topic begins so
-        if lettered and 1 <= count <= PARTS_MAX and 1 <= size <= TOPIC_MAX_BYTES and rest in (None, length - PLACE_BYTES - size):
+        has_letter = several or ord("!") <= first >> 8 & 0xFF <= ord("~")  # the topic begins so
+        if has_letter and 1 <= count <= PARTS_MAX and 1 <= size <= TOPIC_MAX_BYTES and rest in (None, length - PLACE_BYTES - size):
             yield _request
     if kind == 0 and first >= 1 and (not checksums or first <= length - ERROR_BYTES - COUNT_BYTES):
         if length == ERROR_BYTES + COUNT_BYTES + first * OFFSET_BYTES:
-            yield _offsets
-        yield _fetched
-        yield _parts_fetched
+            yield _offsets_response
+        yield _fetch_response
+        yield _multifetch_response
 
 
-def _judge(read: _Reader, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate:
-    """What the bytes are as a request, or as one of the responses."""
+def _examine(read: _Reader, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate:
+    """Return the candidate that one reader finds in the bytes."""
     size = HEADER_BYTES + int.from_bytes(data[position : position + HEADER_BYTES], "big")
     stop = position + size
-    cursor = _Look(data, position + HEADER_BYTES, min(stop, end), budget)
+    cursor = _BoundedCursor(data, position + HEADER_BYTES, min(stop, end), budget)
     seen = None
     try:
         proof = read(cursor, stop, checksums)
     except ShortError as short:
         proof = "no" if short.needed > stop else "wait"
-        if proof == "wait":  # for as much again: what is read anew each time is not read for each part
+        if proof == "wait":  # for twice as much: the frame is read anew each time, and must not be for each part
             seen = max(short.needed, min(2 * cursor.position - position, stop))
     except _UnlikelyError:
         proof = "no"
     return Candidate(size, seen or cursor.position, proof, cursor.position - position + cursor.cost)
 
 
-def _request(cursor: _Look, stop: int, checksums: bool) -> str:
+def _request(cursor: _BoundedCursor, stop: int, checksums: bool) -> str:
     number = cursor.int16()
     if not 0 <= number < len(REQUESTS):
         raise _UnlikelyError
@@ -198,35 +201,35 @@ def _request(cursor: _Look, stop: int, checksums: bool) -> str:
             messages_end = cursor.int32() + cursor.position
             if messages_end > stop or messages_end < cursor.position or (command == PRODUCE and messages_end != stop):
                 raise _UnlikelyError
-            # A request's other parts may be far behind: its first message says enough.
+            # The other parts of a request may be far behind: the first message is proof enough.
             return LIKELY if messages_end == cursor.position else _first_message(cursor, messages_end, checksums) or LIKELY
         if not (EARLIEST if command == OFFSETS else 0) <= cursor.int64() <= OFFSET_MAX or cursor.int32() <= 0:
             raise _UnlikelyError
     if cursor.position != stop:
         raise _UnlikelyError
-    return SURE  # more than sixty bits that had to be as they are
+    return SURE  # more than sixty bits had to match
 
 
 def _skip_topic(cursor: Cursor, size: int) -> None:
-    """Go behind a topic; as much of it as there is must be letters, so that no other bytes are waited for."""
-    there = min(cursor.position + size, cursor.end)
-    letters = _TOPIC.match(cursor.data, cursor.position, there)
-    good = cursor.position if letters is None else letters.end()
-    if good < there:
-        cursor.position = good + 1
+    """Skip a topic. All its bytes so far must be letters, so that other data is not waited for."""
+    stop = min(cursor.position + size, cursor.end)
+    letters = _TOPIC.match(cursor.data, cursor.position, stop)
+    letters_end = cursor.position if letters is None else letters.end()
+    if letters_end < stop:
+        cursor.position = letters_end + 1
         raise _UnlikelyError
     cursor.skip(size)
 
 
-def _begin(cursor: Cursor, stop: int) -> None:
-    """Go behind the error of a response that has something there."""
+def _skip_error(cursor: Cursor, stop: int) -> None:
+    """Skip the error of a response that goes on behind it."""
     if cursor.int16() != 0 or cursor.position == stop:
         raise _UnlikelyError
 
 
-def _offsets(cursor: _Look, stop: int, checksums: bool) -> str:
+def _offsets_response(cursor: _BoundedCursor, stop: int, checksums: bool) -> str:
     del checksums
-    _begin(cursor, stop)
+    _skip_error(cursor, stop)
     count = cursor.int32()
     if not 1 <= count <= OFFSETS_MAX or stop - cursor.position != count * OFFSET_BYTES:
         raise _UnlikelyError
@@ -237,22 +240,22 @@ def _offsets(cursor: _Look, stop: int, checksums: bool) -> str:
     return LIKELY
 
 
-def _bare(cursor: _Look, stop: int, checksums: bool) -> str:
-    """A response without anything behind its error: too little to begin with, enough to follow another frame."""
+def _error_response(cursor: _BoundedCursor, stop: int, checksums: bool) -> str:
+    """Read a response with nothing behind its error: too little to begin a stream with, enough behind another frame."""
     del stop
     if checksums or cursor.int16() not in ERRORS:
         raise _UnlikelyError
     return LIKELY
 
 
-def _fetched(cursor: _Look, stop: int, checksums: bool) -> str:
-    _begin(cursor, stop)
-    return _needed(_first_message(cursor, stop, checksums))
+def _fetch_response(cursor: _BoundedCursor, stop: int, checksums: bool) -> str:
+    _skip_error(cursor, stop)
+    return _required(_first_message(cursor, stop, checksums))
 
 
-def _parts_fetched(cursor: _Look, stop: int, checksums: bool) -> str:
-    """A MULTIFETCH response, by the first of its parts that has messages."""
-    _begin(cursor, stop)
+def _multifetch_response(cursor: _BoundedCursor, stop: int, checksums: bool) -> str:
+    """Read a MULTIFETCH response, up to the first of its parts that has messages."""
+    _skip_error(cursor, stop)
     for index in range(PARTS_MAX):
         if cursor.position == stop:
             break
@@ -263,20 +266,20 @@ def _parts_fetched(cursor: _Look, stop: int, checksums: bool) -> str:
         if size < ERROR_BYTES or messages_end > stop or cursor.int16() not in ERRORS:
             raise _UnlikelyError
         if cursor.position < messages_end:
-            return _needed(_first_message(cursor, messages_end, checksums))
+            return _required(_first_message(cursor, messages_end, checksums))
     if checksums or cursor.position < stop:
         raise _UnlikelyError
     return LIKELY
 
 
-def _needed(proof: str | None) -> str:
+def _required(proof: str | None) -> str:
     if proof is None:
         raise _UnlikelyError
     return proof
 
 
-def _first_message(cursor: _Look, messages_end: int, checksums: bool) -> str | None:
-    """How sure the first message of a set makes us; None when it is no whole message, or its CRC32 is wrong, and that was to be proven."""
+def _first_message(cursor: _BoundedCursor, messages_end: int, checksums: bool) -> str | None:
+    """Return the proof that the first message of a set gives; None when it is malformed, or cut or corrupt where checksums count."""
     size = cursor.int32()
     message = cursor.position
     magic = cursor.data[cursor.skip(1)]
@@ -289,7 +292,7 @@ def _first_message(cursor: _Look, messages_end: int, checksums: bool) -> str | N
     if message + size > messages_end or size > min(cursor.budget, FRAME_DEFAULT_MAX_BYTES):
         return None
     if size <= CRC_AT[magic] + CRC_BYTES:
-        return None  # of no bytes the CRC32 is 0: any zeros would do
+        return None  # the CRC32 of no bytes is 0: any zeros would match
     stored = cursor.int32() & 0xFFFFFFFF
     start = cursor.skip(message + size - cursor.position)
     return SURE if crc32(cursor.data[start : message + size]) == stored else None

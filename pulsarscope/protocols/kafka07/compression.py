@@ -1,73 +1,75 @@
-"""The codecs of Kafka 0.7: gzip, and Snappy as xerial's snappy-java frames it or raw. Bounded whatever the bytes claim."""
+"""Codecs of Kafka 0.7 with bounded output: gzip, and Snappy raw or framed by xerial's snappy-java."""
 
 from __future__ import annotations
 
 import zlib
 from typing import NamedTuple
 
-from pulsarscope.protocols.kafka07.cursor import Cursor, WireError
+from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
-"""How snappy-java's SnappyOutputStream begins; two versions follow, then blocks."""
+"""First bytes of snappy-java's SnappyOutputStream; two versions follow, then blocks."""
 
 XERIAL_VERSIONS_BYTES = 8
 
 GZIP_WBITS = 16 + zlib.MAX_WBITS
-"""zlib's word for a gzip header (RFC 1952)."""
+"""Value of `wbits` that makes zlib expect a gzip header (RFC 1952)."""
 
 
-class Opened(NamedTuple):
-    """Decompressed bytes, or None; and what was odd: (finding code, text)."""
+class Decompressed(NamedTuple):
+    """Result of a decompression."""
 
     data: bytes | None
+    """None when the bytes could not be decompressed."""
     note: tuple[str, str] | None = None
+    """Finding code and text of the failure."""
 
 
-def decompress(codec: str, data: bytes, bound: int) -> Opened:
-    """Undo a codec (GZIP or SNAPPY), unless more than `bound` bytes come out."""
+def decompress(codec: str, data: bytes, bound: int) -> Decompressed:
+    """Decompress with a codec (GZIP or SNAPPY), up to `bound` bytes."""
     import cramjam  # noqa: PLC0415 - heavy, only when a set is opened
 
     try:
-        opened = _gunzip(data, bound) if codec == "GZIP" else _unsnappy(data, bound)
-    except (zlib.error, WireError, cramjam.DecompressionError, ValueError, OverflowError, MemoryError) as error:
-        return Opened(None, ("decompress-failed", f"{codec}: {str(error) or type(error).__name__}"))
-    if opened is None:
-        return Opened(None, ("decompress-bomb", f"{codec} gives more than the {bound} bytes that are allowed"))
-    return Opened(opened)
+        output = _gunzip(data, bound) if codec == "GZIP" else _decompress_snappy(data, bound)
+    except (zlib.error, ParseError, cramjam.DecompressionError, ValueError, OverflowError, MemoryError) as error:
+        return Decompressed(None, ("decompress-failed", f"{codec}: {str(error) or type(error).__name__}"))
+    if output is None:
+        return Decompressed(None, ("decompress-bomb", f"{codec} gives more than the {bound} bytes that are allowed"))
+    return Decompressed(output)
 
 
 def _gunzip(data: bytes, bound: int) -> bytes | None:
-    """The one member that Kafka writes; None when it holds too much."""
+    """Return the content of the one gzip member that Kafka writes; None when it is larger than the bound."""
     inflater = zlib.decompressobj(GZIP_WBITS)
-    opened = inflater.decompress(data, bound + 1)
-    if len(opened) > bound:
+    output = inflater.decompress(data, bound + 1)
+    if len(output) > bound:
         return None
     if not inflater.eof:
-        raise WireError("the stream ends too soon")
-    return opened
+        raise ParseError("the stream ends too soon")
+    return output
 
 
-def _unsnappy(data: bytes, bound: int) -> bytes | None:
+def _decompress_snappy(data: bytes, bound: int) -> bytes | None:
     if not data.startswith(XERIAL_MAGIC):
-        return _unsnap(data, bound)
+        return _decompress_block(data, bound)
     cursor = Cursor(data, len(XERIAL_MAGIC), len(data))
     cursor.skip(XERIAL_VERSIONS_BYTES)
-    parts: list[bytes] = []
-    left = bound
+    blocks: list[bytes] = []
+    remaining = bound
     while cursor.position < cursor.end:
         size = cursor.int32()
         if size < 0:
-            raise WireError(f"a block of {size} bytes cannot be")
+            raise ParseError(f"a block of {size} bytes cannot be")
         start = cursor.skip(size)
-        part = _unsnap(data[start : start + size], left)
-        if part is None:
+        block = _decompress_block(data[start : start + size], remaining)
+        if block is None:
             return None
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
+        blocks.append(block)
+        remaining -= len(block)
+    return b"".join(blocks)
 
 
-def _unsnap(block: bytes, bound: int) -> bytes | None:
+def _decompress_block(block: bytes, bound: int) -> bytes | None:
     import cramjam  # noqa: PLC0415
 
     if cramjam.snappy.decompress_raw_len(block) > bound:

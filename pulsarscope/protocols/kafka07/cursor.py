@@ -1,4 +1,4 @@
-"""Big-endian integers and short strings, read one after another from bytes that may end too soon."""
+"""Reader of big-endian integers and short strings from bytes that may end too soon."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from struct import Struct
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
-class WireError(Exception):
-    """The bytes cannot be what they are read as."""
+class ParseError(Exception):
+    """The bytes are malformed."""
 
 
-class ShortError(WireError):
+class ShortError(ParseError):
     """The bytes end before the value does."""
 
     def __init__(self, needed: int) -> None:
-        """`needed`: position after the last byte that the value takes."""
+        """Create the error with the position behind the last byte of the value."""
         super().__init__("the frame ends too soon")
         self.needed = needed
 
 
 class Cursor:
-    """Reads data[position:end]."""
+    """Position in data[position:end], which each read moves on."""
 
     __slots__ = ("data", "end", "position")
 
@@ -31,7 +31,7 @@ class Cursor:
         self.end = end
 
     def skip(self, size: int) -> int:
-        """Go `size` bytes on; returns the position before.
+        """Skip `size` bytes, and return the position before them.
 
         Raises:
             ShortError: there are fewer.
@@ -43,29 +43,29 @@ class Cursor:
         return start
 
     def int16(self) -> int:
-        """A signed 16-bit integer."""
+        """Read a signed 16-bit integer."""
         value: int = _INT16.unpack_from(self.data, self.skip(2))[0]
         return value
 
     def int32(self) -> int:
-        """A signed 32-bit integer."""
+        """Read a signed 32-bit integer."""
         value: int = _INT32.unpack_from(self.data, self.skip(4))[0]
         return value
 
     def int64(self) -> int:
-        """A signed 64-bit integer."""
+        """Read a signed 64-bit integer."""
         value: int = _INT64.unpack_from(self.data, self.skip(8))[0]
         return value
 
     def short_string(self) -> bytes | None:
-        """An int16 length and so many bytes; None for the length -1.
+        """Read a string behind an int16 length; return None for the length -1.
 
         Raises:
-            WireError: any other negative length.
+            ParseError: any other negative length.
         """
         size = self.int16()
         if size < -1:
-            raise WireError(f"a string of {size} bytes cannot be")
+            raise ParseError(f"a string of {size} bytes cannot be")
         if size < 0:
             return None
         start = self.skip(size)

@@ -1,4 +1,4 @@
-"""The messages that frames carry: produced and delivered, as rows."""
+"""Rows of the messages that frames carry, produced and delivered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FindingRow, MessageRow, Row, RowList, row_type
 from pulsarscope.protocols.kafka07.findings import CODES
-from pulsarscope.protocols.kafka07.messages import Message, Sums, read_set
+from pulsarscope.protocols.kafka07.messages import Message, MessageTotals, read_set
 from pulsarscope.protocols.kafka07.requests import MessageSet
 
 PRODUCE, DELIVER = "produce", "deliver"
@@ -24,14 +24,14 @@ _FORMS: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,
     "text": lambda payload: payload.decode("utf-8", "backslashreplace"),
 }
-"""Payloads as they were asked for."""
+"""Encodings of payloads by the name of their form."""
 
 
 class Deliveries:
-    """Opens the message sets of one frame after the other: `take` them, then `give` their rows."""
+    """Message sets of message_set frame at a time: `take` reads them, `give` appends their rows."""
 
     def __init__(self, context: SessionContext) -> None:
-        self._wanted = "message" in context.kinds
+        self._has_rows = "message" in context.kinds
         columns = context.message_columns
         self._columns = MessageRow.__struct_fields__ if columns is None else columns
         self._row_type: type[Any] | None = None if columns is None else row_type(MessageRow.kind, columns)
@@ -42,34 +42,41 @@ class Deliveries:
         self._notes: list[Note] = []
 
     def take(self, frame: Frame, direction: str, sets: Sequence[MessageSet], notes: list[Note]) -> list[tuple[int, int]]:
-        """Count and check the messages of these sets of a frame: (bytes of whole entries, bytes of a cut one) of each.
+        """Count and check the messages in the sets of a frame.
 
-        What is odd about their form goes to `notes`.
+        Args:
+            frame: the frame; its payload size, its number of messages and its checksum are set.
+            direction: "produce" or "deliver".
+            sets: places of the sets in the frame.
+            notes: findings on the form of the frame are added here.
+
+        Returns:
+            For each set, the bytes of its complete entries, and those of a last message_set that is cut.
         """
         self._rows, self._notes, self._remaining = [], [], None
         data = frame.raw or b""
-        sums = Sums(len(data))
+        totals = MessageTotals(len(data))
         taken: list[tuple[int, int]] = []
-        for one in sets:
-            end, before = 0, sums.cut
-            for message in read_set(data, one.start, one.end, sums):
+        for message_set in sets:
+            end, before = 0, totals.cut
+            for message in read_set(data, message_set.start, message_set.end, totals):
                 end = message.end
-                if self._wanted and sums.messages <= ROWS_MAX:
-                    self._rows.append(self._row(frame, direction, one, message))
-            taken.append((end, sums.cut - before))
+                if self._has_rows and totals.messages <= ROWS_MAX:
+                    self._rows.append(self._row(frame, direction, message_set, message))
+            taken.append((end, totals.cut - before))
         if sets:
-            frame.payload_size = sum(one.end - one.start for one in sets)
-            frame.num_messages = sums.messages
-            frame.checksum = sums.checksum
-        for code, text in sums.texts():
+            frame.payload_size = sum(message_set.end - message_set.start for message_set in sets)
+            frame.num_messages = totals.messages
+            frame.checksum = totals.checksum
+        for code, text in totals.texts():
             (notes if CODES[code].layer == "frame" else self._notes).append((code, text))
-        if self._wanted and sums.messages > ROWS_MAX:  # too many to hold: they are read again as they are asked for
+        if self._has_rows and totals.messages > ROWS_MAX:  # too many to hold: they are read again on demand
             self._rows = []
             self._remaining = self._again(frame, direction, sets, data)
         return taken
 
     def give(self, frame: Frame, out: list[Row], say: Say) -> None:
-        """Append what was found in the sets, and the rows of their messages."""
+        """Append the findings on the sets, and the rows of their messages."""
         place = {"offset": frame.offset, "size": frame.size}
         out.extend([say(frame, code, text, place) for code, text in self._notes])
         if self._remaining is not None and isinstance(out, RowList):
@@ -79,12 +86,12 @@ class Deliveries:
         self._rows, self._notes, self._remaining = [], [], None
 
     def _again(self, frame: Frame, direction: str, sets: Sequence[MessageSet], data: bytes) -> Iterator[Row]:
-        # A copy: the frame is handed over.
+        # The place is copied, because the frame is handed over.
         where = Frame(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector)
-        sums = Sums(len(data))
-        for one in sets:
-            for message in read_set(data, one.start, one.end, sums):
-                yield self._row(where, direction, one, message)
+        totals = MessageTotals(len(data))
+        for message_set in sets:
+            for message in read_set(data, message_set.start, message_set.end, totals):
+                yield self._row(where, direction, message_set, message)
 
     def _row(self, frame: Frame, direction: str, place: MessageSet, message: Message) -> Row:
         row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector)

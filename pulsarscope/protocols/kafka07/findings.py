@@ -1,4 +1,4 @@
-"""The finding codes of Kafka 0.7: frame, payload and session layers. Most are shared with other protocols, in words of their own."""
+"""Finding codes of Kafka 0.7: frame, payload and session layers. Most are shared with other protocols, with texts of their own."""
 
 from __future__ import annotations
 

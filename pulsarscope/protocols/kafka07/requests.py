@@ -1,4 +1,4 @@
-"""The five requests, byte by byte (kafka.api.ProducerRequest, FetchRequest, MultiFetchRequest, MultiProducerRequest, OffsetRequest)."""
+"""Readers of the five requests (kafka.api.ProducerRequest, FetchRequest, MultiFetchRequest, MultiProducerRequest, OffsetRequest)."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.frames import Note
 from pulsarscope.protocols.kafka07.commands import FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE, REQUESTS
-from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
+from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
 
 HEADER_BYTES = 4
-"""The length, which does not count itself."""
+"""Size of the length, which does not count itself."""
 
 
 class MessageSet(NamedTuple):
-    """Where a message set stands in a frame, and what is known of it."""
+    """Place of a message set in a frame, and its place in a log."""
 
     start: int
     end: int
     topic: str | None
     partition: int | None
     offset: int | None = None
-    """Of its first byte, in the log; None when nobody said."""
+    """Offset of its first byte in the log; None when it is unknown."""
     max_size: int | None = None
-    """What was asked for, of a fetched one."""
+    """Bytes requested, for a fetched set."""
 
 
-class Request(NamedTuple):
-    """A request as far as it could be read."""
+class ParsedRequest(NamedTuple):
+    """Request as far as it could be read."""
 
     command: str
     fields: dict[str, Any]
     sets: Sequence[MessageSet]
-    """What it produces."""
+    """Message sets that it produces."""
     end: int
     """Position after the last byte that was read."""
     short: bool
-    """Bytes are missing."""
+    """True when bytes are missing."""
 
 
-def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> Request | None:
-    """The request in the frame data[start:end]; None when its type is none. What is odd goes to `notes`.
+def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> ParsedRequest | None:
+    """Return the request in the frame data[start:end], None when its type is unknown; findings are added to `notes`.
 
     Raises:
-        WireError: a length in it cannot be.
+        ParseError: a length in it is negative.
     """
     cursor = Cursor(data, start + HEADER_BYTES, end)
     fields: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> Reques
         if command in (MULTIFETCH, MULTIPRODUCE):
             count = cursor.int16()
             if count < 0:
-                raise WireError(f"{count} parts cannot be")
+                raise ParseError(f"{count} parts cannot be")
             parts = fields["fetches" if command == MULTIFETCH else "produces"] = []
             single = FETCH if command == MULTIFETCH else PRODUCE
             for _ in range(count):
@@ -69,18 +69,18 @@ def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> Reques
         else:
             _read_part(command, cursor, fields, sets, notes)
     except ShortError:
-        return Request(command, fields, sets, end, short=True)
-    return Request(command, fields, sets, cursor.position, short=False)
+        return ParsedRequest(command, fields, sets, end, short=True)
+    return ParsedRequest(command, fields, sets, cursor.position, short=False)
 
 
 def _read_part(command: str, cursor: Cursor, part: dict[str, Any], sets: list[MessageSet], notes: list[Note]) -> None:
-    """One topic and partition, and what is asked of it."""
+    """Read a topic, a partition, and the operation on it."""
     part["topic"] = topic = _text(cursor.short_string(), notes)
     part["partition"] = partition = cursor.int32()
     if command == PRODUCE:
         part["messages_size"] = size = cursor.int32()
         if size < 0:
-            raise WireError(f"{size} bytes of messages cannot be")
+            raise ParseError(f"{size} bytes of messages cannot be")
         sets.append(MessageSet(cursor.position, min(cursor.position + size, cursor.end), topic, partition))
         cursor.skip(size)
     elif command == OFFSETS:
@@ -102,7 +102,7 @@ def _text(name: bytes | None, notes: list[Note]) -> str | None:
 
 
 def parts_of(command: str, fields: dict[str, Any]) -> Sequence[dict[str, Any]]:
-    """The parts of a request, each with its topic and partition; a single request is one."""
+    """Return the parts of a request, each with its topic and partition; a single request is its only part."""
     if command in (MULTIFETCH, MULTIPRODUCE):
         parts: Sequence[dict[str, Any]] = fields.get("fetches") or fields.get("produces") or ()
         return parts
@@ -110,6 +110,6 @@ def parts_of(command: str, fields: dict[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 def only_topic(parts: Sequence[dict[str, Any]]) -> str | None:
-    """The topic that all parts share."""
+    """Return the topic that all parts share; None when they have several."""
     topics = {part.get("topic") for part in parts}
     return topics.pop() if len(topics) == 1 else None

@@ -1,4 +1,4 @@
-"""The three responses. None says what it answers: which one it is, is known from the request; from its bytes only what it can be."""
+"""Readers of the three responses. None carries a type: the request decides which one it is; the bytes only show which ones it can be."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pulsarscope.protocols.kafka07.commands import (
     RESPONSES,
     error_name,
 )
-from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
-from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, SIZE_BYTES, Sums, read_set
+from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
+from pulsarscope.protocols.kafka07.messages import CRC_AT, LEAST_MESSAGE_BYTES, SIZE_BYTES, MessageTotals, read_set
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES, MessageSet
 
 ERROR_BYTES = 2
@@ -27,22 +27,32 @@ COUNT_BYTES = 4
 OFFSET_BYTES = 8
 
 
-class Response(NamedTuple):
-    """A response as far as it could be read."""
+class ParsedResponse(NamedTuple):
+    """Response as far as it could be read."""
 
     command: str
     fields: dict[str, Any]
     sets: Sequence[MessageSet] = ()
-    """What it delivers."""
+    """Message sets that it delivers."""
     short: bool = False
-    """Bytes are missing."""
+    """True when bytes are missing."""
 
 
-def read_response(command: str, data: bytes, start: int, end: int, asked: Sequence[dict[str, Any]], notes: list[Note]) -> Response:
-    """The frame data[start:end] as one of RESPONSES; `asked` has the parts of its request, if that is known.
+def read_response(
+    command: str, data: bytes, start: int, end: int, requested: Sequence[dict[str, Any]], notes: list[Note]
+) -> ParsedResponse:
+    """Read the frame data[start:end] as a kind of response.
+
+    Args:
+        command: one of RESPONSES.
+        data: bytes that contain the frame.
+        start: begin of the frame.
+        end: end of the frame.
+        requested: parts of its request, empty when that is unknown.
+        notes: findings are added here.
 
     Raises:
-        WireError: it is none.
+        ParseError: it is not such a response.
     """
     cursor = Cursor(data, start + HEADER_BYTES, end)
     fields: dict[str, Any] = {}
@@ -50,20 +60,20 @@ def read_response(command: str, data: bytes, start: int, end: int, asked: Sequen
     try:
         fields["error"] = _error(cursor, notes)
         if command == FETCH_RESPONSE:
-            sets.append(_set(cursor.position, end, asked[0] if asked else {}))
+            sets.append(_set(cursor.position, end, requested[0] if requested else {}))
             fields["messages_size"] = end - cursor.position
             cursor.position = end
         elif command == MULTIFETCH_RESPONSE:
-            _read_parts(cursor, fields, sets, asked, notes)
+            _read_parts(cursor, fields, sets, requested, notes)
         elif command == OFFSETS_RESPONSE:
             _read_offsets(cursor, fields)
         else:
             cursor.position = end
     except ShortError:
-        return Response(command, fields, sets, short=True)
+        return ParsedResponse(command, fields, sets, short=True)
     if cursor.position < end:
         notes.append(("trailing-bytes", f"{end - cursor.position} bytes follow the response"))
-    return Response(command, fields, sets)
+    return ParsedResponse(command, fields, sets)
 
 
 def _error(cursor: Cursor, notes: list[Note]) -> str:
@@ -77,35 +87,37 @@ def _set(start: int, end: int, part: dict[str, Any]) -> MessageSet:
     return MessageSet(start, end, part.get("topic"), part.get("partition"), part.get("offset"), part.get("max_size"))
 
 
-def _read_parts(cursor: Cursor, fields: dict[str, Any], sets: list[MessageSet], asked: Sequence[dict[str, Any]], notes: list[Note]) -> None:
-    """A FETCH response for each part of the request, in its order."""
+def _read_parts(
+    cursor: Cursor, fields: dict[str, Any], sets: list[MessageSet], requested: Sequence[dict[str, Any]], notes: list[Note]
+) -> None:
+    """Read a FETCH response for each part of the request, in its order."""
     fields["parts"] = parts = []
     while cursor.position < cursor.end:
         part: dict[str, Any] = {}
         parts.append(part)
         size = cursor.int32()
         if size < ERROR_BYTES:
-            raise WireError(f"a part of {size} bytes cannot be")
+            raise ParseError(f"a part of {size} bytes cannot be")
         part["error"] = _error(cursor, notes)
         part["messages_size"] = size - ERROR_BYTES
         index = len(parts) - 1
         stop = cursor.position + size - ERROR_BYTES
-        sets.append(_set(cursor.position, min(stop, cursor.end), asked[index] if index < len(asked) else {}))
+        sets.append(_set(cursor.position, min(stop, cursor.end), requested[index] if index < len(requested) else {}))
         cursor.skip(size - ERROR_BYTES)
-    if asked and len(parts) != len(asked):
-        notes.append(("response-mismatch", f"{len(parts)} parts answer a request of {len(asked)}"))
+    if requested and len(parts) != len(requested):
+        notes.append(("response-mismatch", f"{len(parts)} parts answer a request of {len(requested)}"))
 
 
 def _read_offsets(cursor: Cursor, fields: dict[str, Any]) -> None:
     count = cursor.int32()
     if count < 0:
-        raise WireError(f"{count} offsets cannot be")
+        raise ParseError(f"{count} offsets cannot be")
     start = cursor.skip(count * OFFSET_BYTES)
     fields["offsets"] = list(struct.unpack_from(f">{count}q", cursor.data, start))
 
 
 def errors_of(fields: dict[str, Any]) -> Sequence[str]:
-    """The errors in a response that are some."""
+    """Return the errors in a response, without those that stand for success."""
     errors = [fields.get("error"), *(part.get("error") for part in fields.get("parts", ()))]
     return [error for error in errors if error is not None and error != NO_ERROR]
 
@@ -114,7 +126,7 @@ def errors_of(fields: dict[str, Any]) -> Sequence[str]:
 
 
 def shape(data: bytes, start: int, end: int) -> str | None:
-    """What the frame data[start:end] must be: one of RESPONSES, RESPONSE when it can be several; None when it is no response."""
+    """Return the kind of response that the frame data[start:end] is, RESPONSE when it can be several; None when it is not a response."""
     possible = [command for command in RESPONSES if command != RESPONSE and fits(command, data, start, end)]
     if len(possible) > 1:
         possible = [command for command in possible if _is_proven(command, data, start, end)] or possible
@@ -122,44 +134,45 @@ def shape(data: bytes, start: int, end: int) -> str | None:
 
 
 def fits(command: str, data: bytes, start: int, end: int) -> bool:
-    """Whether the whole frame data[start:end] can be this response."""
+    """Return True when the complete frame data[start:end] can be this response."""
     notes: list[Note] = []
     if command == OFFSETS_RESPONSE and not _is_sized_as_offsets(data, start, end):
         return False
     try:
         response = read_response(command, data, start, end, (), notes)
-    except WireError:
+    except ParseError:
         return False
     if response.short or notes:
         return False
     if command == FETCH_RESPONSE:
-        (one,) = response.sets
-        return one.start == one.end or (response.fields["error"] == NO_ERROR and _begins_set(data, one.start, one.end))
+        start, end = response.sets[0][:2]
+        return start == end or (response.fields["error"] == NO_ERROR and _begins_set(data, start, end))
     if response.fields["error"] != NO_ERROR:
-        return False  # only single ones fail as a whole
+        return False  # only a FETCH fails as a whole
     if command == MULTIFETCH_RESPONSE:
-        return all(_begins_set(data, one.start, one.end) for one in response.sets)
+        return all(_begins_set(data, message_set.start, message_set.end) for message_set in response.sets)
     offsets = response.fields["offsets"]
     return all(offset >= 0 for offset in offsets) and offsets == sorted(offsets, reverse=True)
 
 
 def _is_proven(command: str, data: bytes, start: int, end: int) -> bool:
-    """Whether, read as this, its first message has the right CRC32."""
-    sums = Sums(end - start)
-    for one in read_response(command, data, start, end, (), []).sets:
-        if any(True for _ in islice(read_set(data, one.start, one.end, sums), 1)):
-            return sums.checksum is not None and sums.checksum.status == "good"
+    """Return True when the first message of this response has the right CRC32."""
+    totals = MessageTotals(end - start)
+    for message_set in read_response(command, data, start, end, (), []).sets:
+        if any(True for _ in islice(read_set(data, message_set.start, message_set.end, totals), 1)):
+            return totals.checksum is not None and totals.checksum.status == "good"
     return False
 
 
 def _is_sized_as_offsets(data: bytes, start: int, end: int) -> bool:
-    """Whether it has the length that its count says: a look that spares reading a large set as offsets."""
-    at = start + HEADER_BYTES + ERROR_BYTES
-    return end - at >= COUNT_BYTES and end - at - COUNT_BYTES == OFFSET_BYTES * int.from_bytes(data[at : at + COUNT_BYTES], "big")
+    """Return True when the frame has the length for its count: a check that spares reading a large set as offsets."""
+    position = start + HEADER_BYTES + ERROR_BYTES
+    size = end - position - COUNT_BYTES
+    return size >= 0 and size == OFFSET_BYTES * int.from_bytes(data[position : position + COUNT_BYTES], "big")
 
 
 def _begins_set(data: bytes, start: int, end: int) -> bool:
-    """Whether data[start:end] may be a message set, or the cut beginning of one: nothing, or an entry's head as far as it goes."""
+    """Return True when data[start:end] may be a message set or the begin of one: nothing, or the head of an entry as far as it goes."""
     if end - start <= SIZE_BYTES:
         return True
     size = int.from_bytes(data[start : start + SIZE_BYTES], "big", signed=True)

@@ -1,4 +1,4 @@
-"""What goes wrong between Kafka 0.7 clients and brokers: refusals, silence, messages lost without a word, consumers that stand still."""
+"""Rules about Kafka 0.7 clients and brokers: refusals, missing answers, lost messages, stuck consumers."""
 
 from __future__ import annotations
 
@@ -86,103 +86,104 @@ CODES = table(
 )
 
 SLOW_NS = 5_000_000_000
-"""An answer later than this: clients wait for 30 s by default, and users notice long before."""
+"""Latency that makes a finding: clients wait for 30 s by default, and users notice long before."""
 
 ANSWER_NS = 1_000_000_000
-"""A request may still be answered within so long behind the end of the capture."""
+"""Time before the end of the connection in which a request may lack its answer."""
 
 RETRY_NS = 10_000_000_000
-"""A client that tries again does so at once, or when a connection attempt has timed out."""
+"""Longest time until a client sends a request again: at once, or when an attempt to connect has timed out."""
 
-KEPT_MAX = 1_000
-"""Unanswered requests, and partitions that stand still, kept of one connection."""
+REQUESTS_MAX = 1_000
+"""Unanswered requests, and partitions with a stuck consumer, kept for one connection."""
 
 RETRIES = "kafka07-retries"
 
 
-class Exchanges(ConnectionRule):
-    """Refused, unanswered and late requests; see `pulsarscope.dissect.rules.ConnectionRule`."""
+class ExchangeRule(ConnectionRule):
+    """Rule about refused, unanswered and late requests of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._unanswered: list[tuple[Where, str]] = []
+        """Place and title of requests."""
         self._unrequested: tuple[int, Where] | None = None
+        """Number of responses, and the first one."""
 
     def _exchange(self, row: ExchangeRow) -> None:
         where = where_of(row)
-        asked = f"{row.request}{f' of {row.topic}' if row.topic else ''}"
+        title = f"{row.request}{f' of {row.topic}' if row.topic else ''}"
         if row.status == "error":
             response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
             code = "offset-out-of-range" if row.error == OFFSET_OUT_OF_RANGE else "request-failed"
             evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
-            self._context.report(code, where, f"{asked} was refused with {row.error}.", evidence)
+            self._context.report(code, where, f"{title} was refused with {row.error}.", evidence)
         elif row.status == "unanswered":
-            if len(self._unanswered) < KEPT_MAX:
-                self._unanswered.append((where, asked))
+            if len(self._unanswered) < REQUESTS_MAX:
+                self._unanswered.append((where, title))
         elif row.status == "unrequested":
             count, first = self._unrequested or (0, where)
             self._unrequested = count + 1, first
         if row.latency_ns is not None and row.latency_ns > SLOW_NS:
-            late = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
-            self._context.report("slow-exchange", where, f"{asked} was answered after {row.latency_ns / 1e9:.1f} s.", late)
+            latency_evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
+            self._context.report("slow-exchange", where, f"{title} was answered after {row.latency_ns / 1e9:.1f} s.", latency_evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
+        """Report unrequested responses and unanswered requests."""
         if self._unrequested is not None:
             count, first = self._unrequested
             answers = "A response answers a request that is" if count == 1 else f"{count:,} responses answer requests that are"
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
-        lacks = "; the capture lacks bytes" if self._context.lost else ""
-        for where, asked in self._unanswered:
+        gap_note = "; the capture lacks bytes" if self._context.lost else ""
+        for where, title in self._unanswered:
             waited = (row.end or last.time) - where.time
             evidence = {"frames": [where.name], "waited_ns": waited}
             if row.closed_by == SERVER:
-                text = f"The broker closed the connection instead of answering {asked}{lacks}."
+                text = f"The broker closed the connection instead of answering {title}{gap_note}."
                 self._context.report("connection-closed-by-broker", where, text, evidence)
             elif waited > (SLOW_NS if row.closed == "open" else ANSWER_NS):
-                text = f"{asked} has no answer, though the connection went on for {waited / 1e9:.1f} s{lacks}."
+                text = f"{title} has no answer, though the connection went on for {waited / 1e9:.1f} s{gap_note}."
                 self._context.report("request-unanswered", where, text, evidence)
 
     exchanges: ClassVar[Handlers] = {"*": _exchange}
 
 
-class _Last(NamedTuple):
-    """What a rule keeps of the last request: rows are handed over, and change."""
+class _LastRequest(NamedTuple):
+    """Copy of the latest request: the row itself is handed over, and changes."""
 
     where: Where
     command: str
     topic: str | None
     key: str
-    """Under which its retry is looked for."""
+    """Key of the facts about its retry."""
 
 
-class Produced(ConnectionRule):
-    """What was produced last on a connection that the broker closes, and what is tried again on the next one."""
+class ProduceRule(ConnectionRule):
+    """Rule about messages lost at the end of one connection, and source of the facts on retries."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._last: _Last | None = None
-        """The request that nothing has followed."""
+        self._last: _LastRequest | None = None
+        """Latest request, until it is answered."""
         self._messages = 0
-        """Of produce requests since the last answer."""
-        self._met = False
+        """Messages of produce requests since the last answer."""
+        self._has_request = False
 
-    def _asked(self, row: FrameRow) -> None:
+    def _request(self, row: FrameRow) -> None:
         command = row.command or ""
         key = f"{self._context.client.rpartition(':')[0]} {self._context.server} {command} {summary(row)}"
-        self._last = last = _Last(where_of(row), command, row.topic, key)
+        self._last = last = _LastRequest(where_of(row), command, row.topic, key)
         self._messages += row.num_messages or 0
-        if not self._met and command in ANSWERED_BY:
+        if not self._has_request and command in ANSWERED_BY:
             self._context.emit_fact(RETRIES, key, last.where, "first", {})
-        self._met = True
+        self._has_request = True
 
-    def _answered(self, _row: FrameRow) -> None:
+    def _response(self, _row: FrameRow) -> None:
         self._last = None
         self._messages = 0
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
-        """See `ConnectionRule`."""
-        del last
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Report messages without an answer when the broker closed; emit a request that may be sent again."""
         request = self._last
         if request is None:
             return
@@ -195,24 +196,25 @@ class Produced(ConnectionRule):
             evidence = {"frames": [name], "topic": request.topic, "messages": self._messages, "closed": row.closed}
             self._context.report("produce-lost", request.where, text, evidence)
 
-    frames: ClassVar[Handlers] = dict.fromkeys(REQUESTS, _asked) | dict.fromkeys(RESPONSES, _answered)
+    frames: ClassVar[Handlers] = dict.fromkeys(REQUESTS, _request) | dict.fromkeys(RESPONSES, _response)
 
 
-class Fetches(ConnectionRule):
-    """Fetches that bring no more than a piece of the next message."""
+class FetchRule(ConnectionRule):
+    """Rule about fetches on one connection that bring only a piece of the next message."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._stuck: set[tuple[Any, Any]] = set()
+        """Topics and partitions."""
 
-    def _fetched(self, row: FrameRow) -> None:
+    def _response(self, row: FrameRow) -> None:
         fields, extra = row.fields or {}, row.extra or {}
         if row.status != "ok" or row.request is None:
             return
         for part, place in zip(fields.get("parts") or (fields,), extra.get("parts") or (extra,), strict=False):
             size = part.get("messages_size")
             topic, partition = place.get("topic", row.topic), place.get("partition")
-            if not size or part.get("cut") != size or (topic, partition) in self._stuck or len(self._stuck) >= KEPT_MAX:
+            if not size or part.get("cut") != size or (topic, partition) in self._stuck or len(self._stuck) >= REQUESTS_MAX:
                 continue
             self._stuck.add((topic, partition))
             where = where_of(row)
@@ -220,21 +222,23 @@ class Fetches(ConnectionRule):
             evidence = {"frames": [row.request, where.name], "topic": topic, "partition": partition, "bytes": size}
             self._context.report("fetch-too-small", where, text, evidence)
 
-    frames: ClassVar[Handlers] = {FETCH_RESPONSE: _fetched, MULTIFETCH_RESPONSE: _fetched}
+    frames: ClassVar[Handlers] = {FETCH_RESPONSE: _response, MULTIFETCH_RESPONSE: _response}
 
 
 def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """An unanswered request, and the same one as the first of a new connection."""
-    waiting: Fact | None = None
+    """Report an unanswered request that is the first one of a new connection again."""
+    unanswered: Fact | None = None
     for fact in facts:
         if fact.what == "unanswered":
-            waiting = fact
-        elif waiting is not None:
-            took = fact.where.time - waiting.where.time
-            if fact.where.connection != waiting.where.connection and took <= RETRY_NS:
-                text = f"The request {waiting.where.name} got no answer and was sent again as {fact.where.name}, {took / 1e9:.3f} s later."
-                report("request-retried", fact.where, text, {"frames": [waiting.where.name, fact.where.name]})
-            waiting = None
+            unanswered = fact
+        elif unanswered is not None:
+            delay = fact.where.time - unanswered.where.time
+            if fact.where.connection != unanswered.where.connection and delay <= RETRY_NS:
+                text = (
+                    f"The request {unanswered.where.name} got no answer and was sent again as {fact.where.name}, {delay / 1e9:.3f} s later."
+                )
+                report("request-retried", fact.where, text, {"frames": [unanswered.where.name, fact.where.name]})
+            unanswered = None
 
 
-RULES = Rules(CODES, (Exchanges, Produced, Fetches), (KeyRule(RETRIES, RETRY_NS, _evaluate_retries),))
+RULES = Rules(CODES, (ExchangeRule, ProduceRule, FetchRule), (KeyRule(RETRIES, RETRY_NS, _evaluate_retries),))

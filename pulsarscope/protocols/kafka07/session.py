@@ -20,11 +20,11 @@ from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Row
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
-from pulsarscope.protocols.kafka07.cursor import WireError
+from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.deliveries import DELIVER, PRODUCE, Deliveries
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
-from pulsarscope.protocols.kafka07.responses import Response, errors_of, fits, read_response, shape
+from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, fits, read_response, shape
 
 _CODES = {**CAPTURE_CODES, **CODES}
 
@@ -162,7 +162,7 @@ class Kafka07Session(Session):
         problem = "no request has this type"
         try:
             request = read_request(data, 0, len(data), notes)
-        except WireError as error:
+        except ParseError as error:
             request, problem = None, str(error)
         if request is None:
             _forget(frame)
@@ -211,8 +211,8 @@ class Kafka07Session(Session):
         problem = TOO_LONG
         try:
             response = read_response(command, data, 0, len(data), parts, notes)
-        except WireError as error:
-            response, problem = Response(command, {}, short=True), str(error)
+        except ParseError as error:
+            response, problem = ParsedResponse(command, {}, short=True), str(error)
         frame.command, frame.fields = response.command, response.fields
         if frame.status == OK and response.short:
             _malformed(frame, notes, problem)
@@ -351,7 +351,7 @@ def _malformed(frame: Frame, notes: list[Note], problem: str) -> None:
     notes.append(("frame-malformed", problem))
 
 
-def _locate(frame: Frame, response: Response, taken: Sequence[tuple[int, int]]) -> None:
+def _locate(frame: Frame, response: ParsedResponse, taken: Sequence[tuple[int, int]]) -> None:
     """Where in the log stands what was delivered, and where the next fetch goes on; how much of a message was cut off."""
     fields = response.fields
     places = []

@@ -1,4 +1,4 @@
-"""What rows of Kafka 0.7 can hold, by name and type."""
+"""Names and types of all fields that rows of Kafka 0.7 can hold."""
 
 from __future__ import annotations
 

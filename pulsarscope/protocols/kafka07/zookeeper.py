@@ -1,12 +1,12 @@
-"""What brokers and consumers of Kafka 0.7 keep in ZooKeeper (kafka.utils.ZkUtils, kafka.server.KafkaZooKeeper of 0.7.2).
+"""Registry of Kafka 0.7 in ZooKeeper (kafka.utils.ZkUtils, kafka.server.KafkaZooKeeper of 0.7.2).
 
 /brokers/ids/[id]                                  creator:host:port
 /brokers/topics/[topic]/[id]                       number of the topic's partitions on that broker
 /consumers/[group]/ids/[consumer]                  {"topic": threads, …}, or since 0.7.1 *threads*whitelist or !threads!blacklist
 /consumers/[group]/owners/[topic]/[id-partition]   the thread that reads the partition: [consumer]-[number]
-/consumers/[group]/offsets/[topic]/[id-partition]  the byte position at which it reads on
+/consumers/[group]/offsets/[topic]/[id-partition]  the byte position at which the group reads on
 
-All of it may stand below a root of its own (zookeeper.connect=host:2181/root), and several clusters in one ZooKeeper.
+All of it may have a root of its own (zookeeper.connect=host:2181/root), so that several clusters share one ZooKeeper.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ class _Partition(NamedTuple):
 
 
 def read_registry(nodes: Sequence[Node]) -> Registry:
-    """See `wire.nodes.ReadRegistry`."""
-    return _Reader().read(nodes)
+    """See `pulsarscope.dissect.capabilities.ReadRegistry`."""
+    return _RegistryReader().read(nodes)
 
 
-class _Reader:
+class _RegistryReader:
+    """Records of the nodes of one dump, by kind."""
+
     def __init__(self) -> None:
         self._brokers: dict[tuple[str, int], dict[str, Any]] = {}
         self._topics: list[dict[str, Any]] = []
@@ -49,9 +51,9 @@ class _Reader:
         self._owners: dict[_Partition, tuple[str, int]] = {}
         self._offsets: dict[_Partition, int] = {}
         self._registered: set[tuple[str, int]] = set()
-        """Brokers that have a node, whatever it says."""
-        self._named: dict[tuple[str, int], Node] = {}
-        """The first node that speaks of a broker."""
+        """Brokers with a node, whatever its value."""
+        self._references: dict[tuple[str, int], Node] = {}
+        """First node that refers to a broker, by root and id."""
         self._unknown: list[Node] = []
         self._notes: list[DumpNote] = []
 
@@ -60,7 +62,7 @@ class _Reader:
             problem = self._node(node)
             if problem is not None:
                 self._notes.append(DumpNote(node.place, node.path, problem))
-        for name, node in self._named.items():
+        for name, node in self._references.items():
             if name not in self._registered:
                 self._notes.append(DumpNote(node.place, node.path, f"broker {name[1]} is not registered: it is down, or the dump lacks it"))
         for record in self._topics:
@@ -79,7 +81,7 @@ class _Reader:
         return Registry(sections, self._unknown, self._notes)
 
     def _node(self, node: Node) -> str | None:
-        """Keep what a node says; what is wrong with it."""
+        """Add a node; return the problem of a malformed one."""
         match node.path.split("/")[1:]:
             case [*root, "brokers", "ids", broker]:
                 return self._broker("/".join(root), broker, node.value)
@@ -87,13 +89,13 @@ class _Reader:
                 return self._topic("/".join(root), topic, broker, node)
             case [*root, "consumers", group, "ids", consumer]:
                 return self._consumer("/".join(root), group, consumer, node.value)
-            case [*root, "consumers", group, ("owners" | "offsets") as what, topic, place]:
-                found = _PARTITION.fullmatch(place)
-                if found is None:
+            case [*root, "consumers", group, ("owners" | "offsets") as kind, topic, place]:
+                match = _PARTITION.fullmatch(place)
+                if match is None:
                     return f'the name "{place}" is not a broker and a partition, as in 0-3'
-                key = _Partition("/".join(root), group, topic, int(found[1]), int(found[2]))
-                self._named.setdefault((key.root, key.broker), node)
-                return self._owner(key, node.value) if what == "owners" else self._offset(key, node.value)
+                key = _Partition("/".join(root), group, topic, int(match[1]), int(match[2]))
+                self._references.setdefault((key.root, key.broker), node)
+                return self._owner(key, node.value) if kind == "owners" else self._offset(key, node.value)
             case (
                 [*_, "brokers"]
                 | [*_, "brokers", "ids" | "topics"]
@@ -114,7 +116,7 @@ class _Reader:
             return f'the name "{broker}" is not the number of a broker'
         self._registered.add((root, int(broker)))
         if not (host and _NUMBER.fullmatch(port) and 0 < int(port) < 65_536):
-            return _not(value, "creator:host:port")
+            return _mismatch(value, "creator:host:port")
         self._brokers[root, int(broker)] = {
             "root": root, "broker": int(broker), "endpoint": f"{host}:{port}", "host": host, "port": int(port), "creator": creator
         }  # fmt: skip
@@ -125,21 +127,21 @@ class _Reader:
         if not _NUMBER.fullmatch(broker):
             return f'the name "{broker}" is not the number of a broker'
         if not _NUMBER.fullmatch(value):
-            return _not(value, "a number of partitions")
-        self._named.setdefault((root, int(broker)), node)
+            return _mismatch(value, "a number of partitions")
+        self._references.setdefault((root, int(broker)), node)
         self._topics.append({"root": root, "topic": topic, "broker": int(broker), "endpoint": None, "partitions": int(value)})
         return None
 
     def _consumer(self, root: str, group: str, consumer: str, value: str) -> str | None:
         topics: dict[str, int] | None = None
-        found = _PATTERN.fullmatch(value)
-        if found is not None:
-            subscribes, threads, pattern = "whitelist" if found[1] == "*" else "blacklist", int(found[2]), found[3]
+        match = _PATTERN.fullmatch(value)
+        if match is not None:
+            subscribes, threads, pattern = "whitelist" if match[1] == "*" else "blacklist", int(match[2]), match[3]
         else:
             try:
                 topics = _TOPICS.decode(value)
             except (ValueError, RecursionError):
-                return _not(value, "topics with their threads, or a pattern")
+                return _mismatch(value, "topics with their threads, or a pattern")
             subscribes, threads, pattern = "topics", sum(topics.values()), None
         self._consumers.append(
             {
@@ -150,15 +152,15 @@ class _Reader:
         return None
 
     def _owner(self, key: _Partition, value: str) -> str | None:
-        found = _OWNER.fullmatch(value)
-        if found is None:
-            return _not(value, "a consumer's thread, which ends in its number")
-        self._owners[key] = found[1], int(found[2])
+        match = _OWNER.fullmatch(value)
+        if match is None:
+            return _mismatch(value, "a consumer's thread, which ends in its number")
+        self._owners[key] = match[1], int(match[2])
         return None
 
     def _offset(self, key: _Partition, value: str) -> str | None:
         if not _OFFSET.fullmatch(value) or int(value) >= 1 << 63:
-            return _not(value, "an offset")
+            return _mismatch(value, "an offset")
         self._offsets[key] = int(value)
         return None
 
@@ -177,7 +179,7 @@ class _Reader:
         }
 
     def _endpoint(self, root: str, broker: int) -> str | None:
-        """host:port of a broker; None when it is not registered."""
+        """Return host:port of a broker; None when it is not registered."""
         record = self._brokers.get((root, broker))
         return None if record is None else record["endpoint"]
 
@@ -186,10 +188,10 @@ def _sorted(records: Any, *keys: str) -> list[dict[str, Any]]:
     return sorted(records, key=lambda record: [record[key] for key in keys])
 
 
-def _not(value: str, what: str) -> str:
-    """That a value, of which the beginning is shown, is not what it should be."""
+def _mismatch(value: str, expected: str) -> str:
+    """Return the problem of a value that is not what it should be, with its beginning."""
     if not value:
-        return f"it has no value; that should be {what}"
+        return f"it has no value; that should be {expected}"
     if value.startswith("{") and '"version"' in value:
-        return f"JSON, as Kafka 0.8 and later write it, is not {what}"
-    return f'"{value[:60]}{"" if len(value) <= 60 else "…"}" is not {what}'
+        return f"JSON, as Kafka 0.8 and later write it, is not {expected}"
+    return f'"{value[:60]}{"" if len(value) <= 60 else "…"}" is not {expected}'

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError, WireError
+from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
 
 
 def test_integers_are_big_endian_and_signed() -> None:
@@ -24,5 +24,5 @@ def test_a_short_string_may_be_none(data: bytes, text: bytes | None) -> None:
 
 
 def test_a_string_of_negative_length_cannot_be() -> None:
-    with pytest.raises(WireError, match="-2 bytes"):
+    with pytest.raises(ParseError, match="-2 bytes"):
         Cursor(b"\xff\xfe", 0, 2).short_string()

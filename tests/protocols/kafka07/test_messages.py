@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.kafka07 import messages as module
-from pulsarscope.protocols.kafka07.compression import Opened, decompress
-from pulsarscope.protocols.kafka07.messages import Message, Sums, read_set
+from pulsarscope.protocols.kafka07.compression import Decompressed, decompress
+from pulsarscope.protocols.kafka07.messages import Message, MessageTotals, read_set
 from tests.encoder.kafka07 import GZIP, SNAPPY, compressed, message, message_set, sized
 
 
-def read(data: bytes) -> tuple[list[Message], Sums]:
-    sums = Sums(len(data))
-    return list(read_set(data, 0, len(data), sums)), sums
+def read(data: bytes) -> tuple[list[Message], MessageTotals]:
+    totals = MessageTotals(len(data))
+    return list(read_set(data, 0, len(data), totals)), totals
 
 
-def codes(sums: Sums) -> list[str]:
-    return [code for code, _ in sums.texts()]
+def codes(totals: MessageTotals) -> list[str]:
+    return [code for code, _ in totals.texts()]
 
 
 @pytest.mark.parametrize(
@@ -34,36 +34,36 @@ def codes(sums: Sums) -> list[str]:
 def test_every_byte_of_an_entry_is_read(hexed: str, magic: int) -> None:
     data = bytes.fromhex(hexed)
     assert data == message(b"hello", magic=magic)
-    found, sums = read(data)
+    found, totals = read(data)
     assert found == [Message(0, len(data), magic, "NONE", b"hello")]
-    assert sums.checksum == Checksum("good", "3610a686", "3610a686")
-    assert (sums.messages, sums.cut, codes(sums)) == (1, 0, [])
+    assert totals.checksum == Checksum("good", "3610a686", "3610a686")
+    assert (totals.messages, totals.cut, codes(totals)) == (1, 0, [])
 
 
 def test_entries_stand_one_behind_the_other() -> None:
     data = message(b"one") + message(b"", magic=0) + message(b"three")
-    found, sums = read(data)
+    found, totals = read(data)
     assert [(one.entry, one.end, one.payload) for one in found] == [(0, 13, b"one"), (13, 22, b""), (22, 37, b"three")]
-    assert sums.checksum == Checksum("good")
+    assert totals.checksum == Checksum("good")
 
 
 @pytest.mark.parametrize("end", range(1, 14))
 def test_a_cut_end_is_no_message_and_no_fault(end: int) -> None:
     whole = message(b"first")
-    found, sums = read(whole + message(b"last")[:end])
+    found, totals = read(whole + message(b"last")[:end])
     assert [one.payload for one in found] == [b"first"] if end < 14 else [b"first", b"last"]
-    assert (sums.cut, codes(sums)) == (end, [])
+    assert (totals.cut, codes(totals)) == (end, [])
 
 
 @pytest.mark.parametrize(("codec", "framed", "name"), [(GZIP, True, "GZIP"), (SNAPPY, True, "SNAPPY"), (SNAPPY, False, "SNAPPY")])
 def test_a_compressed_entry_is_opened_and_all_its_messages_stand_at_its_offset(codec: int, framed: bool, name: str) -> None:
     before = message(b"before")
     packed = compressed(codec, message_set(b"a", b"b", b"c"), framed=framed)
-    found, sums = read(before + packed + message(b"behind"))
+    found, totals = read(before + packed + message(b"behind"))
     start, end = len(before), len(before + packed)
     assert found[1:4] == [Message(start, end, 1, name, payload, index, 3) for index, payload in enumerate((b"a", b"b", b"c"))]
     assert found[4].entry == end
-    assert (sums.messages, sums.checksum) == (5, Checksum("good"))
+    assert (totals.messages, totals.checksum) == (5, Checksum("good"))
 
 
 def test_sets_stand_in_sets() -> None:
@@ -81,25 +81,25 @@ def test_sets_deeper_than_any_producer_writes_are_not_opened() -> None:
     for _ in range(MESSAGE_SETS_DEPTH_MAX):
         data = compressed(GZIP, data)
     assert read(data)[0][0].payload == b"core"
-    found, sums = read(compressed(GZIP, data))
+    found, totals = read(compressed(GZIP, data))
     assert [one.payload for one in found] == [None]
-    assert codes(sums) == ["nested-too-deep"]
+    assert codes(totals) == ["nested-too-deep"]
 
 
 def test_a_wrong_checksum_is_told_with_both_and_the_message_given() -> None:
-    found, sums = read(message(b"good") + message(b"bad", crc=0x11111111) + message(b"bad", crc=2))
+    found, totals = read(message(b"good") + message(b"bad", crc=0x11111111) + message(b"bad", crc=2))
     assert [one.payload for one in found] == [b"good", b"bad", b"bad"]
-    assert sums.checksum == Checksum("bad", "11111111", f"{zlib.crc32(b'bad'):08x}")
-    ((code, text),) = sums.texts()
+    assert totals.checksum == Checksum("bad", "11111111", f"{zlib.crc32(b'bad'):08x}")
+    ((code, text),) = totals.texts()
     assert code == "checksum-mismatch"
     assert "offset 14" in text
     assert text.endswith(", and 1 more like it")
 
 
 def test_checksums_inside_a_compressed_entry_are_checked_too() -> None:
-    _, sums = read(compressed(GZIP, message(b"bad", crc=1)))
-    assert sums.checksum is not None
-    assert sums.checksum.status == "bad"
+    _, totals = read(compressed(GZIP, message(b"bad", crc=1)))
+    assert totals.checksum is not None
+    assert totals.checksum.status == "bad"
 
 
 @pytest.mark.parametrize(
@@ -115,36 +115,36 @@ def test_checksums_inside_a_compressed_entry_are_checked_too() -> None:
     ],
 )
 def test_an_entry_that_cannot_be_read_is_one_message_without_a_payload(data: bytes, code: str) -> None:
-    found, sums = read(data + message(b"behind"))
+    found, totals = read(data + message(b"behind"))
     assert [one.payload for one in found] == [None, b"behind"]
-    assert codes(sums) == [code]
-    assert sums.messages == 2
+    assert codes(totals) == [code]
+    assert totals.messages == 2
 
 
 @pytest.mark.parametrize("size", [-1, 0, 4, -(1 << 31)])
 def test_a_size_that_cannot_be_ends_the_set(size: int) -> None:
-    found, sums = read(message(b"first") + size.to_bytes(4, "big", signed=True) + bytes(20))
+    found, totals = read(message(b"first") + size.to_bytes(4, "big", signed=True) + bytes(20))
     assert len(found) == 1
-    assert codes(sums) == ["message-set-corrupt"]
+    assert codes(totals) == ["message-set-corrupt"]
 
 
 def test_a_bomb_is_not_opened() -> None:
-    _, sums = read(compressed(GZIP, message(bytes(DECOMPRESSED_MAX_BYTES))))
-    assert codes(sums) == ["decompress-bomb"]
+    _, totals = read(compressed(GZIP, message(bytes(DECOMPRESSED_MAX_BYTES))))
+    assert codes(totals) == ["decompress-bomb"]
 
 
 def test_all_sets_of_a_frame_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DECOMPRESSED_MAX_BYTES", 10_000)
     monkeypatch.setattr(module, "DECOMPRESSED_FACTOR_MAX", 0)
-    found, sums = read(compressed(GZIP, message(bytes(6_000))) * 2)
+    found, totals = read(compressed(GZIP, message(bytes(6_000))) * 2)
     assert [one.payload is None for one in found] == [False, True]
-    assert codes(sums) == ["decompress-bomb"]
+    assert codes(totals) == ["decompress-bomb"]
 
 
 def test_sets_in_sets_that_are_opened_in_vain_share_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[int] = []
 
-    def count(codec: str, data: bytes, bound: int) -> Opened:
+    def count(codec: str, data: bytes, bound: int) -> Decompressed:
         opened.append(bound)
         return decompress(codec, data, bound)
 
@@ -159,13 +159,13 @@ def test_sets_in_sets_that_are_opened_in_vain_share_it_too(monkeypatch: pytest.M
 
 
 def test_more_messages_in_an_entry_than_are_read_are_said() -> None:
-    found, sums = read(compressed(GZIP, message(b"", magic=0) * (BATCH_MESSAGES_MAX + 1)))
-    assert len(found) == sums.messages == BATCH_MESSAGES_MAX
-    assert codes(sums) == ["message-set-corrupt"]
+    found, totals = read(compressed(GZIP, message(b"", magic=0) * (BATCH_MESSAGES_MAX + 1)))
+    assert len(found) == totals.messages == BATCH_MESSAGES_MAX
+    assert codes(totals) == ["message-set-corrupt"]
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(data: bytes) -> None:
-    found, sums = read(data)
-    assert len(found) == sums.messages
+    found, totals = read(data)
+    assert len(found) == totals.messages
     assert all(0 <= one.entry < one.end <= len(data) for one in found)

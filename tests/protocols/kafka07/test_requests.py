@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pulsarscope.protocols.kafka07.cursor import WireError
+from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
 from tests.encoder import kafka07
 from tests.encoder.kafka07 import message, message_set
@@ -135,7 +135,7 @@ def test_a_set_knows_its_topic_and_partition() -> None:
     ids=["count", "messages", "topic"],
 )
 def test_negative_sizes_cannot_be(data: bytes) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(ParseError):
         read_request(data, 0, len(data), [])
 
 

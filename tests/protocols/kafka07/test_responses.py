@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pulsarscope.protocols.kafka07.cursor import WireError
+from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.responses import errors_of, fits, read_response, shape
 from tests.encoder import kafka07
 from tests.encoder.kafka07 import fetch_response, message_set, multifetch_response, offsets_response
@@ -93,7 +93,7 @@ def test_another_number_of_parts_than_asked_is_said() -> None:
     [("MULTIFETCH_RESPONSE", kafka07.sized(bytes(6))), ("OFFSETS_RESPONSE", kafka07.sized(b"\0\0\xff\xff\xff\xff"))],
 )
 def test_sizes_that_cannot_be_are_refused(command: str, data: bytes) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(ParseError):
         read_response(command, data, 0, len(data), (), [])
     assert not fits(command, data, 0, len(data))
 
