@@ -1,7 +1,7 @@
-"""What a filter means for rows of one kind: a typed tree, which becomes a predicate, or a Spark column.
+"""The typed tree of a filter for rows of one kind, from which predicates are compiled.
 
-Names are resolved, values have the type of their field, negations stand at the leaves only, and what a kind of rows cannot have is
-decided: the tree is all that an evaluator needs to know.
+Names are resolved, values have the type of their field, negations stand at the leaves only, and tests that no row of the kind can meet are
+decided: the tree is all that an evaluator needs.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ import msgspec
 from pulsarscope.filter.syntax import Slice
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A step into a list of objects with `key` and `value`: to the values of one key."""
+class KeyStep(msgspec.Struct, frozen=True):
+    """A step into a list of objects with `key` and `value`, to the values of one key."""
 
     key: str
 
 
 class Since(msgspec.Struct, frozen=True):
-    """A time, as nanoseconds since the start of the capture."""
+    """A time in nanoseconds since the start of the capture."""
 
     nanoseconds: int
 
 
-class Field(msgspec.Struct, frozen=True):
-    """What is compared: from a column, by steps into its objects."""
+class FieldPath(msgspec.Struct, frozen=True):
+    """The way to a value: a column, and steps into its objects."""
 
     name: str
-    """As written."""
+    """Name in the filter."""
     column: str
     """A column of the kind, or one of `predicate.DERIVED`."""
-    steps: tuple[str | Entry, ...] = ()
+    steps: tuple[str | KeyStep, ...] = ()
     types: tuple[str, ...] = ("any",)
-    """The types that its values may have; several where commands disagree; any: that is not known."""
+    """Types of its values; several where commands disagree; any: unknown."""
     many: bool = False
-    """It may have several values at once: a comparison holds when it holds for one of them, != when it holds for all."""
+    """True when a row may have several values: a comparison holds if it holds for one of them, != if it holds for all."""
     command: str | None = None
-    """Only in frames of this command."""
+    """The command whose frames have it, None for all."""
     slice: Slice | None = None
 
 
@@ -46,43 +46,43 @@ Value = int | float | str | bytes | bool | Since | IPv4Network | IPv6Network
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """Both ends belong to it."""
+    """An interval with both its ends."""
 
     low: Value
     high: Value
 
 
 class Always(msgspec.Struct, frozen=True):
-    """The same for every row of the kind."""
+    """A constant: the same for every row of the kind."""
 
     value: bool
 
 
 class Present(msgspec.Struct, frozen=True):
-    """The row has the field; a field that is only true or false is true."""
+    """The row has the field; a boolean field is true."""
 
-    field: Field
+    field: FieldPath
 
 
 class Compare(msgspec.Struct, frozen=True):
-    """`operator` is one of == != < <= > >= contains. Never holds for a row without the field, != included."""
+    """A comparison by == != < <= > >= or contains. It never holds for a row without the field, != included."""
 
-    field: Field
+    field: FieldPath
     operator: str
     value: Value
 
 
 class Within(msgspec.Struct, frozen=True):
-    """One of these values, or in one of these intervals."""
+    """Membership in a set of values and intervals."""
 
-    field: Field
+    field: FieldPath
     items: tuple[Value | Interval, ...]
 
 
 class Matches(msgspec.Struct, frozen=True):
-    """A regular expression of Python's `re` is found in it."""
+    """A match of a regular expression of Python's `re`, anywhere in the value."""
 
-    field: Field
+    field: FieldPath
     pattern: str
 
 
@@ -90,19 +90,19 @@ Leaf = Present | Compare | Within | Matches
 
 
 class Not(msgspec.Struct, frozen=True):
-    """The leaf does not hold; so, too, in a row without the field."""
+    """The negation of a leaf; it holds for a row without the field."""
 
     part: Leaf
 
 
 class And(msgspec.Struct, frozen=True):
-    """All hold."""
+    """The conjunction of its parts."""
 
     parts: tuple[Expression, ...]
 
 
 class Or(msgspec.Struct, frozen=True):
-    """At least one holds."""
+    """The disjunction of its parts."""
 
     parts: tuple[Expression, ...]
 

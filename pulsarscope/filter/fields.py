@@ -1,4 +1,4 @@
-"""Every field that a filter can name, by kind of rows: from the column table, and from what the dissectors say of their protocols."""
+"""The fields that a filter can name, by kind of rows: from the column table, and from the vocabularies of the dissectors."""
 
 from __future__ import annotations
 
@@ -14,99 +14,99 @@ ANY = "any"
 OBJECT = "object"
 PAYLOAD = "payload"
 CAPTURE_TIMES = frozenset({"time", "start", "end"})
-"""Columns of the capture's own clock: only these can be compared with a time since its start."""
+"""Columns with times of the capture: only these can be compared with a time since its start."""
 UNKNOWN = "unknown"
-"""Where rows keep the fields that the definition of the protocol lacks."""
+"""The object in which rows keep fields that the definition of the protocol lacks."""
 
 
-class Known(msgspec.Struct):
-    """A field that there is."""
+class KnownField(msgspec.Struct):
+    """A field of the catalogue."""
 
     name: str
     types: tuple[str, ...]
-    """int64, double, bool, string, bytes, time, duration, nanoseconds, address, object; any: not known before a row is seen."""
+    """int64, double, bool, string, bytes, time, duration, nanoseconds, address, object; any: unknown before a row is seen."""
     text: str
     values: tuple[str, ...] = ()
     repeated: bool = False
-    fields: dict[str, Known] = {}
+    fields: dict[str, KnownField] = {}
     column: str | None = None
-    """Where it is read from; None: by a step from the field that holds it."""
+    """Column that it is read from; None: it is a step from the field that holds it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it may hold fields that nobody listed."""
+        """True when it may hold fields that are not listed."""
         return ANY in self.types
 
     @property
     def is_pairs(self) -> bool:
-        """Whether it is a list of objects with a key and a value."""
+        """True for a list of objects with a key and a value."""
         return self.repeated and self.fields.keys() - {UNKNOWN} == {"key", "value"}
 
 
 class Catalogue:
-    """All fields. `tables` holds those of each kind by name; `commands` what frames of one command have, by its name."""
+    """All fields: `tables` has those of each kind by name, `commands` the objects of commands by the name of the command."""
 
     def __init__(self, vocabularies: Iterable[Vocabulary], codes: Mapping[str, Code]) -> None:
-        """`codes`: all finding codes by name."""
+        """Join the vocabularies with all finding codes, by name."""
         self.codes = codes
-        self.commands: dict[str, Known] = {}
+        self.commands: dict[str, KnownField] = {}
         self.tables = {kind: {column.name: _of_column(column) for column in columns(kind)} for kind in ROWS}
         for vocabulary in vocabularies:
             self._join(vocabulary)
         self._derive()
 
     def _join(self, vocabulary: Vocabulary) -> None:
-        """What one dissector brings."""
+        """Add the vocabulary of one dissector."""
         frame = self.tables["frame"]
         for name, types in vocabulary.commands.items():
-            own = Known(name, (OBJECT,), f"The command {name}.", (), False, _known_all(types), "fields")
+            own = KnownField(name, (OBJECT,), f"The command {name}.", (), False, _known_all(types), "fields")
             self.commands[name] = _merged(self.commands[name], own) if name in self.commands else own
         everywhere = frame["fields"]
         for name, types in vocabulary.commands.items():
-            frame["fields"] = everywhere = _merged(everywhere, Known("fields", (OBJECT,), name, (), False, _known_all(types)))
+            frame["fields"] = everywhere = _merged(everywhere, KnownField("fields", (OBJECT,), name, (), False, _known_all(types)))
         for place, types in vocabulary.objects.items():
             kind, _, name = place.partition(".")
             table = self.tables[kind]
-            table[name] = _merged(table[name], Known(name, (OBJECT,), "", (), False, _known_all(types)))
+            table[name] = _merged(table[name], KnownField(name, (OBJECT,), "", (), False, _known_all(types)))
         for place, values in vocabulary.values.items():
             kind, _, name = place.partition(".")
             known = self.tables[kind][name]
             known.values = tuple(dict.fromkeys(known.values + values))
 
     def _derive(self) -> None:
-        """What is no column, but follows from one."""
+        """Add the fields that are derived from columns."""
         tables = self.tables
         for kind, table in tables.items():
             for name in [name for name in table if name.endswith("_ns")]:
                 table[name].types = ("nanoseconds",)
                 short = name.removesuffix("_ns")
-                table[short] = Known(short, ("duration",), f"{name} with a unit.", column=name)
+                table[short] = KnownField(short, ("duration",), f"{name} with a unit.", column=name)
             for side in ("client", "server"):
-                of = table.get(side) or Known(side, ("string",), f"Endpoint of the {side} of its connection.", column=side)
+                of = table.get(side) or KnownField(side, ("string",), f"Endpoint of the {side} of its connection.", column=side)
                 of.fields = {
-                    "ip": Known("ip", ("address",), f"Address of the {side}.", column=f"{side}.ip"),
-                    "port": Known("port", ("int64",), f"Port of the {side}.", column=f"{side}.port"),
+                    "ip": KnownField("ip", ("address",), f"Address of the {side}.", column=f"{side}.ip"),
+                    "port": KnownField("port", ("int64",), f"Port of the {side}.", column=f"{side}.port"),
                 }
                 table[side] = of
-            table["ip"] = Known("ip", ("address",), "Addresses of client and server.", repeated=True, column="ip")
-            table["port"] = Known("port", ("int64",), "Ports of client and server.", repeated=True, column="port")
+            table["ip"] = KnownField("ip", ("address",), "Addresses of client and server.", repeated=True, column="ip")
+            table["port"] = KnownField("port", ("int64",), "Ports of client and server.", repeated=True, column="port")
             if kind in {"frame", "message", "exchange"}:
-                table[kind] = Known(kind, ("kind",), f"Any {kind} record.", column=kind)
+                table[kind] = KnownField(kind, ("kind",), f"Any {kind} record.", column=kind)
         names = tuple(self.codes)
         tables["finding"]["code"].values = names
-        tables["finding"]["finding"] = Known("finding", ("string",), "As code.", names, column="code")
+        tables["finding"]["finding"] = KnownField("finding", ("string",), "As code.", names, column="code")
         frame = tables["frame"]
         frame["findings"].values = names
-        frame["finding"] = Known(
+        frame["finding"] = KnownField(
             "finding",
             ("string",),
             "Codes of the findings about the form of the frame.",
             names,
             True,
             {
-                "code": Known("code", ("string",), "As finding.", names, True, column="findings"),
-                "severity": Known("severity", ("string",), "Their severities.", SEVERITIES, True, column="finding.severity"),
-                "layer": Known("layer", ("string",), "Their layers.", LAYERS, True, column="finding.layer"),
+                "code": KnownField("code", ("string",), "As finding.", names, True, column="findings"),
+                "severity": KnownField("severity", ("string",), "Their severities.", SEVERITIES, True, column="finding.severity"),
+                "layer": KnownField("layer", ("string",), "Their layers.", LAYERS, True, column="finding.layer"),
             },
             "findings",
         )
@@ -114,14 +114,14 @@ class Catalogue:
         verdict.types = (OBJECT,)
         for name, text in (("status", "Verdict."), ("stored", "As in the frame, hex."), ("computed", "As it should be, hex.")):
             values = ("good", "bad", "absent", "unverified") if name == "status" else ()
-            verdict.fields[name] = Known(name, ("string",), text, values, column=f"checksum.{name}")
+            verdict.fields[name] = KnownField(name, ("string",), text, values, column=f"checksum.{name}")
             flat = f"checksum_{name}"
-            frame[flat] = Known(flat, ("string",), f"As checksum.{name}.", values, column=f"checksum.{name}")
+            frame[flat] = KnownField(flat, ("string",), f"As checksum.{name}.", values, column=f"checksum.{name}")
         payload = tables["message"][PAYLOAD]
-        payload.types, payload.text = ("bytes",), "Application bytes; they need not be asked for with --payload."
+        payload.types, payload.text = ("bytes",), "Application bytes; --payload is not needed."
 
-    def names(self, kind: str) -> Iterator[tuple[str, Known]]:
-        """Every name of a kind with its field, those in objects behind the object. Commands come last."""
+    def names(self, kind: str) -> Iterator[tuple[str, KnownField]]:
+        """Yield every name of a kind with its field, those in objects after the object. Commands come last."""
         yield from _walk("", self.tables[kind])
         if kind == "frame":
             for name, known in self.commands.items():
@@ -129,32 +129,33 @@ class Catalogue:
                 yield from _walk(f"{name}.", known.fields)
 
 
-def _of_column(column: Column) -> Known:
+def _of_column(column: Column) -> KnownField:
     kept = {"json": ANY, "checksum": OBJECT, "strings": "string"}.get(column.type, column.type)
-    return Known(column.name, (kept,), column.text, column.values, column.type == "strings", {}, column.name)
+    return KnownField(column.name, (kept,), column.text, column.values, column.type == "strings", {}, column.name)
 
 
-def _known(field: FieldType) -> Known:
+def _known(field: FieldType) -> KnownField:
     types = (ANY,) if field.type == OBJECT and not field.fields else (field.type,)
-    return Known(field.name, types, field.text, field.values, field.repeated, _known_all(field.fields) if field.fields else {})
+    return KnownField(field.name, types, field.text, field.values, field.repeated, _known_all(field.fields) if field.fields else {})
 
 
-def _known_all(fields: tuple[FieldType, ...]) -> dict[str, Known]:
-    unknown = Known(UNKNOWN, (ANY,), "Fields that the definition lacks, by number.")
+def _known_all(fields: tuple[FieldType, ...]) -> dict[str, KnownField]:
+    unknown = KnownField(UNKNOWN, (ANY,), "Fields that the definition lacks, by number.")
     return {field.name: _known(field) for field in fields} | {UNKNOWN: unknown}
 
 
-def _merged(one: Known, other: Known) -> Known:
-    """One field of two definitions: what either allows."""
-    types = tuple(dict.fromkeys(type_ for type_ in one.types + other.types if type_ != ANY or one.column is None))
-    fields = dict(one.fields)
+def _merged(field: KnownField, other: KnownField) -> KnownField:
+    """Join two definitions of a field: the result allows the values of both."""
+    types = tuple(dict.fromkeys(type_ for type_ in field.types + other.types if type_ != ANY or field.column is None))
+    fields = dict(field.fields)
     for name, known in other.fields.items():
         fields[name] = _merged(fields[name], known) if name in fields else known
-    text = one.text if one.column is not None or one.text == other.text else "Of several commands."
-    return Known(one.name, types, text, tuple(dict.fromkeys(one.values + other.values)), one.repeated or other.repeated, fields, one.column)
+    text = field.text if field.column is not None or field.text == other.text else "Of several commands."
+    values = tuple(dict.fromkeys(field.values + other.values))
+    return KnownField(field.name, types, text, values, field.repeated or other.repeated, fields, field.column)
 
 
-def _walk(prefix: str, table: Mapping[str, Known]) -> Iterator[tuple[str, Known]]:
+def _walk(prefix: str, table: Mapping[str, KnownField]) -> Iterator[tuple[str, KnownField]]:
     for name, known in table.items():
         if prefix and name == UNKNOWN:
             continue  # every object may have it

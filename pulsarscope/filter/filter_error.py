@@ -1,4 +1,4 @@
-"""What is wrong with a filter, and where: one line, the filter, and a mark under the place."""
+"""Errors in filters: a line of explanation, the filter, and a mark under the place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Place = tuple[int, int]
 
 
 class FilterError(UsageError):
-    """The text is no filter for these records. As text: what is wrong, the filter, a mark under the place."""
+    """An invalid filter. Its text has three lines: the reason, the filter, and a mark under the place."""
 
     def __init__(self, reason: str, text: str, place: Place) -> None:
         self.reason = reason
@@ -25,12 +25,12 @@ class FilterError(UsageError):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """As in the text."""
+        """The lines of the text."""
         return self._lines
 
 
-class Mismatch(Exception):  # noqa: N818 - not an error yet: another kind of rows may take it
-    """A part of the filter does not suit the field beside it; internal, becomes a FilterError."""
+class Mismatch(Exception):  # noqa: N818 - not an error yet: the test may suit another kind of rows
+    """A part of the filter that does not suit the field beside it. Internal: it becomes a FilterError."""
 
     def __init__(self, reason: str, place: Place) -> None:
         self.reason = reason
@@ -39,7 +39,7 @@ class Mismatch(Exception):  # noqa: N818 - not an error yet: another kind of row
 
 
 def _marked(text: str, place: Place) -> tuple[str, str]:
-    """The filter, or the part of it around the place, and the line with the mark."""
+    """Return the filter, or the part of it around the place, and the line with the mark."""
     start = min(place[0], len(text))
     end = min(max(place[1], start + 1), start + SHOWN_AFTER)
     first, last = max(start - SHOWN_BEFORE, 0), min(start + SHOWN_AFTER, len(text))
@@ -50,7 +50,7 @@ def _marked(text: str, place: Place) -> tuple[str, str]:
 
 
 def _cells(text: str) -> int:
-    """Cells that escaped text takes: wide letters take two, marks on a letter none."""
+    """Return the cells that escaped text takes: wide letters take two, combining marks none."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
+    return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -11,7 +11,7 @@ from functools import cache
 from ipaddress import ip_network
 
 from pulsarscope.filter.expression import Since, Value
-from pulsarscope.filter.fields import ANY, CAPTURE_TIMES, OBJECT, Known
+from pulsarscope.filter.fields import ANY, CAPTURE_TIMES, OBJECT, KnownField
 from pulsarscope.filter.filter_error import Mismatch
 from pulsarscope.filter.syntax import BYTES, DURATION, NETWORK, NUMBER, SIZE, STRING, TIME, WORD, Literal
 from pulsarscope.model.limits import FILTER_PATTERN_MAX_CHARACTERS
@@ -24,7 +24,7 @@ INT64_MAX = (1 << 63) - 1
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\", '"': '"', "'": "'"}
 HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 
-WANTED = {
+EXPECTED = {
     "int64": "a number",
     "double": "a number",
     "bool": "true or false",
@@ -36,14 +36,14 @@ WANTED = {
     "address": 'an address or a network, as in 10.0.0.7, 10.0.0.0/8 or "2001:db8::/32"',
     ANY: "a value",
 }
-"""Type of a field -> what it is compared with."""
+"""Type of a field -> description of the values that it is compared with."""
 
 
-def value_of(literal: Literal, known: Known, *, ordered: bool = False) -> Value:
-    """The value of a literal beside a field.
+def value_of(literal: Literal, known: KnownField, *, ordered: bool = False) -> Value:
+    """Return the value of a literal that is compared with a field.
 
     Raises:
-        Mismatch: the field has no such values.
+        Mismatch: the field cannot have such a value.
     """
     misfit: Mismatch | None = None
     for type_ in known.types:
@@ -51,13 +51,13 @@ def value_of(literal: Literal, known: Known, *, ordered: bool = False) -> Value:
             return _value(literal, type_, known, ordered)
         except Mismatch as error:
             misfit = error
-    raise misfit or Mismatch(f"{known.name} is not compared", literal.place)
+    raise misfit or Mismatch(f"{known.name} cannot be compared", literal.place)
 
 
-def _value(literal: Literal, type_: str, known: Known, ordered: bool) -> Value:
+def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Value:
     kind, text = literal.kind, literal.text
     if type_ == OBJECT:
-        raise Mismatch(f"{known.name} is an object: name one of its fields, {_some(known)}", literal.place)
+        raise Mismatch(f"{known.name} is an object: name one of its fields, {_some_fields(known)}", literal.place)
     value: Value | None = None
     if type_ == ANY:
         value = _any_value(literal)
@@ -68,7 +68,7 @@ def _value(literal: Literal, type_: str, known: Known, ordered: bool) -> Value:
     elif type_ == "bool" and kind == WORD and text in {"true", "false"}:
         value = text == "true"
     elif type_ == "string" and known.values and kind in {STRING, WORD}:
-        return _one_of(known, text if kind == WORD else unquoted(literal), literal)
+        return _enumeration_value(known, text if kind == WORD else unquoted(literal), literal)
     elif type_ == "string" and kind == STRING:
         value = unquoted(literal)
     elif type_ == "bytes" and kind in {STRING, BYTES, NUMBER}:
@@ -86,15 +86,15 @@ def _value(literal: Literal, type_: str, known: Known, ordered: bool) -> Value:
     if known.values:
         names = ", ".join(known.values[:4]) + (" …" if len(known.values) > 4 else "")
         raise Mismatch(f"{known.name} is one of {names}", literal.place)
-    wanted = f'text in quotes: "{text}"' if type_ == "string" and kind == WORD else WANTED[type_]
-    raise Mismatch(f"{known.name} is compared with {wanted}", literal.place)
+    expected = f'text in quotes: "{text}"' if type_ == "string" and kind == WORD else EXPECTED[type_]
+    raise Mismatch(f"{known.name} is compared with {expected}", literal.place)
 
 
-def text_of(literal: Literal, known: Known) -> str | bytes:
-    """What `contains` looks for: text in text, bytes in bytes.
+def text_of(literal: Literal, known: KnownField) -> str | bytes:
+    """Return the text or the bytes that `contains` searches for, as the type of the field requires.
 
     Raises:
-        Mismatch: the field holds neither, or the literal is neither.
+        Mismatch: the field or the literal has another type.
     """
     if not {"string", "address", ANY}.isdisjoint(known.types):
         if literal.kind == STRING:
@@ -102,22 +102,22 @@ def text_of(literal: Literal, known: Known) -> str | bytes:
         if literal.kind == WORD and known.values:
             return literal.text
         if "bytes" not in known.types and not (known.is_open and literal.kind == BYTES):
-            raise Mismatch('contains looks for text in quotes, as in contains "orders"', literal.place)
+            raise Mismatch('contains takes text in quotes, as in contains "orders"', literal.place)
     if not {"bytes", ANY}.isdisjoint(known.types):
         if literal.kind in {STRING, BYTES, NUMBER}:
             return _bytes(literal)
-        raise Mismatch(f"{known.name} is searched for {WANTED['bytes']}", literal.place)
-    raise Mismatch(f"{known.name} is neither text nor bytes: contains and matches search those", literal.place)
+        raise Mismatch(f"{known.name} contains {EXPECTED['bytes']}", literal.place)
+    raise Mismatch(f"{known.name} is neither text nor bytes, which contains and matches search", literal.place)
 
 
-def pattern_of(literal: Literal, known: Known) -> str:
-    """A regular expression, tried.
+def pattern_of(literal: Literal, known: KnownField) -> str:
+    """Return a regular expression after compiling it.
 
     Raises:
-        Mismatch: it is none, or too long, or the field is neither text nor bytes.
+        Mismatch: it is invalid or too long, or the field is neither text nor bytes.
     """
     if {"string", "address", "bytes", ANY}.isdisjoint(known.types):
-        raise Mismatch(f"{known.name} is neither text nor bytes: contains and matches search those", literal.place)
+        raise Mismatch(f"{known.name} is neither text nor bytes, which contains and matches search", literal.place)
     pattern = literal.text
     if len(pattern) > FILTER_PATTERN_MAX_CHARACTERS:
         raise Mismatch(f"the regular expression is longer than {FILTER_PATTERN_MAX_CHARACTERS:,} characters", literal.place)
@@ -128,23 +128,23 @@ def pattern_of(literal: Literal, known: Known) -> str:
             compile_pattern(pattern.encode())
     except (re.error, OverflowError, RecursionError, ValueError) as error:
         reason = error.msg if isinstance(error, re.error) else "Python's re cannot compile it"
-        raise Mismatch(f"this is no regular expression: {reason}", literal.place) from None
+        raise Mismatch(f"invalid regular expression: {reason}", literal.place) from None
     return pattern
 
 
 @cache
 def compile_pattern(pattern: str | bytes) -> re.Pattern[str] | re.Pattern[bytes]:
-    """A regular expression. Python warns of some that it may read differently one day: that is no concern of a filter."""
+    """Compile a regular expression, without Python's warnings about future changes of its meaning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return re.compile(pattern)
 
 
 def unquoted(literal: Literal) -> str:
-    """The text between quotes, its escapes resolved.
+    """Return the text between quotes, with its escapes resolved.
 
     Raises:
-        Mismatch: there is no such escape.
+        Mismatch: an escape is unknown.
     """
     text = literal.text[1:-1]
     if "\\" not in text:
@@ -161,11 +161,13 @@ def unquoted(literal: Literal) -> str:
         digits = text[at : at + HEX_ESCAPES.get(letter, 0)]
         try:
             if len(digits) != HEX_ESCAPES[letter] or not digits.isalnum():
-                raise ValueError  # noqa: TRY301 - what int() takes beyond digits is no escape, either
+                raise ValueError  # noqa: TRY301 - int() accepts more than digits
             parts.append(chr(int(digits, 16)))
         except (KeyError, ValueError, OverflowError):
             place = literal.place[0] + 1 + slash
-            raise Mismatch(f"\\{letter} is no escape: there are \\n \\r \\t \\0 \\\\ \\\" \\' \\xHH \\uHHHH", (place, place + 2)) from None
+            raise Mismatch(
+                f"\\{letter} is an unknown escape; use \\n \\r \\t \\0 \\\\ \\\" \\' \\xHH \\uHHHH", (place, place + 2)
+            ) from None
         at += len(digits)
     parts.append(text[at:])
     return "".join(parts)
@@ -183,23 +185,23 @@ def _any_value(literal: Literal) -> Value:
         return _bytes(literal)
     if kind == WORD and text in {"true", "false"}:
         return text == "true"
-    raise Mismatch("this value is compared with a number, text in quotes, bytes, true or false", literal.place)
+    raise Mismatch("this field is compared with a number, text in quotes, bytes, true or false", literal.place)
 
 
-def _some(known: Known) -> str:
+def _some_fields(known: KnownField) -> str:
     return ", ".join(list(known.fields)[:4]) + (" …" if len(known.fields) > 4 else "")
 
 
-def _one_of(known: Known, text: str, literal: Literal) -> str:
-    """A name of an enumeration, as it is written there. Names made of a number that has none are allowed, too."""
+def _enumeration_value(known: KnownField, text: str, literal: Literal) -> str:
+    """Return the name in an enumeration. Names made of unnamed numbers (UNKNOWN_7) are valid, too."""
     names = {name.upper(): name for name in known.values}
-    found = names.get(text.upper())
-    if found is not None:
-        return found
+    name = names.get(text.upper())
+    if name is not None:
+        return name
     if text.startswith(("UNKNOWN_", "Unknown(")):
         return text
     near = get_close_matches(text.upper(), names, 3, 0.6)
-    hint = f"; did you mean {' or '.join(names[name] for name in near)}?" if near else f": there are {', '.join(known.values[:12])}"
+    hint = f"; did you mean {' or '.join(names[name] for name in near)}?" if near else f"; known: {', '.join(known.values[:12])}"
     more = " …" if not near and len(known.values) > 12 else ""
     raise Mismatch(f'{known.name} is never "{text}"{hint}{more}', literal.place)
 
@@ -230,7 +232,7 @@ def _integer(literal: Literal, ordered: bool) -> int | float:
 
 
 def _scaled(literal: Literal, units: dict[str, int]) -> int:
-    """A number with its unit, exactly."""
+    """Return the exact value of a number with its unit."""
     digits = literal.text.rstrip("nusmhµBKkMGTi")
     value = Decimal(digits) * units[literal.text[len(digits) :]]
     if abs(value) > INT64_MAX:
@@ -244,16 +246,16 @@ def _bytes(literal: Literal) -> bytes:
     text = literal.text.replace(":", "")
     if literal.kind == NUMBER and not (len(text) == 2 and text.isdigit()):
         if not text.startswith(("0x", "0X")) or len(text) % 2:
-            raise Mismatch(f"this is no sequence of bytes: give {WANTED['bytes']}", literal.place)
+            raise Mismatch(f"invalid bytes: give {EXPECTED['bytes']}", literal.place)
         text = text[2:]
     return bytes.fromhex(text)
 
 
-def _time(literal: Literal, known: Known) -> int | Since | None:
-    """Nanoseconds since the epoch, or since the start of the capture; None for a literal that is no time."""
+def _time(literal: Literal, known: KnownField) -> int | Since | None:
+    """Return nanoseconds since the epoch, or since the start of the capture; None for a literal of another kind."""
     if literal.kind == DURATION:
         if known.name not in CAPTURE_TIMES:
-            raise Mismatch(f"{known.name} is not of the capture's clock: compare it with a date", literal.place)
+            raise Mismatch(f"{known.name} is not a time of the capture: compare it with a date", literal.place)
         return Since(_scaled(literal, DURATIONS))
     if literal.kind == NUMBER and "x" not in literal.text.lower():
         seconds = Decimal(literal.text) * SECOND
@@ -263,19 +265,19 @@ def _time(literal: Literal, known: Known) -> int | Since | None:
     if literal.kind not in {TIME, STRING}:
         return None
     text = literal.text if literal.kind == TIME else unquoted(literal)
-    whole, zone, fraction = text, "+00:00", ""
+    date, zone, fraction = text, "+00:00", ""
     if text.endswith("Z"):
-        whole = text[:-1]
+        date = text[:-1]
     elif len(text) > 19 and text[-6] in "+-":
-        whole, zone = text[:-6], text[-6:]
-    whole, _, fraction = whole.partition(".")
+        date, zone = text[:-6], text[-6:]
+    date, _, fraction = date.partition(".")
     try:
-        if not (whole[4:5] == whole[7:8] == "-" and len(whole) in {10, 16, 19} and (fraction + "0").isdecimal() and len(fraction) <= 9):
-            raise ValueError  # noqa: TRY301 - as what is no date
-        moment = datetime.fromisoformat(whole)
+        if not (date[4:5] == date[7:8] == "-" and len(date) in {10, 16, 19} and (fraction + "0").isdecimal() and len(fraction) <= 9):
+            raise ValueError  # noqa: TRY301 - as for an invalid date
+        moment = datetime.fromisoformat(date)
         moment = datetime.fromisoformat(f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + zone)
     except ValueError:
-        raise Mismatch("this is no time: write 2026-05-01T10:00:00.123Z", literal.place) from None
+        raise Mismatch("invalid time: write 2026-05-01T10:00:00.123Z", literal.place) from None
     return (moment - EPOCH) // timedelta(seconds=1) * SECOND + int(fraction.ljust(9, "0"))
 
 
@@ -283,4 +285,4 @@ def _network(text: str, literal: Literal) -> Value:
     try:
         return ip_network(text, strict=False)
     except ValueError:
-        raise Mismatch(f"this is no address and no network: give {WANTED['address']}", literal.place) from None
+        raise Mismatch(f"invalid address or network: give {EXPECTED['address']}", literal.place) from None

@@ -1,4 +1,4 @@
-"""Tree → a function of a row. Closures, made once; a test of a plain column reads nothing but that attribute."""
+"""Typed tree → predicate: closures over rows, made once. A test of a plain column reads nothing but that attribute."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pulsarscope.model.findings import Code
 
 Predicate = Callable[[Any], bool]
 Test = Callable[[Any], bool]
-"""Of one value, never None."""
+"""A test of one value, never None."""
 Reader = Callable[[Any], Any]
-"""Of a row: a value or None; a list of values where the field has many."""
+"""A reader of a row: it gives a value or None, or a list of values where the field has many."""
 
 ENDPOINTS_KEPT = 4_096
-"""Endpoints remembered in parts."""
+"""Endpoints whose address and port are cached."""
 
 NUMBERS = frozenset({int, float})
 FAMILIES: Mapping[type, frozenset[type]] = {
@@ -36,27 +36,27 @@ FAMILIES: Mapping[type, frozenset[type]] = {
 ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
-class Context:
-    """What predicates know beside the row: it changes from block to block."""
+class EvaluationContext:
+    """The data of the run that predicates need beside the row; it changes from block to block."""
 
     def __init__(self, codes: Mapping[str, Code], payload: str | None = None) -> None:
-        """`payload`: the form in which message rows have it: base64, hex or text; None when they do not."""
+        """Evaluate with all finding codes by name, and payloads of message rows in this form (base64, hex, text; None: none)."""
         self.start = 0
         """Time of the first row, nanoseconds since the epoch."""
         self.endpoints: Mapping[str, tuple[str, str]] = {}
-        """Client and server of the connections, by name."""
+        """Client and server of the connections known so far, by name."""
         self.codes = codes
         self.payload = payload
 
     def ends(self, row: Any) -> tuple[str, str] | None:
-        """Client and server of a row's connection, if they are known."""
+        """Return client and server of a row's connection, if they are known."""
         if row.kind == "connection":
             return None if row.client is None or row.server is None else (row.client, row.server)
         return self.endpoints.get(row.connection)
 
 
-def compile_tree(expression: tree.Expression, context: Context) -> Predicate:
-    """The predicate of a tree."""
+def compile_tree(expression: tree.Expression, context: EvaluationContext) -> Predicate:
+    """Return the predicate of a tree."""
     if isinstance(expression, tree.Always):
         value = expression.value
         return lambda _row: value
@@ -96,7 +96,7 @@ def _any_of(parts: tuple[Predicate, ...]) -> Predicate:
 # ---- tests
 
 
-def _leaf(leaf: tree.Leaf, context: Context) -> Predicate:
+def _leaf(leaf: tree.Leaf, context: EvaluationContext) -> Predicate:
     field = leaf.field
     if field.command is not None and not field.steps:
         command = field.command
@@ -108,17 +108,17 @@ def _leaf(leaf: tree.Leaf, context: Context) -> Predicate:
             return lambda row: bool(values := read(row)) and not any(map(equal, values))
         return lambda row: (value := read(row)) is not None and not equal(value)
     if isinstance(leaf, tree.Compare) and leaf.operator == "==" and not many and isinstance(leaf.value, (str, bytes)):
-        wanted = leaf.value
-        return lambda row: bool(read(row) == wanted)
+        expected = leaf.value
+        return lambda row: bool(read(row) == expected)
     test = _test(leaf, context)
     if many:
         return lambda row: any(map(test, read(row)))
     return lambda row: (value := read(row)) is not None and test(value)
 
 
-def _test(leaf: tree.Leaf, context: Context) -> Test:
+def _test(leaf: tree.Leaf, context: EvaluationContext) -> Test:
     if isinstance(leaf, tree.Present):
-        return _is_true if leaf.field.types == ("bool",) else _is_there
+        return _is_true if leaf.field.types == ("bool",) else _is_present
     if isinstance(leaf, tree.Matches):
         return _matches(leaf.pattern, leaf.field.types)
     if isinstance(leaf, tree.Within):
@@ -130,7 +130,7 @@ def _test(leaf: tree.Leaf, context: Context) -> Test:
     return _ordered(ORDERS[leaf.operator], leaf.value, context)
 
 
-def _is_there(_value: Any) -> bool:
+def _is_present(_value: Any) -> bool:
     return True
 
 
@@ -138,13 +138,13 @@ def _is_true(value: Any) -> bool:
     return value is True
 
 
-def _equal(wanted: tree.Value, context: Context) -> Test:
-    if isinstance(wanted, tree.Since):
-        return _since(wanted, context, eq)
-    if isinstance(wanted, (IPv4Network, IPv6Network)):
-        return _inside(wanted)
-    family = FAMILIES[type(wanted)]
-    return lambda value: value == wanted and type(value) in family
+def _equal(expected: tree.Value, context: EvaluationContext) -> Test:
+    if isinstance(expected, tree.Since):
+        return _since(expected, context, eq)
+    if isinstance(expected, (IPv4Network, IPv6Network)):
+        return _inside(expected)
+    family = FAMILIES[type(expected)]
+    return lambda value: value == expected and type(value) in family
 
 
 def _inside(network: IPv4Network | IPv6Network) -> Test:
@@ -158,19 +158,19 @@ def _inside(network: IPv4Network | IPv6Network) -> Test:
     return inside
 
 
-def _ordered(compare: Callable[[Any, Any], bool], bound: tree.Value, context: Context) -> Test:
+def _ordered(compare: Callable[[Any, Any], bool], bound: tree.Value, context: EvaluationContext) -> Test:
     if isinstance(bound, tree.Since):
         return _since(bound, context, compare)
     family = FAMILIES[type(bound)]
     return lambda value: type(value) in family and compare(value, bound)
 
 
-def _since(bound: tree.Since, context: Context, compare: Callable[[Any, Any], bool]) -> Test:
+def _since(bound: tree.Since, context: EvaluationContext, compare: Callable[[Any, Any], bool]) -> Test:
     after = bound.nanoseconds
     return lambda value: compare(value, context.start + after)
 
 
-def _within(items: tuple[tree.Value | tree.Interval, ...], context: Context) -> Test:
+def _within(items: tuple[tree.Value | tree.Interval, ...], context: EvaluationContext) -> Test:
     plain = {(type(item) is bool, item) for item in items if isinstance(item, (int, float, str, bytes))}
     tests: list[Test] = []
     for item in items:
@@ -197,9 +197,9 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (int, float, str, bytes))
 
 
-def _contains(wanted: tree.Value) -> Test:
-    text = wanted if isinstance(wanted, str) else None
-    data = wanted if isinstance(wanted, bytes) else str(wanted).encode(errors="surrogatepass")
+def _contains(part: tree.Value) -> Test:
+    text = part if isinstance(part, str) else None
+    data = part if isinstance(part, bytes) else str(part).encode(errors="surrogatepass")
     if text is None:
         return lambda value: type(value) is bytes and data in value
     return lambda value: text in value if type(value) is str else type(value) is bytes and data in value
@@ -209,18 +209,18 @@ def _matches(pattern: str, types: tuple[str, ...]) -> Test:
     of_text: re.Pattern[Any] | None = None if types == ("bytes",) else compile_pattern(pattern)
     of_bytes: re.Pattern[Any] | None = compile_pattern(pattern.encode()) if "bytes" in types else None
 
-    def found(value: Any) -> bool:
+    def matches(value: Any) -> bool:
         searched = of_text if type(value) is str else of_bytes if type(value) is bytes else None
         return searched is not None and searched.search(value) is not None
 
-    return found
+    return matches
 
 
-# ---- what is read
+# ---- readers
 
 
-def _reader(field: tree.Field, context: Context) -> tuple[Reader, bool]:
-    """What reads a field, and whether it gives a list."""
+def _reader(field: tree.FieldPath, context: EvaluationContext) -> tuple[Reader, bool]:
+    """Return the reader of a field, and True when it gives a list."""
     read = DERIVED[field.column](context) if field.column in DERIVED else attrgetter(field.column)
     many = field.many
     if field.command is not None:
@@ -241,7 +241,7 @@ def _only_of(command: str, read: Reader) -> Reader:
 
 
 def _nested(read: Reader, steps: Sequence[str]) -> Reader:
-    """One value, by its path through objects."""
+    """Return a reader of one value, by its path through objects."""
     if len(steps) == 1:
         (name,) = steps
         return lambda row: value.get(name) if type(value := read(row)) is dict else None
@@ -257,49 +257,49 @@ def _nested(read: Reader, steps: Sequence[str]) -> Reader:
     return value_of
 
 
-def _listed(read: Reader, steps: Sequence[str | tree.Entry]) -> Reader:
-    """All values: a step through a list goes through each of its items."""
+def _listed(read: Reader, steps: Sequence[str | tree.KeyStep]) -> Reader:
+    """Return a reader of all values: a step through a list goes through each of its items."""
 
     def values_of(row: Any) -> list[Any]:
         values = _flat(read(row))
         for step in steps:
-            if isinstance(step, tree.Entry):
+            if isinstance(step, tree.KeyStep):
                 inner = [item.get("value") for item in values if type(item) is dict and item.get("key") == step.key]
             else:
                 inner = [item.get(step) for item in values if type(item) is dict]
-            values = [one for value in inner for one in _flat(value)]
+            values = [item for value in inner for item in _flat(value)]
         return values
 
     return values_of
 
 
 def _flat(value: Any) -> list[Any]:
-    """The values of a list, of one value, or of none."""
+    """Return the values of a list, of one value, or of none."""
     if value is None:
         return []
     return [item for item in value if item is not None] if isinstance(value, (list, tuple)) else [value]
 
 
 def _sliced(read: Reader, part: slice, *, many: bool) -> Reader:
-    """A part of text or bytes; None where there is nothing."""
+    """Return a reader of a part of text or bytes; it gives None for an empty part."""
     if many:
         return lambda row: [value[part] for value in read(row) if type(value) in {str, bytes} and value[part]]
     return lambda row: (value[part] or None) if (value := read(row)) is not None and type(value) in {str, bytes} else None
 
 
-# ---- what is no column, but follows from some
+# ---- derived columns
 
 
-def _payload(context: Context) -> Reader:
+def _payload(context: EvaluationContext) -> Reader:
     form = context.payload
     decode: Callable[[str], bytes] = b64decode if form == "base64" else bytes.fromhex if form == "hex" else str.encode
     return lambda row: None if row.payload is None else decode(row.payload)
 
 
-def _end(index: int, part: int | None) -> Callable[[Context], Reader]:
-    """The client (0) or server (1) of a row's connection: all of it, or only its address (0) or port (1)."""
+def _end(index: int, part: int | None) -> Callable[[EvaluationContext], Reader]:
+    """Return a reader of the client (0) or server (1) of a row's connection: the endpoint, or only its address (0) or port (1)."""
 
-    def reader(context: Context) -> Reader:
+    def reader(context: EvaluationContext) -> Reader:
         def read(row: Any) -> Any:
             ends = context.ends(row)
             if ends is None:
@@ -311,8 +311,8 @@ def _end(index: int, part: int | None) -> Callable[[Context], Reader]:
     return reader
 
 
-def _ends(part: int) -> Callable[[Context], Reader]:
-    """Address (0) or port (1) of both."""
+def _ends(part: int) -> Callable[[EvaluationContext], Reader]:
+    """Return a reader of the addresses (0) or ports (1) of both endpoints."""
 
     @lru_cache(maxsize=ENDPOINTS_KEPT)
     def of_both(ends: tuple[str, str] | None) -> list[Any]:
@@ -321,28 +321,28 @@ def _ends(part: int) -> Callable[[Context], Reader]:
     return lambda context: lambda row: of_both(context.ends(row))
 
 
-def _of_codes(name: str) -> Callable[[Context], Reader]:
-    """What the codes of a frame's findings have: their severities, their layers."""
+def _of_codes(name: str) -> Callable[[EvaluationContext], Reader]:
+    """Return a reader of an attribute of the codes of a frame's findings: their severities, their layers."""
 
-    def reader(context: Context) -> Reader:
+    def reader(context: EvaluationContext) -> Reader:
         known = {code: getattr(entry, name) for code, entry in context.codes.items()}
         return lambda row: [known[code] for code in row.findings or () if code in known]
 
     return reader
 
 
-def _of_checksum(name: str) -> Callable[[Context], Reader]:
+def _of_checksum(name: str) -> Callable[[EvaluationContext], Reader]:
     return lambda _context: lambda row: None if row.checksum is None else getattr(row.checksum, name)
 
 
 @lru_cache(maxsize=ENDPOINTS_KEPT)
 def _parts(endpoint: str) -> tuple[str, int | None]:
-    """Address and port of "ip:port" or "[v6]:port"."""
+    """Return address and port of "ip:port" or "[v6]:port"."""
     address, _, port = endpoint.rpartition(":")
     return address.strip("[]"), int(port) if port.isascii() and port.isdigit() else None
 
 
-DERIVED: Mapping[str, Callable[[Context], Reader]] = {
+DERIVED: Mapping[str, Callable[[EvaluationContext], Reader]] = {
     "payload": _payload,
     "client": _end(0, None),
     "server": _end(1, None),
@@ -358,4 +358,4 @@ DERIVED: Mapping[str, Callable[[Context], Reader]] = {
     "checksum.stored": _of_checksum("stored"),
     "checksum.computed": _of_checksum("computed"),
 }
-"""Name of a derived column -> what makes its reader."""
+"""Name of a derived column -> factory of its reader."""

@@ -1,4 +1,4 @@
-"""The list of all fields, for people: name, type, meaning and an example that works."""
+"""The reference of all fields: name, type, meaning and a working example of each."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pulsarscope.filter.fields import CAPTURE_TIMES, Catalogue, Known
+from pulsarscope.filter.fields import CAPTURE_TIMES, Catalogue, KnownField
 from pulsarscope.model.records import ROWS
 
 
 class FieldEntry(msgspec.Struct, frozen=True):
-    """One field of the list."""
+    """A field of the reference."""
 
     name: str
     records: tuple[str, ...]
-    """The kinds of records that have it."""
+    """Kinds of records that have it."""
     type: str
-    """Several where commands disagree; a list of them where a record can have many."""
+    """Its type; several where commands disagree, a list where a record can have many values."""
     text: str
     example: str
-    """A filter."""
+    """A filter with the field."""
     values: tuple[str, ...]
-    """All that it can be; empty when that is not a fixed list."""
+    """All values of an enumeration, else empty."""
 
 
 def field_entries(catalogue: Catalogue, prefix: str = "") -> Iterator[FieldEntry]:
-    """The fields whose names begin with a prefix, in the order of the kinds. Commands may be written in lower case."""
+    """Yield the fields whose names begin with a prefix, in the order of the kinds. Commands may be in lower case."""
     kinds: dict[tuple[str, str, str], list[str]] = {}
-    known_by: dict[tuple[str, str, str], Known] = {}
+    known_by: dict[tuple[str, str, str], KnownField] = {}
     command, dot, rest = prefix.partition(".")
     starts = (prefix, f"{command.upper()}{dot}{rest}") if command.upper() in catalogue.commands or not dot else (prefix,)
     for kind in ROWS:
@@ -43,13 +43,13 @@ def field_entries(catalogue: Catalogue, prefix: str = "") -> Iterator[FieldEntry
         yield FieldEntry(name, tuple(records), type_, text, _example(name, known), known.values)
 
 
-def _type(known: Known) -> str:
+def _type(known: KnownField) -> str:
     if known.types == ("kind",):
         return "kind of records"
     return f"{'list of ' if known.repeated else ''}{' or '.join(known.types)}"
 
 
-def _example(name: str, known: Known) -> str:
+def _example(name: str, known: KnownField) -> str:
     """A filter with the field."""
     if known.is_pairs:
         return f'{name}["key"] == "value"'

@@ -8,7 +8,7 @@ from typing import Any
 from pulsarscope.filter.check import Checker
 from pulsarscope.filter.expression import Always, And, Expression, Not, Or
 from pulsarscope.filter.fields import PAYLOAD, Catalogue
-from pulsarscope.filter.predicate import Context, Predicate, compile_tree
+from pulsarscope.filter.predicate import EvaluationContext, Predicate, compile_tree
 from pulsarscope.filter.syntax import parse
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
@@ -52,7 +52,7 @@ class Filter:
         self.start: int | None = None
         """Time of the first row, nanoseconds since the epoch: the start of the capture for times without a date."""
         self._removes_payload = reads_payload and payload is None
-        self._context = Context(catalogue.codes, self.payload)
+        self._context = EvaluationContext(catalogue.codes, self.payload)
         self._predicates: dict[str, Predicate] = {kind: compile_tree(tree, self._context) for kind, tree in self.trees.items()}
         finding_tree = self.trees.get(FindingRow.kind) or checker.meaning(syntax_tree, FindingRow.kind)
         self._matches_finding = compile_tree(finding_tree, self._context)

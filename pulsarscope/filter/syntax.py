@@ -1,7 +1,7 @@
-"""The grammar: filter text → what was written, not yet what it means.
+"""The grammar: filter text → syntax tree.
 
-The parser is lark's LALR one: it works in time and memory linear in the text and does not recurse. Which words are names, operators or
-values depends on where they stand (a contextual lexer), so that `message.in` and `status == ok` need no quotes.
+The parser is lark's LALR parser: it takes time and memory linear in the text and does not recurse. Words are names, operators or values
+by their position (a contextual lexer), so that `message.in` and `status == ok` need no quotes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ WORD.3: /[A-Za-z_](?:[A-Za-z0-9_]|-(?=[A-Za-z0-9_]))*(?:\(-?[0-9]{1,10}\))?/
 
 
 class Literal(msgspec.Struct, frozen=True):
-    """A value as written; `kind` is the name of its terminal."""
+    """A value in its textual form; `kind` is the name of its terminal."""
 
     kind: str
     text: str
@@ -91,7 +91,7 @@ class Literal(msgspec.Struct, frozen=True):
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Two values with `..` between them: both belong to it."""
+    """An interval `low..high`, both ends included."""
 
     low: Literal
     high: Literal
@@ -104,7 +104,7 @@ class Slice(msgspec.Struct, frozen=True):
     end: int | None
 
 
-class Part(msgspec.Struct, frozen=True):
+class NamePart(msgspec.Struct, frozen=True):
     """A step into a field: `.name`, or an entry of an object by its key, as in `["key"]`."""
 
     name: str
@@ -113,112 +113,112 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A field as written."""
+    """A name of a field."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[NamePart, ...]
     slice: Slice | None
     place: Place
 
 
-class Presence(msgspec.Struct, frozen=True):
-    """A field alone."""
+class PresenceTest(msgspec.Struct, frozen=True):
+    """A field alone: it is present, or true."""
 
     field: Name
 
 
-class Comparison(msgspec.Struct, frozen=True):
-    """A field, an operator, a value."""
+class ComparisonTest(msgspec.Struct, frozen=True):
+    """A field, an operator and a value."""
 
     field: Name
     operator: str
     value: Literal
 
 
-class Membership(msgspec.Struct, frozen=True):
+class MembershipTest(msgspec.Struct, frozen=True):
     """A field in a set of values and ranges."""
 
     field: Name
     items: tuple[Literal | Range, ...]
 
 
-class Matching(msgspec.Struct, frozen=True):
-    """A field and a regular expression; its text as written, without the quotes."""
+class PatternTest(msgspec.Struct, frozen=True):
+    """A field and a regular expression, without its quotes."""
 
     field: Name
     pattern: Literal
 
 
 class Negation(msgspec.Struct, frozen=True):
-    """Not so."""
+    """The negation of a part."""
 
-    part: Written
-
-
-class Both(msgspec.Struct, frozen=True):
-    """All of several."""
-
-    parts: tuple[Written, ...]
+    part: SyntaxTree
 
 
-class Either(msgspec.Struct, frozen=True):
-    """One of several at least."""
+class Conjunction(msgspec.Struct, frozen=True):
+    """Parts joined by `and`."""
 
-    parts: tuple[Written, ...]
-
-
-Test = Presence | Comparison | Membership | Matching
-Written = Test | Negation | Both | Either
+    parts: tuple[SyntaxTree, ...]
 
 
-class _Deep(msgspec.Struct, frozen=True):
-    """A part of the filter, and how deeply what is in it is nested."""
+class Disjunction(msgspec.Struct, frozen=True):
+    """Parts joined by `or`."""
 
-    node: Written
+    parts: tuple[SyntaxTree, ...]
+
+
+Test = PresenceTest | ComparisonTest | MembershipTest | PatternTest
+SyntaxTree = Test | Negation | Conjunction | Disjunction
+
+
+class _Nested(msgspec.Struct, frozen=True):
+    """A part of the filter, and the depth of the nesting in it."""
+
+    node: SyntaxTree
     depth: int = 0
 
 
 class _Bracket(msgspec.Struct, frozen=True):
-    """What stands in brackets, and where they end."""
+    """The content of brackets, and the position of their end."""
 
-    inner: Part | Slice
+    inner: NamePart | Slice
     end: int
 
 
 class _Builder:
-    """What lark calls for each rule, from the leaves up. Parts come with their depth: `_Deep`."""
+    """The methods that lark calls for each rule, from the leaves up. Parts come with their depth: `_Nested`."""
 
-    def start(self, children: list[Any]) -> Written:
-        written: Written = children[0].node
-        return written
+    def start(self, children: list[Any]) -> SyntaxTree:
+        syntax_tree: SyntaxTree = children[0].node
+        return syntax_tree
 
-    def either(self, children: list[Any]) -> _Deep:
-        return _Deep(Either(tuple(child.node for child in children)), max(child.depth for child in children))
+    def either(self, children: list[Any]) -> _Nested:
+        return _Nested(Disjunction(tuple(child.node for child in children)), max(child.depth for child in children))
 
-    def both(self, children: list[Any]) -> _Deep:
-        return _Deep(Both(tuple(child.node for child in children)), max(child.depth for child in children))
+    def both(self, children: list[Any]) -> _Nested:
+        return _Nested(Conjunction(tuple(child.node for child in children)), max(child.depth for child in children))
 
-    def group(self, children: list[Any]) -> _Deep:
+    def group(self, children: list[Any]) -> _Nested:
         return _deeper(children[0].node, children[0].depth)
 
-    def negation(self, children: list[Any]) -> _Deep:
+    def negation(self, children: list[Any]) -> _Nested:
         return _deeper(Negation(children[-1].node), children[-1].depth)
 
-    def presence(self, children: list[Any]) -> _Deep:
-        return _Deep(Presence(children[0]))
+    def presence(self, children: list[Any]) -> _Nested:
+        return _Nested(PresenceTest(children[0]))
 
-    def comparison(self, children: list[Any]) -> _Deep:
+    def comparison(self, children: list[Any]) -> _Nested:
         field, operator, value = children
-        return _Deep(Comparison(field, str(operator), value))
+        return _Nested(ComparisonTest(field, str(operator), value))
 
-    def membership(self, children: list[Any]) -> _Deep:
+    def membership(self, children: list[Any]) -> _Nested:
         field, *items = children
         if items and not isinstance(items[0], (Literal, Range)):  # the token `not`
-            return _Deep(Negation(Membership(field, tuple(items[1:]))))
-        return _Deep(Membership(field, tuple(items)))
+            return _Nested(Negation(MembershipTest(field, tuple(items[1:]))))
+        return _Nested(MembershipTest(field, tuple(items)))
 
-    def matching(self, children: list[Any]) -> _Deep:
+    def matching(self, children: list[Any]) -> _Nested:
         field, token = children
-        return _Deep(Matching(field, Literal(PATTERN, str(token[1:-1]), _place(token))))
+        return _Nested(PatternTest(field, Literal(PATTERN, str(token[1:-1]), _place(token))))
 
     def range(self, children: list[Any]) -> Range:
         return Range(*children)
@@ -229,31 +229,31 @@ class _Builder:
 
     def field(self, children: list[Any]) -> Name:
         start, end = _place(children[0])
-        parts: list[Part] = []
-        cut: Slice | None = None
+        parts: list[NamePart] = []
+        bounds: Slice | None = None
         for child in children:
             if isinstance(child, _Bracket):
                 end = child.end
-                if isinstance(child.inner, Part):
+                if isinstance(child.inner, NamePart):
                     parts.append(child.inner)
                 else:
-                    cut = cut or child.inner
+                    bounds = bounds or child.inner
                 continue
             at = child.start_pos
             for name in child.split("."):
                 if name:
-                    parts.append(Part(name, (at, at + len(name))))
+                    parts.append(NamePart(name, (at, at + len(name))))
                 at += len(name) + 1
             end = child.end_pos
-        return Name(tuple(parts), cut, (start, end))
+        return Name(tuple(parts), bounds, (start, end))
 
     def entry(self, children: list[Any]) -> _Bracket:
         token, close = children
-        return _Bracket(Part(str(token), _place(token), quoted=True), close.end_pos)
+        return _Bracket(NamePart(str(token), _place(token), quoted=True), close.end_pos)
 
     def slice(self, children: list[Any]) -> _Bracket:
-        cut, close = children
-        return _Bracket(cut, close.end_pos)
+        bounds, close = children
+        return _Bracket(bounds, close.end_pos)
 
     def position(self, children: list[Any]) -> Slice:
         start = int(children[0])
@@ -269,21 +269,21 @@ class _Builder:
         return Slice(int(children[0]), int(children[1]) + 1)
 
 
-def parse(text: str) -> Written:
-    """What a filter says, as written.
+def parse(text: str) -> SyntaxTree:
+    """Return the syntax tree of a filter.
 
     Raises:
-        FilterError: it is no sentence of the language, or too long or too deeply nested.
+        FilterError: it is syntactically wrong, too long, or too deeply nested.
     """
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     if len(text) > FILTER_MAX_CHARACTERS:
-        reason = f"the filter has {len(text):,} characters; {FILTER_MAX_CHARACTERS:,} are the most"
+        reason = f"the filter has {len(text):,} characters; the limit is {FILTER_MAX_CHARACTERS:,}"
         raise FilterError(reason, text, (FILTER_MAX_CHARACTERS, FILTER_MAX_CHARACTERS))
     if not text.strip():
         raise FilterError("the filter is empty: give an expression such as latency > 50ms", text, (0, 0))
     try:
-        written: Any = _parser().parse(text)
+        syntax_tree: SyntaxTree = _parser().parse(text)  # type: ignore[assignment]
     except UnexpectedToken as error:
         end = error.token.type == "$END"
         place = (len(text), len(text)) if end else _place(error.token)
@@ -295,18 +295,17 @@ def parse(text: str) -> Written:
     except _TooDeep:
         reason = f"the filter nests parentheses and negations more than {FILTER_DEPTH_MAX} deep"
         raise FilterError(reason, text, (0, 1)) from None
-    result: Written = written
-    return result
+    return syntax_tree
 
 
-class _TooDeep(Exception):  # noqa: N818 - internal: lark knows no place for it
-    """Nested deeper than a filter may be."""
+class _TooDeep(Exception):  # noqa: N818 - internal: becomes a FilterError
+    """The filter is nested deeper than the limit."""
 
 
-def _deeper(node: Written, depth: int) -> _Deep:
+def _deeper(node: SyntaxTree, depth: int) -> _Nested:
     if depth >= FILTER_DEPTH_MAX:
         raise _TooDeep
-    return _Deep(node, depth + 1)
+    return _Nested(node, depth + 1)
 
 
 @cache
@@ -321,10 +320,10 @@ def _place(token: Token) -> Place:
     return start, token.end_pos or start + len(token)
 
 
-_SLIPS = {
-    "=": "= is no operator: write == to compare",
-    "&": "& is no operator: write && or and",
-    "|": "| is no operator: write || or or",
+_COMMON_MISTAKES = {
+    "=": "= is not an operator: write == to compare",
+    "&": "& is not an operator: write && or and",
+    "|": "| is not an operator: write || or or",
     '"': "the text has no closing quote",
     "'": "the text has no closing quote",
 }
@@ -340,7 +339,7 @@ _EXPECTED = (
     ("LBRACE", "a set in braces is expected here, as in {1..5, 9}"),
     ("_AND", "and, or, or the end is expected here"),
 )
-"""The first terminal of these that could stand at a place says what should."""
+"""Terminal -> message when it is valid at the place of an error; the first valid one counts."""
 
 
 def _expected(terminals: set[str], text: str, place: Place) -> str:
@@ -348,6 +347,6 @@ def _expected(terminals: set[str], text: str, place: Place) -> str:
     if start == len(text) and "RPAR" in terminals:
         return "a closing parenthesis is missing"
     word = text[start : start + 1]
-    if word in _SLIPS and end - start <= 1:
-        return _SLIPS[word]
-    return next((reason for terminal, reason in _EXPECTED if terminal in terminals), "the filter ends here, but more follows")
+    if word in _COMMON_MISTAKES and end - start <= 1:
+        return _COMMON_MISTAKES[word]
+    return next((reason for terminal, reason in _EXPECTED if terminal in terminals), "unexpected text after the end of the filter")

@@ -182,7 +182,7 @@ def test_help_does_not_need_what_decoding_needs() -> None:
 
 def test_a_wrong_filter_is_shown_with_a_mark_under_the_place(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "decode", "x", "-Y", "comand == SEND") == 2
-    expected = """pulsarscope: no field is named "comand" in frame records; did you mean command?
+    expected = """pulsarscope: unknown field "comand" in frame records; did you mean command?
   comand == SEND
   ^~~~~~
 """

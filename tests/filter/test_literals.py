@@ -5,20 +5,20 @@ from ipaddress import ip_network
 import pytest
 
 from pulsarscope.filter.expression import Since, Value
-from pulsarscope.filter.fields import Known
+from pulsarscope.filter.fields import KnownField
 from pulsarscope.filter.filter_error import Mismatch
 from pulsarscope.filter.literals import unquoted, value_of
-from pulsarscope.filter.syntax import Comparison, Literal, parse
+from pulsarscope.filter.syntax import ComparisonTest, Literal, parse
 
 
 def literal(text: str) -> Literal:
     written = parse(f"a == {text}")
-    assert isinstance(written, Comparison)
+    assert isinstance(written, ComparisonTest)
     return written.value
 
 
-def known(*types: str, name: str = "a", values: tuple[str, ...] = ()) -> Known:
-    return Known(name, types, "", values)
+def known(*types: str, name: str = "a", values: tuple[str, ...] = ()) -> KnownField:
+    return KnownField(name, types, "", values)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_field_of_several_types_takes_values_of_each() -> None:
 
 @pytest.mark.parametrize("text", ['"\\z"', '"\\x4"', '"\\xg0"', '"\\U00110000"', '"\\u 123"'])
 def test_what_is_no_escape_is_refused(text: str) -> None:
-    with pytest.raises(Mismatch, match="is no escape"):
+    with pytest.raises(Mismatch, match="is an unknown escape"):
         unquoted(Literal("STRING", text, (0, len(text))))
 
 
@@ -100,5 +100,5 @@ def test_what_is_no_escape_is_refused(text: str) -> None:
     "text", ['"2026-W01-1"', '"20260501"', '"2026-05-01T10"', '"2026-05-01T10:00:00.1234567891"', '"2026-05-01 "', "2026-02-30"]
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(Mismatch, match="this is no time"):
+    with pytest.raises(Mismatch, match="invalid time"):
         value_of(literal(text), known("time"))

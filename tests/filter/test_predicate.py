@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.filter import expression as tree
-from pulsarscope.filter.predicate import Context, compile_tree
+from pulsarscope.filter.predicate import EvaluationContext, compile_tree
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from tests.filter.samples import CATALOGUE, ENDPOINTS, make
 from tests.output.render.rows import START
@@ -154,7 +154,7 @@ def interpret(expression: Any, row: Any) -> bool:
     raise AssertionError(expression)
 
 
-def values_of(field: tree.Field, row: Any) -> list[Any]:
+def values_of(field: tree.FieldPath, row: Any) -> list[Any]:
     if field.command is not None and row.command != field.command:
         return []
     if field.command is not None and not field.steps:
@@ -163,9 +163,9 @@ def values_of(field: tree.Field, row: Any) -> list[Any]:
     for step in field.steps:
         inner: list[Any] = []
         for value in flattened(values):
-            if isinstance(value, dict) and isinstance(step, tree.Entry) and value.get("key") == step.key:
+            if isinstance(value, dict) and isinstance(step, tree.KeyStep) and value.get("key") == step.key:
                 inner.append(value.get("value"))
-            elif isinstance(value, dict) and not isinstance(step, tree.Entry):
+            elif isinstance(value, dict) and not isinstance(step, tree.KeyStep):
                 inner.append(value.get(step))
         values = inner
     values = flattened(values)
@@ -199,7 +199,7 @@ def top(column: str, row: Any) -> Any:
     return getattr(row, column)
 
 
-def searchable(field: tree.Field, row: Any) -> list[Any]:
+def searchable(field: tree.FieldPath, row: Any) -> list[Any]:
     bytes_too = "bytes" in field.types
     return [value for value in values_of(field, row) if isinstance(value, str) or (bytes_too and isinstance(value, bytes))]
 
@@ -243,7 +243,7 @@ def holds(value: Any, wanted: Any) -> bool:
 @given(filters, st.lists(st.one_of(frames, messages), max_size=6))
 def test_predicates_agree_with_the_interpreter(text: str, rows: list[Any]) -> None:
     made = make(text, "frame", "message")
-    context = Context(CATALOGUE.codes, "base64")
+    context = EvaluationContext(CATALOGUE.codes, "base64")
     context.start, context.endpoints = START, ENDPOINTS
     for kind, expression in made.trees.items():
         predicate = compile_tree(expression, context)

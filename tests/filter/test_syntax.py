@@ -4,15 +4,15 @@ import pytest
 
 from pulsarscope.filter.filter_error import FilterError
 from pulsarscope.filter.syntax import (
-    Both,
-    Comparison,
-    Either,
+    ComparisonTest,
+    Conjunction,
+    Disjunction,
     Literal,
-    Membership,
+    MembershipTest,
     Name,
+    NamePart,
     Negation,
-    Part,
-    Presence,
+    PresenceTest,
     Range,
     Slice,
     parse,
@@ -20,32 +20,32 @@ from pulsarscope.filter.syntax import (
 
 
 def name(text: str, at: int = 0) -> Name:
-    return Name((Part(text, (at, at + len(text))),), None, (at, at + len(text)))
+    return Name((NamePart(text, (at, at + len(text))),), None, (at, at + len(text)))
 
 
-def alone(text: str, at: int = 0) -> Presence:
-    return Presence(name(text, at))
+def alone(text: str, at: int = 0) -> PresenceTest:
+    return PresenceTest(name(text, at))
 
 
 def test_a_comparison_has_a_field_an_operator_and_a_value() -> None:
-    assert parse("size >= 5") == Comparison(name("size"), ">=", Literal("NUMBER", "5", (8, 9)))
+    assert parse("size >= 5") == ComparisonTest(name("size"), ">=", Literal("NUMBER", "5", (8, 9)))
 
 
 def test_and_binds_closer_than_or_and_not_closer_than_and() -> None:
-    assert parse("a or b and not c") == Either((alone("a"), Both((alone("b", 5), Negation(alone("c", 15))))))
-    assert parse("a||b&&!c") == Either((alone("a"), Both((alone("b", 3), Negation(alone("c", 7))))))
-    assert parse("(a or b) and c") == Both((Either((alone("a", 1), alone("b", 6))), alone("c", 13)))
+    assert parse("a or b and not c") == Disjunction((alone("a"), Conjunction((alone("b", 5), Negation(alone("c", 15))))))
+    assert parse("a||b&&!c") == Disjunction((alone("a"), Conjunction((alone("b", 3), Negation(alone("c", 7))))))
+    assert parse("(a or b) and c") == Conjunction((Disjunction((alone("a", 1), alone("b", 6))), alone("c", 13)))
 
 
 def test_long_chains_are_flat() -> None:
     parsed = parse(" and ".join("a" * 1 for _ in range(500)))
-    assert isinstance(parsed, Both)
+    assert isinstance(parsed, Conjunction)
     assert len(parsed.parts) == 500
 
 
 def test_a_set_has_values_and_ranges() -> None:
     one, five, nine = (Literal("NUMBER", text, (at, at + 1)) for text, at in (("1", 6), ("5", 9), ("9", 12)))
-    assert parse("a in {1..5, 9}") == Membership(name("a"), (Range(one, five), nine))
+    assert parse("a in {1..5, 9}") == MembershipTest(name("a"), (Range(one, five), nine))
     assert parse("a not in {1..5, 9}") == Negation(parse("a in     {1..5, 9}"))
     assert parse("a in {1..5, 9,}") == parse("a in {1..5, 9 }")
 
@@ -53,13 +53,13 @@ def test_a_set_has_values_and_ranges() -> None:
 @pytest.mark.parametrize("word", ["and", "or", "not", "in", "contains", "matches"])
 def test_words_of_the_language_are_names_behind_a_point(word: str) -> None:
     parsed = parse(f"a.{word}")
-    assert isinstance(parsed, Presence)
+    assert isinstance(parsed, PresenceTest)
     assert [part.name for part in parsed.field.parts] == ["a", word]
 
 
 @pytest.mark.parametrize("text", ["order == 1", "android", "notice", "a.b == organic", "inner in {interior}"])
 def test_words_may_begin_like_operators(text: str) -> None:
-    assert isinstance(parse(text), (Comparison, Presence, Membership))
+    assert isinstance(parse(text), (ComparisonTest, PresenceTest, MembershipTest))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_words_may_begin_like_operators(text: str) -> None:
 )
 def test_a_slice_is_a_position_and_a_length_or_two_positions(text: str, start: int, end: int | None) -> None:
     parsed = parse(text)
-    assert isinstance(parsed, Presence)
+    assert isinstance(parsed, PresenceTest)
     assert parsed.field.slice == Slice(start, end)
     assert parsed.field.place == (0, len(text))
 
@@ -123,7 +123,7 @@ def test_a_slice_is_a_position_and_a_length_or_two_positions(text: str, start: i
     ],
 )
 def test_values_are_told_apart(text: str, kind: str) -> None:
-    assert parse(f"a == {text}") == Comparison(name("a"), "==", Literal(kind, text, (5, 5 + len(text))))
+    assert parse(f"a == {text}") == ComparisonTest(name("a"), "==", Literal(kind, text, (5, 5 + len(text))))
 
 
 @pytest.mark.parametrize("text", ["5 ms", "5xyz", "0a:0", "2026-5-1", "1.2.3", "a.b", "5..6", "-x", "{1}"])
