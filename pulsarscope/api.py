@@ -13,7 +13,7 @@ from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 
 if TYPE_CHECKING:
-    from pulsarscope.engine.local import Options
+    from pulsarscope.engine.options import Options
 
 PAYLOAD_FORMS = ("base64", "hex", "text")
 
@@ -114,7 +114,7 @@ def options_of(
     if payload not in (None, *PAYLOAD_FORMS):
         message = f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}"
         raise UsageError(message)
-    from pulsarscope.engine.local import Options  # noqa: PLC0415
+    from pulsarscope.engine.options import Options  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
     from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - as below

@@ -28,7 +28,7 @@ from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, read_all, r
 from pulsarscope.output.export.sections import report_bytes
 
 if TYPE_CHECKING:
-    from pulsarscope.engine.local import Run
+    from pulsarscope.engine.parallel import AnyRun
 
 
 class CompareRequest(Request, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ def write_comparison(request: CompareRequest) -> int:
     return run_with_output(run_comparison)
 
 
-def _read(run: Run, request: Request) -> ComparedRun:
+def _read(run: AnyRun, request: Request) -> ComparedRun:
     from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - help stays quick without it
 
     row_filter = filter_of(request, COUNTED_KINDS)

@@ -10,7 +10,7 @@ import msgspec
 
 from pulsarscope.model.findings import ERROR
 from pulsarscope.model.records import FindingRow
-from pulsarscope.output.registry import Encoder, encoder
+from pulsarscope.output.registry import encoder
 
 
 class EncodedRows(msgspec.Struct):
@@ -33,7 +33,7 @@ class Encoding:
         self._quiet = quiet
 
     @cached_property
-    def _encoder(self) -> Encoder:
+    def _encoder(self) -> Any:
         return encoder(self._output, self._kinds, self._names)
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
@@ -45,6 +45,25 @@ class Encoding:
         if findings and "finding" not in self._kinds:
             selected = [row for row in selected if type(row) is not FindingRow]
         return EncodedRows(self._encoder.encode(selected), warnings)
+
+    def prepare(self, rows: list[Any]) -> list[Any]:
+        """Encode each row by itself, as `parallel.Prepare.prepare`; with it stand the warnings, where there are any."""
+        shown = "finding" in self._kinds
+        lines = iter(self._encoder.lines(rows if shown else [row for row in rows if type(row) is not FindingRow]))
+        prepared: list[Any] = []
+        for row in rows:
+            is_finding = type(row) is FindingRow
+            line = next(lines) if shown or not is_finding else b""
+            warnings = damage((row,)) if is_finding and not self._quiet else ()
+            prepared.append((line, warnings) if warnings else line)
+        return prepared
+
+    def join(self, prepared: list[Any]) -> EncodedRows:
+        """Join what `prepare` made of all rows of a batch."""
+        warned = [value for value in prepared if type(value) is tuple]
+        if warned:
+            prepared = [value[0] if type(value) is tuple else value for value in prepared]
+        return EncodedRows(b"".join(prepared), [line for _, warnings in warned for line in warnings])
 
 
 def damage(rows: Iterable[Any]) -> list[str]:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from pulsarscope import __version__
 from pulsarscope.cli.live import LiveRequest
 from pulsarscope.cli.quantities import has_unit, quantity
-from pulsarscope.engine.local import Batch, Options
+from pulsarscope.engine.local import RowBatch
+from pulsarscope.engine.options import Options
 from pulsarscope.live.bpf import compiled, tcp_program
 from pulsarscope.live.feed import LAG_SECONDS, Feed
 from pulsarscope.live.interfaces import ANY, interface, interfaces
@@ -108,7 +109,7 @@ class LiveCapture:
         source.count()
         return statistics_block(0, time.time_ns(), source.received, source.dropped)
 
-    def watch(self, batch: Batch) -> None:
+    def watch(self, batch: RowBatch) -> None:
         """Act on the findings that stop the capture or save packets, and remove rows that are not for the output."""
         for row in batch.rows:
             if type(row) is FindingRow:

@@ -25,7 +25,8 @@ from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.run_command import limited_rows
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.engine.local import Options, PacketBatch, Run, packets, run
+from pulsarscope.engine.local import PacketBatch, Run, packets, run
+from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import CaptureError, UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row

@@ -35,7 +35,7 @@ from pulsarscope.output.render.view import count_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pulsarscope.engine.local import Options
+    from pulsarscope.engine.options import Options
     from pulsarscope.spark.job import Summary
 
 REFRESH_SECONDS = 0.5

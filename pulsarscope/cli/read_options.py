@@ -11,7 +11,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS
 
 if TYPE_CHECKING:
-    from pulsarscope.engine.local import Options
+    from pulsarscope.engine.options import Options
     from pulsarscope.filter import Filter
 
 
@@ -83,7 +83,7 @@ def engine_options(reading: ReadOptions) -> Options:
         UsageError: an option has an invalid value, or its file cannot be read.
     """
     # Imported here, so that a wrong command line is refused before anything heavy is imported.
-    from pulsarscope.engine.local import Options  # noqa: PLC0415
+    from pulsarscope.engine.options import Options  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415
     from pulsarscope.protocols import schema_readers  # noqa: PLC0415

@@ -23,7 +23,8 @@ from pulsarscope.output.render.text_report import ReportOptions
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Dissector
-    from pulsarscope.engine.local import Options, Run
+    from pulsarscope.engine.options import Options
+    from pulsarscope.engine.parallel import AnyRun
 
 COUNTED_KINDS = (FrameRow.kind, ExchangeRow.kind)
 """Kinds of the rows that statistics count, and that a filter selects."""
@@ -35,7 +36,7 @@ ROWS_SHOWN = 10
 """Rows of each list in text, by default."""
 
 
-def start_run(files: Sequence[str], options: Options) -> Run:
+def start_run(files: Sequence[str], options: Options) -> AnyRun:
     """Open the captures.
 
     Raises:
@@ -62,7 +63,7 @@ def run_options(request: Request, kinds: Iterable[str], *, rules: bool) -> Optio
     )
 
 
-def read_all(run: Run, request: Request, consume: Callable[[Sequence[Any]], None], *, warns: bool = True) -> None:
+def read_all(run: AnyRun, request: Request, consume: Callable[[Sequence[Any]], None], *, warns: bool = True) -> None:
     """Pass all rows of a run to `consume`, and warn of damage in the inputs if `warns`."""
     with Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
         for batch in run:

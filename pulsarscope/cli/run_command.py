@@ -27,7 +27,9 @@ from pulsarscope.output.registry import EncodedOutput, Output, OutputOptions, co
 from pulsarscope.output.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
-    from pulsarscope.engine.local import Batch, Options, Run
+    from pulsarscope.engine.local import RowBatch
+    from pulsarscope.engine.options import Options
+    from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import RowFilter
 
 FOLDER_OUTPUT = "parquet"
@@ -49,8 +51,9 @@ def run_command(request: Request) -> int:
         row_filter = row_filter_of(request, kinds)
         encoding = encoding_of(request, kinds, name)
         options = run_options(request, kinds, row_filter)
-        # Rows are filtered and counted before they are encoded: only without either may the run encode them.
-        run = _start(request, options, encoding if row_filter is None and request.limit is None else None)
+        # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
+        elsewhere = row_filter is None and request.limit is None and name != FOLDER_OUTPUT
+        run = _start(request, options, encoding if elsewhere else None)
         sink = command_output.open(request.out, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
         return write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts)
@@ -61,13 +64,13 @@ def run_command(request: Request) -> int:
 def write_rows(
     request: Request,
     kinds: tuple[str, ...],
-    run: Run,
+    run: AnyRun,
     row_filter: RowFilter | None,
     row_output: Output,
     encoding: Encoding | None,
     sink: Sink,
     interrupts: Interrupts,
-    watch: Callable[[Batch], None] | None = None,
+    watch: Callable[[RowBatch], None] | None = None,
 ) -> int:
     """Write the rows of a run until it ends, the limit is reached or a signal comes, and return the exit code.
 
@@ -110,11 +113,11 @@ def write_rows(
 
 
 def limited_rows(
-    run: Run,
+    run: AnyRun,
     kinds: tuple[str, ...],
     row_filter: RowFilter | None,
     limit: int | None,
-    watch: Callable[[Batch], None] | None = None,
+    watch: Callable[[RowBatch], None] | None = None,
 ) -> Generator[tuple[Any, list[Any]], None, None]:
     """Yield the batches with the rows that the filter selects, until `limit` rows of the kinds asked for have passed."""
     remaining = limit
@@ -217,7 +220,7 @@ def run_options(request: Request, kinds: tuple[str, ...], row_filter: RowFilter 
     )
 
 
-def _start(request: Request, options: Options, encoding: Encoding | None) -> Run:
+def _start(request: Request, options: Options, encoding: Encoding | None) -> AnyRun:
     from pulsarscope.engine import local  # noqa: PLC0415 - a wrong command line is refused before anything heavy is imported
 
     if request.jobs == 1:
@@ -238,7 +241,7 @@ def _message_columns(request: Request) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known)) or None
 
 
-def output_options(request: Request, kinds: tuple[str, ...], run: Run, row_filter: RowFilter | None) -> OutputOptions:
+def output_options(request: Request, kinds: tuple[str, ...], run: AnyRun, row_filter: RowFilter | None) -> OutputOptions:
     """Return the options of the output."""
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None

@@ -1,8 +1,8 @@
-"""The composition flow by flow: what the tasks of a cluster do, of which each has all packets of some 4-tuples, and no others."""
+"""The driver of a cluster's tasks, flow by flow: each task has all packets of some 4-tuples, and no others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from io import BytesIO
 from itertools import groupby, takewhile
@@ -11,27 +11,28 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.analysis import LOSS_CODES, EmitFact, RuleEngine, keep
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.rules import Fact
-from pulsarscope.engine.local import Options, Run
-from pulsarscope.engine.snapshot import Shared
+from pulsarscope.engine.engine import Engine
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.packed_facts import keep
+from pulsarscope.engine.row_batch import RowBatch, Totals
+from pulsarscope.engine.rule_engine import LOSS_CODES, EmitFact, RuleEngine
 from pulsarscope.inputs.key_logs import KeyLogs, take_key_log
 from pulsarscope.inputs.tls_secrets import Position
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTIONS_MAX, IDLE_CONNECTION_NANOSECONDS
-from pulsarscope.model.records import ConnectionRow, FindingRow, RawFrame, Row
+from pulsarscope.model.records import ConnectionRow, FindingRow, Row
 from pulsarscope.model.text import printable
 from pulsarscope.protocols import make_dissectors
-from pulsarscope.tcp import Assembler
 
-__all__ = ["LOSS_CODES", "Fact", "FlowRun", "Glance", "OpenFlow", "check_options", "evaluate", "with_secrets"]
+__all__ = ["LOSS_CODES", "Fact", "FlowRun", "OpenFlow", "check_options", "evaluate", "strangers", "with_secrets"]
 
 
 def check_options(options: Options) -> None:
     """Raise UsageError when a run cannot be carried out with these options: before anything starts, not in some task."""
-    Run(Inputs([], 0, []), options)
+    Engine(Inputs([], 0, []), options)
 
 
 LATE_NANOSECONDS = 600_000_000_000
@@ -65,141 +66,116 @@ def _following(inputs: Inputs, file: int, end: int) -> Iterator[int]:
     return (index for index in range(file + 1, end) if inputs.source(index) == source)
 
 
-class FlowRun(Run):
+class FlowRun:
     """One decode of some flows, one after the other, of which each has all its packets here: what one process of a cluster does.
 
     All packets of a flow, then its end; or, of a stream, those of a batch, and then `suspend` gives what the next batch can `resume`.
     """
 
     def __init__(self, inputs: Inputs, options: Options, emit_fact: EmitFact, lossy: int | None = None) -> None:
-        """Nothing is read.
+        """Read nothing.
 
         Args:
-            inputs: the captures of the whole run.
-            options: those of the whole run.
-            emit_fact: as for `Run`.
+            inputs: captures of the whole run.
+            options: options of the whole run.
+            emit_fact: takes the facts of rules that look across connections.
             lossy: the first file of which a finding says that it lacks packets of whatever connection; None: no file does.
         """
-        super().__init__(inputs, options, emit_fact=emit_fact)
+        self.totals = Totals()
+        self._engine = Engine(inputs, options, totals=self.totals, emit_fact=emit_fact)
+        self._inputs = inputs
+        self._kinds = options.records
         self._lossy = lossy
-        self._assembler = Assembler()
         self._file: int | None = None
 
-    def flow(self, blocks: Iterable[Block]) -> Iterator[list[Row | RawFrame]]:
-        """The rows of blocks with packets of one 4-tuple of one source, in order."""
+    def flow(self, blocks: Iterable[Block]) -> Iterator[list[Any]]:
+        """Give the rows of blocks with packets of one 4-tuple of one source, in order."""
         for block in blocks:
             file = self._file
             # The files between have nothing of the flow, but end, too.
-            for index in [block.file] if file is None else _following(self.inputs, file, block.file + 1):
+            for index in [block.file] if file is None else _following(self._inputs, file, block.file + 1):
                 self._enter(index)
                 if file is not None:
-                    yield from self.joined((self._ending(self._assembler.begin_file(index)),))
+                    yield from _rows(self._engine.end_file(index))
             self._file = block.file
-            yield from self._rows(self._assembler.feed(block), block.findings)
+            yield from _rows(self._engine.feed(block))
 
-    def end(self) -> Iterator[list[Row | RawFrame]]:
-        """All packets of the flow were there: the rest of its rows."""
-        self._enter(len(self.inputs.paths))
-        yield from self.joined((self._ending(self._assembler.finish()),))
-        self._assembler, self._file = Assembler(), None
+    def end(self) -> Iterator[list[Any]]:
+        """Give the rest of the rows of the flow: all its packets were there."""
+        self._enter(len(self._inputs.paths))
+        yield from _rows(self._engine.end())
+        self._file = None
 
     def suspend(self) -> OpenFlow | None:
-        """What is open of the flow, behind the last packet of a file; None when nothing is. This run is done with it."""
-        self._forget_ended()
-        connection = self._assembler.open
-        left = None
-        if connection is not None:
-            self._assembler.drop_delivered()
-            source = self._timelines[connection.name].source
-            state = self._shared(source).dumps((self._assembler, self._file, self._tables))
-            left = OpenFlow(source, connection.end, self._file or 0, connection.ended, state)
-        self._go_on_with(Assembler(), None, [{} for _ in self._tables])
-        return left
+        """Return what is open of the flow, behind the last packet of a file; None when nothing is. This run is done with it."""
+        file, self._file = self._file or 0, None
+        connection = self._engine.open
+        if connection is None:
+            return None
+        source = self._engine.source_of(connection.name)
+        self._engine.forget()
+        return OpenFlow(source, connection.end, file, connection.ended, self._engine.snapshot())
 
     def resume(self, flow: OpenFlow) -> None:
         """Take up a flow that a run with the same options has suspended."""
-        self._go_on_with(*self._shared(flow.source).loads(flow.state))
+        self._file = flow.file
+        self._engine.restore(flow.state)
 
-    def _shared(self, source: str | None) -> Shared:
-        """What connections of a source refer to and each process makes for itself: settings, dissectors and what is in them."""
-        settings = self._settings[source]
-        named: dict[str, object] = {"settings": settings, "keys": settings.private_keys, "decoders": settings.payload_decoders}
-        named |= {"rule engine": self._rule_engine, "secrets": self._secrets}
-        if self._rule_engine is not None:
-            named |= {f"rules of {name}": rule_set for name, rule_set in self._rule_engine.rule_sets.items()}
-        for dissector in self.dissectors.values():
-            named |= {dissector.name: dissector, **{f"{dissector.name} {name}": one for name, one in vars(dissector).items()}}
-        return Shared(named)
+    def report(self, findings: Sequence[Finding]) -> list[Any]:
+        """Return rows of findings about no connection."""
+        return self._engine.report(findings).rows
 
-    @property
-    def _tables(self) -> tuple[dict[str, Any], ...]:
-        """What there is by connection."""
-        return self._timelines, self._recognised, {} if self._rule_engine is None else self._rule_engine.connections
-
-    def _go_on_with(self, assembler: Assembler, file: int | None, tables: Sequence[Mapping[str, Any]]) -> None:
-        self._assembler, self._file = assembler, file
-        for mine, theirs in zip(self._tables, tables, strict=True):
-            mine.clear()
-            mine.update(theirs)
-
-    def whole(self, findings: Sequence[Finding]) -> list[Row | RawFrame]:
-        """Rows of findings about no connection."""
-        return self._tallied(self._finding_rows(findings))
-
-    def known(self, rows: Sequence[Row]) -> list[Row | RawFrame]:
-        """Rows that `strangers` has found, as far as they are asked for."""
-        self.connections += sum(type(row) is ConnectionRow for row in rows)
-        return [row for row in self._tallied([*rows]) if not isinstance(row, RawFrame) and row.kind in self._options.records]
+    def select(self, rows: Sequence[Row]) -> list[Any]:
+        """Return those of the rows that `strangers` found that are asked for."""
+        self.totals.connections += sum(type(row) is ConnectionRow for row in rows)
+        return [row for row in self._engine.count(rows) if row.kind in self._kinds]
 
     def _enter(self, file: int) -> None:
-        """What was said at the end of the files before is known."""
-        if self._rule_engine is not None:
-            self._rule_engine.lost = self._lossy is not None and self._lossy < file
+        """Know what was said at the end of the files before."""
+        self._engine.set_loss(lost=self._lossy is not None and self._lossy < file)
 
 
-class Glance(Run):
-    """A first look into one file: which connections need not be decoded, because nobody knows their protocol."""
+def _rows(batches: Iterable[RowBatch]) -> Iterator[list[Any]]:
+    return (batch.rows for batch in batches)
 
-    def __init__(self, inputs: Inputs, options: Options) -> None:
-        """`inputs` and `options` are those of the whole run."""
-        kinds = frozenset({ConnectionRow.kind, FindingRow.kind})
-        super().__init__(inputs, msgspec.structs.replace(options, records=kinds, payloads=False, payload=None, rules=False))
 
-    def strangers(self, blocks: Iterable[Block]) -> dict[bytes, list[Row] | None]:
-        """All rows of each 4-tuple without any connection of a known protocol, by the lower flow key; None for the other 4-tuples.
+def strangers(inputs: Inputs, options: Options, blocks: Iterable[Block]) -> dict[bytes, list[Row] | None]:
+    """Return all rows of each 4-tuple without any connection of a known protocol, by the lower flow key; None for the other 4-tuples.
 
-        They hold if no other file has packets of it. What is TLS may be more than is seen here.
-        """
-        assembler = Assembler()
-        flow_of: dict[str, bytes] = {}
-        found: dict[bytes, list[Row] | None] = {}
+    They hold if no other file has packets of it. What is TLS may be more than is seen here.
 
-        def take(rows: Iterable[Row | RawFrame]) -> None:
-            for row in rows:
-                if isinstance(row, Row) and row.connection is not None:
-                    flow = flow_of[row.connection]
-                    kept = found[flow]
-                    if kept is not None:
-                        kept.append(row)
-                        if isinstance(row, ConnectionRow) and (row.dissector is not None or row.tls is not None):
-                            found[flow] = None
+    Args:
+        inputs: captures of the whole run.
+        options: options of the whole run.
+        blocks: packets of one file.
+    """
+    kinds = frozenset({ConnectionRow.kind, FindingRow.kind})
+    engine = Engine(inputs, msgspec.structs.replace(options, records=kinds, payloads=False, payload=None, rules=False))
+    flow_of: dict[str, bytes] = {}
+    rows_of: dict[bytes, list[Row] | None] = {}
 
-        for block in blocks:
-            for key in [key for key in block.flows if found.get(min(key, reverse_key(key)), ()) is None]:
-                del block.flows[key]
-            block.control &= block.flows.keys()
-            events = assembler.feed(block)
-            for event in events:
-                key = event.connection.key
-                flow_of[event.connection.name] = flow = min(key, reverse_key(key))
-                found.setdefault(flow, [])
-            for rows in self._rows(events, ()):
-                take(rows)
-            for name in self._recognised:
-                found[flow_of[name]] = None
-        for rows in self.joined((self._ending(assembler.finish()),)):
-            take(rows)
-        return found
+    def take(batches: Iterable[RowBatch]) -> None:
+        for batch in batches:
+            for row in batch.rows:
+                if row.connection is not None and (rows := rows_of[flow := flow_of[row.connection]]) is not None:
+                    rows.append(row)
+                    if isinstance(row, ConnectionRow) and (row.dissector is not None or row.tls is not None):
+                        rows_of[flow] = None
+
+    for block in blocks:
+        for key in [key for key in block.flows if rows_of.get(min(key, reverse_key(key)), ()) is None]:
+            del block.flows[key]
+        block.control &= block.flows.keys()
+        batches = engine.feed(msgspec.structs.replace(block, findings=[]))
+        for event in engine.events:
+            key = event.connection.key
+            flow_of[event.connection.name] = flow = min(key, reverse_key(key))
+            rows_of.setdefault(flow, [])
+        take(batches)
+        for name in engine.endpoints:
+            rows_of[flow_of[name]] = None
+    take(engine.end())
+    return rows_of
 
 
 def with_secrets(inputs: Inputs, options: Options, found: Iterable[tuple[Position, bytes]]) -> Options:
@@ -229,7 +205,8 @@ def evaluate(
             for fact in kept[count:]:
                 wait(rule, key, fact)
         if count:
-            yield from rule_engine.evaluate(rule, key, kept[:count])
+            rule_engine.evaluate(rule, key, kept[:count])
+            yield from (row for _, row in rule_engine.take())
 
 
 def _settled(facts: Sequence[Fact], idle_ns: int, newest: int) -> int:

@@ -13,6 +13,12 @@ Step = tuple[int, str, Sequence[Frame] | None]
 """What one connection has to do, at the latest at its last packet: frames to observe, or None: first its streams end, then its row
 is written."""
 
+RowKey = tuple[int, int]
+"""Order of a row among those of all connections: its order in its phase, and the position of its connection among those of the part."""
+
+LOCATED, REPORTED = 1 << 61, 1 << 62
+"""Phases behind the rows of a part: findings of the layers below, findings of the rules."""
+
 FILE_SHIFT = 40
 """The order of a step is its file and its moment in one number, which sorts twice as fast as a pair; no file has 2^40 packets."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
@@ -22,6 +23,7 @@ from pulsarscope.dissect.rules import (
     where_of,
 )
 from pulsarscope.engine.facts import Facts
+from pulsarscope.engine.ordering import RowKey
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
@@ -201,7 +203,9 @@ class RuleEngine:
         self._dissector_of = dissector_of
         self.connections: dict[str, ConnectionRules] = {}
         """Connections that have not ended."""
-        self._said: list[FindingRow] = []
+        self._findings: list[tuple[RowKey, FindingRow]] = []
+        self.key: RowKey = (0, 0)
+        """Key of the row that is dispatched, if rows have keys."""
         keys = {
             name: (rule._replace(name=name, evaluate=partial(rule_set.evaluate, rule)), partial(self.report, dissector))
             for dissector, rule_set in self.rule_sets.items()
@@ -220,18 +224,19 @@ class RuleEngine:
     def report(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding of a dissector's rules."""
         known = self.rule_sets[dissector].codes[code]
-        self._said.append(FindingRow(*where, dissector, known.code, known.severity, known.layer, text, evidence, known.hint))
+        row = FindingRow(*where, dissector, known.code, known.severity, known.layer, text, evidence, known.hint)
+        self._findings.append((self.key, row))
 
-    def feed(self, rows: Sequence[Any]) -> list[FindingRow]:
-        """The findings that these rows bring about."""
-        # Those of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
+    def feed(self, rows: Sequence[Any], keys: Iterable[RowKey] = repeat((0, 0))) -> None:
+        """Run the rules over rows, which may have keys: findings and facts that they bring about have those of their rows."""
+        # Findings of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
         for row in [row for row in rows if type(row) is FindingRow]:
             rules = self._rules_of(row.connection)
             if rules is not None:
                 rules.add_finding(row)
             elif row.connection is None:
                 self.lost = self.lost or row.code in LOSS_CODES
-        for row in rows:
+        for row, self.key in zip(rows, keys, strict=False):
             kind = type(row)
             if isinstance(row, FrameRow):
                 if (rules := self._rules_of(row.connection)) is not None:
@@ -245,27 +250,28 @@ class RuleEngine:
                     rules.dispatch(rules.rule_set.messages, row)
             elif kind is Closed and (rules := self.connections.pop(row.row.connection or "", None)) is not None:
                 rules.end(row.row)
-        return self._take()
+
+    def take(self) -> list[tuple[RowKey, FindingRow]]:
+        """Return the findings since the last call, each with its key."""
+        findings, self._findings = self._findings, []
+        return findings
 
     def idle_ns(self, rule: str) -> int:
-        """How long a rule that looks across connections remembers a key."""
+        """Return how long a rule that looks across connections remembers a key."""
         return self._idle_ns[rule]
 
-    def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> list[FindingRow]:
-        """The findings that the facts of one key bring about, sorted by place."""
+    def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
+        """Evaluate the facts of one key, sorted by place."""
         self._facts.evaluate(rule, key, facts)
-        return self._take()
 
-    def settle(self, time: int) -> list[FindingRow]:
-        """Someone watches, and it is this time, nanoseconds since the epoch: what can be told already of keys that are quiet."""
+    def settle(self, time: int) -> None:
+        """Evaluate what can be said already of keys that are quiet: someone watches, and it is this time, nanoseconds since the epoch."""
         self._facts.settle(time)
-        return self._take()
 
-    def finish(self) -> list[FindingRow]:
-        """The capture has ended: the keys that still wait are judged."""
+    def finish(self) -> None:
+        """Evaluate the keys that still wait: the capture has ended."""
         self._facts.finish()
         self._report_cap()
-        return self._take()
 
     def _report_cap(self) -> None:
         """Whether the bound on facts may have changed a verdict."""
@@ -279,7 +285,7 @@ class RuleEngine:
         text += f": what waits for a verdict takes at most {FACTS_MAX_BYTES >> 20} MiB."
         evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
         code = CAPTURE_CODES["memory-cap"]
-        self._said.append(finding_row(Finding(code.code, code.severity, code.layer, text, evidence, code.hint), None))
+        self._findings.append((self.key, finding_row(Finding(code.code, code.severity, code.layer, text, evidence, code.hint), None)))
 
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """The connection of this name, if it has a dissector."""
@@ -287,7 +293,3 @@ class RuleEngine:
         if rules is None and name is not None and name in self._dissector_of:
             rules = self.connections[name] = ConnectionRules(name, self._endpoints[name], self, self.rule_sets[self._dissector_of[name]])
         return rules
-
-    def _take(self) -> list[FindingRow]:
-        said, self._said = self._said, []
-        return said

@@ -12,7 +12,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import contained
 from pulsarscope.filter.selection import INPUT_LAYER, Filter
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import PENDING_REQUESTS_MAX, FOLLOW_REQUESTS_MAX
+from pulsarscope.model.limits import FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, RawFrame
 
 FramePlace = tuple[int | None, int | None, int | None]

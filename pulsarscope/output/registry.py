@@ -32,6 +32,13 @@ class Encoder(Protocol):
         """What `EncodedOutput.put` takes. The rows are handed over."""
 
 
+class LineEncoder(Encoder, Protocol):
+    """An encoder that makes one line of each row, so that those of several processes can be merged."""
+
+    def lines(self, rows: list[Any]) -> list[bytes]:
+        """Return the line of each row, with its end. The rows are handed over."""
+
+
 class EncodedOutput(Output, Protocol):
     """An output whose rows may be encoded elsewhere."""
 

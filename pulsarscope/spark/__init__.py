@@ -53,7 +53,7 @@ def decode(
     """
     from pulsarscope.api import options_of  # noqa: PLC0415 - as above
     from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
-    from pulsarscope.engine.local import ALL_RECORDS  # noqa: PLC0415 - as above
+    from pulsarscope.engine.options import ALL_RECORDS  # noqa: PLC0415 - as above
     from pulsarscope.model.records import refuse_unknown  # noqa: PLC0415 - as above
     from pulsarscope.spark.tables import decoded  # noqa: PLC0415 - as above
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pulsarscope.capture import Inputs, expand_inputs
-from pulsarscope.engine.local import Options
+from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.lakes import refuse_missing, write_table
 from pulsarscope.spark.partition import Job

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pulsarscope.capture import Block, Inputs, Portion, read_blocks
 from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, evaluate
-from pulsarscope.engine.local import Options
+from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, count_rows
@@ -205,13 +205,13 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
             report.flows += 1
             report.largest = max(report.largest, report.bytes - before)
         elif isinstance(part, Finding):
-            yield run.whole([part])
+            yield run.report([part])
         else:
             report.strange += sum(row.packets or 0 for row in part if isinstance(row, ConnectionRow))
-            yield run.known(part)
-    report.connections = run.connections
-    report.severities = dict(run.severities)
-    report.damaged = run.damaged
+            yield run.select(part)
+    report.connections = run.totals.connections
+    report.severities = dict(run.totals.severities)
+    report.damaged = run.totals.damaged
 
 
 def _flow(job: Job, run: FlowRun, flow: runs.Flow, collected: _Collected) -> Iterator[list[Any]]:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.engine.flows import with_secrets
-from pulsarscope.engine.local import Options
+from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import OutputError
 from pulsarscope.spark import packed_segments as runs
 from pulsarscope.spark import shuffle_batches as cells

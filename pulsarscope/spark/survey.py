@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import AnomalyCount, AnomalyCounts, Block, BlockReader, Inputs, Portion, divide, read_blocks
-from pulsarscope.engine.flows import LOSS_CODES, Glance
-from pulsarscope.engine.local import Options
+from pulsarscope.engine.flows import LOSS_CODES, strangers
+from pulsarscope.engine.options import Options
 from pulsarscope.model.records import ConnectionRow, Row
 from pulsarscope.spark.packed_segments import pack_rows
 from pulsarscope.spark.record_batch import batch_of
@@ -98,7 +98,7 @@ class Look(msgspec.Struct, frozen=True):
         seen = Seen(portion)
         blocks = read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
         noted = _noted(blocks, seen)
-        found = Glance(self.inputs, self.options).strangers(noted) if self.strangers else dict.fromkeys(deque(noted, 0))
+        found = strangers(self.inputs, self.options, noted) if self.strangers else dict.fromkeys(deque(noted, 0))
         if portion.end is not None:
             seen.counts, seen.is_entangled = blocks.counts, blocks.has_dependencies
         rows = [(source, flow, file, 0, known is not None, _bytes(known or ()), pack_rows(known or ())) for flow, known in found.items()]

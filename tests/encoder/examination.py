@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.analysis import Closed, RuleEngine
 from pulsarscope.dissect import FrameSplitter
 from pulsarscope.dissect.frames import Origin
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
+from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.rules import RULES
@@ -59,7 +59,8 @@ class Examination:
         """A layer below finds something about a connection."""
         self._session(on)
         row = FindingRow(None, 0, self.packet, None, self.time, on, None, code, "note", "tcp", text, evidence or {})
-        self.found += self._doctor.feed([row])
+        self._doctor.feed([row])
+        self._take()
         return self
 
     def close(self, on: str = "0:1", *found: FindingRow) -> Examination:
@@ -67,14 +68,16 @@ class Examination:
         rows: list[Any] = []
         self._sessions.pop(on).finish(rows)
         rows.append(Closed(ConnectionRow(None, 0, 1, None, START, on, start=START, end=self.time)))
-        self.found += self._doctor.feed([*rows, *found])
+        self._doctor.feed([*rows, *found])
+        self._take()
         return self
 
     def end(self) -> list[FindingRow]:
         """The capture ends: all findings."""
         for on in list(self._sessions):
             self.close(on)
-        self.found += self._doctor.finish()
+        self._doctor.finish()
+        self._take()
         return self.found
 
     def codes(self) -> list[str | None]:
@@ -88,6 +91,9 @@ class Examination:
             self._sessions[on] = DISSECTOR.session(context)
         return self._sessions[on]
 
+    def _take(self) -> None:
+        self.found += [row for _, row in self._doctor.take()]
+
     def _give(self, stream: int, frames: tuple[bytes, ...], on: str) -> Examination:
         session = self._session(on)
         for data in frames:
@@ -98,7 +104,8 @@ class Examination:
             frame.stream, frame.packet, frame.sub, frame.time, frame.connection = stream, self.packet, 1, self.time, on
             rows: list[Any] = []
             session.observe(("client", "server"), (frame,), rows)
-            self.found += self._doctor.feed(rows)
+            self._doctor.feed(rows)
+            self._take()
         return self
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsarscope.analysis import RuleEngine
 from pulsarscope.capture import expand_inputs, read_blocks
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.local import ALL_RECORDS, DAMAGE_CODES, Options, run
+from pulsarscope.engine.rule_engine import RuleEngine
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.model.errors import CaptureError, UsageError
 from pulsarscope.model.findings import CAPTURE_CODES

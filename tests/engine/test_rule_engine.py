@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pulsarscope.analysis import Closed, RuleEngine
 from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
 from pulsarscope.engine import facts
+from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -102,9 +102,11 @@ def test_a_bound_that_may_have_changed_a_verdict_is_said_once_with_counts(monkey
     rule_engine = doctor_of()
     found: list[Any] = []
     for number in range(60):
-        found += rule_engine.feed([frame(number, "SEND", topic=f"t{number % 20}")])
+        rule_engine.feed([frame(number, "SEND", topic=f"t{number % 20}")])
+        found += [row for _, row in rule_engine.take()]
     assert not found
-    (cap,) = rule_engine.finish()
+    rule_engine.finish()
+    ((_, cap),) = rule_engine.take()
     assert (cap.code, cap.severity, cap.connection) == ("memory-cap", "warning", None)
     assert cap.evidence == {"judged_early": {"topics": 40}, "unknown": 0, "bytes": FACTS_MAX_BYTES}
     assert (cap.text or "").startswith("40 stories told across connections were judged before their end (topics 40): what waits")
@@ -115,7 +117,8 @@ def test_a_bound_that_changed_no_verdict_is_not_said(monkeypatch: pytest.MonkeyP
     rule_engine = doctor_of()
     for number in range(60):
         rule_engine.feed([frame(number, "SEND", topic=f"t{number}")])
-    assert rule_engine.finish() == []
+    rule_engine.finish()
+    assert rule_engine.take() == []
 
 
 # ---- rules that raise
@@ -150,9 +153,9 @@ def raising_engine(*rules: Rules) -> RuleEngine:
 
 def test_a_rule_that_raises_is_a_finding_once_and_the_others_go_on() -> None:
     engine = raising_engine(Rules({}, (Raising, Other)))
-    found = engine.feed([frame(1, "SEND"), frame(2, "SEND"), frame(3, "FLOW"), Closed(ConnectionRow(connection="0:1"))])
+    engine.feed([frame(1, "SEND"), frame(2, "SEND"), frame(3, "FLOW"), Closed(ConnectionRow(connection="0:1"))])
     assert MADE == ["other", "other ends with ['SEND', 'SEND', 'FLOW'] at 3"]
-    (row,) = found
+    ((_, row),) = engine.take()
     assert (row.code, row.severity, row.packet, row.text) == (
         "rule-failed",
         "warning",
@@ -165,7 +168,8 @@ def test_a_rule_that_raises_is_a_finding_once_and_the_others_go_on() -> None:
 def test_a_rule_across_connections_that_raises_is_a_finding_at_its_last_fact() -> None:
     engine = raising_engine(Rules({}, (Named,), (KeyRule("topics", 1, raise_at_once),)))
     engine.feed([frame(1, "SEND"), frame(2, "SEND")])
-    (row,) = engine.finish()
+    engine.finish()
+    ((_, row),) = engine.take()
     assert (row.code, row.packet) == ("rule-failed", 2)
     assert (row.evidence or {})["exception"] == "ZeroDivisionError"
 
@@ -190,4 +194,5 @@ def test_rules_that_cannot_be_had_are_a_warning() -> None:
 
     with pytest.warns(PluginWarning, match="the dissector pulsar of pulsarscope failed in rules: OSError"):
         engine = RuleEngine([Ruleless()], {}, {})
-    assert engine.finish() == []
+    engine.finish()
+    assert engine.take() == []

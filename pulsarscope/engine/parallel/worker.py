@@ -1,4 +1,4 @@
-"""Inside one of the processes: what it is asked to do, and its loop."""
+"""Inside one of the processes: the tasks that it is given, and its loop."""
 
 from __future__ import annotations
 
@@ -7,20 +7,34 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import msgspec
 
 from pulsarscope.capture import Inputs
 from pulsarscope.dissect.isolation import PluginWarning
-from pulsarscope.engine.local import Batch, Ending, Options, Run
+from pulsarscope.dissect.rules import Fact
+from pulsarscope.engine.engine import Engine
+from pulsarscope.engine.local import parts
+from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.channel import receive, send, unpack
-from pulsarscope.engine.parallel.plan import Survey, survey
+from pulsarscope.engine.parallel.share import Share
+from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.records import Row
 
 OUT_OF_MEMORY = 77
 """Exit code of a process that had not enough memory."""
+
+
+class Prepare(Protocol):
+    """What a process makes of rows before it hands them over. It goes to the processes itself, so it must be picklable."""
+
+    def prepare(self, rows: list[Any]) -> list[Any]:
+        """Return a value for each row. The rows are handed over."""
+
+    def join(self, prepared: list[Any]) -> Any:
+        """Return what the values of all rows of a batch, in order, become."""
 
 
 class LikeMe(msgspec.Struct, frozen=True):
@@ -29,70 +43,79 @@ class LikeMe(msgspec.Struct, frozen=True):
     threshold: tuple[int, int, int]
 
     def __call__(self) -> Iterator[None]:
-        """No answer."""
+        """Give no answer."""
         gc.set_threshold(*self.threshold)
         return iter(())
 
 
-class LookThrough(msgspec.Struct, frozen=True):
-    """Task: what is to be known of each of some files."""
-
-    paths: list[str]
-
-    def __call__(self) -> Iterator[Survey]:
-        """One answer per file."""
-        return map(survey, self.paths)
-
-
 class Portion(msgspec.Struct):
-    """A batch or an ending, and what it adds to the counts and words of the run."""
+    """Some rows of one part of a run, in order, and what they add to the run."""
 
-    part: Batch | Ending
+    batch: RowBatch
+    ends: bool
+    """The part ends with them."""
+    facts: list[KeyedFact]
     packets: int
     connections: int
     severities: Counter[str]
     damaged: bool
+    fragmented: bool
     endpoints: dict[str, tuple[str, str]]
     """Of the connections that the rows name, unless they are prepared."""
     dissector_of: dict[str, str]
 
 
+class Finished(msgspec.Struct):
+    """The last answer of a process: what it knows of the connections that had not ended before the last part, unless rows are prepared."""
+
+    endpoints: dict[str, tuple[str, str]]
+    dissector_of: dict[str, str]
+
+
 class Decode(msgspec.Struct, frozen=True):
-    """Task: the batches of some files, and an ending after each file of the list."""
+    """Task: decode the connections of one of several processes."""
 
     inputs: Inputs
     options: Options
-    files: list[int]
-    prepare: Callable[[list[Any]], Any] | None
+    number: int
+    count: int
+    prepare: Prepare | None
 
-    def __call__(self) -> Iterator[Portion]:
-        """One answer per batch or ending."""
-        run = Run(self.inputs, self.options)
-        packets = connections = 0
-        for part in run.parts(self.files):
-            if isinstance(part, Ending):
-                part.steps = list(part.steps)
-            severities, run.severities = run.severities, Counter()
-            portion = Portion(part, run.packets - packets, run.connections - connections, severities, run.damaged, {}, {})
-            packets, connections = run.packets, run.connections
-            if isinstance(part, Batch) and self.prepare is not None:
-                part.prepared = self.prepare(part.rows)
-                part.rows = []
-            elif run.endpoints:
-                names = {row.connection for row in _rows_of(part) if isinstance(row, Row)}
-                portion.endpoints = {name: ends for name in names if name is not None and (ends := run.endpoints.get(name))}
-                portion.dissector_of = {name: run.dissector_of[name] for name in portion.endpoints}
-            yield portion
+    def __call__(self) -> Iterator[Portion | Finished]:
+        """Give at least one answer for each part of the run."""
+        facts: list[KeyedFact] = []
 
+        def emit_fact(rule: str, key: str, fact: Fact) -> None:
+            facts.append((engine.key, rule, key, fact))
 
-def _rows_of(part: Batch | Ending) -> Iterator[Any]:
-    if isinstance(part, Batch):
-        yield from part.rows
-        return
-    for _, rows, _ in part.steps:
-        yield from rows
-    for _, rows in part.findings:
-        yield from rows
+        totals = Totals()
+        select = Share(self.number, self.count).select
+        engine = Engine(self.inputs, self.options, totals=totals, emit_fact=emit_fact, select=select, first=not self.number)
+        for part in parts(engine, self.inputs, self.options):
+            waiting: RowBatch | None = None
+            for batch in part:
+                if waiting is not None:
+                    yield self._portion(engine, totals, waiting, facts, ends=False)
+                waiting = batch
+            yield self._portion(engine, totals, waiting or RowBatch([], 0, 0, 0), facts, ends=True)
+        yield Finished({}, {}) if self.prepare is not None else Finished({**engine.endpoints}, {**engine.dissector_of})
+
+    def _portion(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[KeyedFact], *, ends: bool) -> Portion:
+        """Return a batch with what there is since the last one."""
+        portion = Portion(
+            batch, ends, facts[:], totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented, {}, {}
+        )
+        facts.clear()
+        totals.packets = totals.connections = 0
+        totals.severities = Counter()
+        if self.prepare is not None:
+            batch.prepared = self.prepare.prepare(batch.rows)
+            batch.rows = []
+        elif engine.endpoints:
+            names = {row.connection for row in batch.rows if isinstance(row, Row)}
+            portion.endpoints = {name: pair for name in names if name is not None and (pair := engine.endpoints.get(name))}
+            portion.dissector_of = {name: engine.dissector_of[name] for name in portion.endpoints}
+        return portion
 
 
 def serve() -> None:

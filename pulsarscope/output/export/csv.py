@@ -41,8 +41,14 @@ class CsvLines:
 
     def encode(self, rows: list[Any]) -> bytes:
         """As `Encoder.encode`."""
-        if not rows:
-            return b""
+        return _ended(self._lines(rows)) if rows else b""
+
+    def lines(self, rows: list[Any]) -> list[bytes]:
+        """As `LineEncoder.lines`."""
+        return [_ended([line]) for line in self._lines(rows)] if rows else []
+
+    def _lines(self, rows: list[Any]) -> list[str]:
+        """Return the lines of some rows, without their ends."""
         columns = [self._texts(values, kind) for values, kind in zip(cells(rows, self._names), self._types, strict=True)]
         if len(columns) == 1:  # an empty line would be no row
             columns = [[text or '""' for text in columns[0]]]
@@ -53,7 +59,7 @@ class CsvLines:
         ]
         line = ",".join(texts).format
         varying = [column for column, same in zip(columns, constant, strict=True) if not same]
-        return _ended(list(map(line, *varying)) if varying else [line()] * len(rows))
+        return list(map(line, *varying)) if varying else [line()] * len(rows)
 
     def _texts(self, values: Sequence[Any], kind: str) -> Sequence[Any]:
         """The cells of a column: texts, or whole numbers."""

@@ -57,6 +57,10 @@ class JsonLines:
             self._write_times(rows)
         return self._encode(rows)
 
+    def lines(self, rows: list[Any]) -> list[bytes]:
+        """As `LineEncoder.lines`."""
+        return self.encode(rows).splitlines(keepends=True)  # JSON text has no raw line end
+
     def _write_times(self, rows: list[Any]) -> None:
         # The rows are handed over, so the text takes the place of the number: no copy, and the encoder needs no hook.
         base, second = self._base, self._second

@@ -7,7 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from pulsarscope.cli.options import Request
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine import parallel as jobs
-from pulsarscope.engine.local import ALL_RECORDS, Options, Run
+from pulsarscope.engine.local import Run
+from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel import driver as module
-from pulsarscope.engine.parallel.driver import SideBySide
+from pulsarscope.engine.parallel.driver import ParallelRun
 from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.inputs.key_logs import read_key_logs
@@ -38,6 +39,16 @@ from tests.places import CAPTURES
 CLI = [sys.executable, "-m", "pulsarscope"]
 START = 1_700_000_000_000_000_000
 LATER = 2_000_000_000
+
+
+class Names:
+    """Prepares rows to the names of their types."""
+
+    def prepare(self, rows: list[Any]) -> list[str]:
+        return [type(row).__name__ for row in rows]
+
+    def join(self, prepared: list[str]) -> list[str]:
+        return prepared
 
 
 class Inside:
@@ -62,18 +73,16 @@ class Inside:
         pytest.fail("asked for more than was answered")
 
 
-def told(run: Run) -> list[Any]:
-    """All that a run says."""
+def told(run: Run | ParallelRun) -> list[Any]:
+    """All that a run says, however its rows are cut into batches."""
     said: list[Any] = []
     with closing(iter(run)) as batches:
         for batch in batches:
-            if not batch.rows:
-                continue
-            names = {str(row.connection) for row in batch.rows if isinstance(row, Row)} & run.endpoints.keys()
-            ends = {name: (run.endpoints[name], run.dissector_of[name]) for name in names}
-            rows = [msgspec.json.encode(row) for row in batch.rows]
-            said.append((rows, batch.file, batch.bytes_read, batch.last_packet, ends))
-    return [*said, run.packets, run.connections, run.severities, run.damaged]
+            for row in batch.rows:
+                name = str(row.connection) if isinstance(row, Row) else ""
+                ends = (run.endpoints[name], run.dissector_of[name]) if name in run.endpoints else None
+                said.append((msgspec.json.encode(row), batch.file, batch.bytes_read, batch.last_packet, ends))
+    return [*said, run.packets, run.connections, run.severities, run.damaged, run.fragmented]
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +102,10 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         Options(),
         Options(ALL_RECORDS),
+        Options(ALL_RECORDS, rules=True),
+        Options(ALL_RECORDS, rules=True, rows_max=50),
+        Options(frozenset({"connection", "finding"}), rules=True, rows_max=2_048),
+        Options(frozenset({"message"}), rows_max=20),
         Options(ALL_RECORDS, payload="hex", show_secrets=True),
         Options(frozenset({"frame", "connection", "finding"}), raw=True),
         Options(frozenset({"message"})),
@@ -105,14 +118,14 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_number_of_processes_tells_what_one_tells(everything: str, options: Options, count: int) -> None:
     want = told(jobs.run([everything], options, 1))
     found = jobs.run([everything], options, count)
-    assert type(found) is SideBySide
+    assert type(found) is ParallelRun
     assert told(found) == want
 
 
 @pytest.mark.usefixtures("inside")
 def test_bounds_change_nothing(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 4)
-    monkeypatch.setattr("pulsarscope.engine.local.PAYLOADS_MAX_BYTES", 1_000)
+    monkeypatch.setattr("pulsarscope.engine.timelines.PAYLOADS_MAX_BYTES", 1_000)
     options = Options(ALL_RECORDS, payload="base64")
     assert told(jobs.run([everything], options, 2)) == told(jobs.run([everything], options, 1))
 
@@ -123,28 +136,20 @@ rings = st.lists(st.tuples(names, st.integers(0, 3), st.lists(st.floats(0, 1), m
 
 @pytest.mark.usefixtures("inside")
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rings, st.randoms(use_true_random=False), st.integers(0, 6))
-def test_however_the_groups_are_dealt_out(
-    tmp_path_factory: pytest.TempPathFactory, chosen: list[tuple[str, int, list[float]]], random: Any, closed: int
+@given(rings, st.integers(2, 4), st.integers(0, 6))
+def test_files_may_share_connections(
+    tmp_path_factory: pytest.TempPathFactory, chosen: list[tuple[str, int, list[float]]], count: int, closed: int
 ) -> None:
     folder = tmp_path_factory.mktemp("rings")
     for number, (name, later, cuts) in enumerate(chosen):
         ring(folder, str(number), moved(name, number, START + later * 1_000_000), cuts)
 
-    def deal(together: Sequence[Sequence[int]], _sizes: Sequence[int], count: int) -> list[list[int]]:
-        dealt: list[list[int]] = [[] for _ in range(count)]
-        for group in together:
-            random.choice(dealt).extend(group)
-        return [sorted(share) for share in dealt if share]
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", closed)
-        want = told(jobs.run([str(folder)], Options(ALL_RECORDS), 1))
-        patch.setattr(module, "shares", deal)
-        assert told(jobs.run([str(folder)], Options(ALL_RECORDS), 3)) == want
+        want = told(jobs.run([str(folder)], Options(ALL_RECORDS, rules=True), 1))
+        assert told(jobs.run([str(folder)], Options(ALL_RECORDS, rules=True), count)) == want
 
 
-@pytest.mark.usefixtures("inside")
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize("first", ["secrets", "connection", "both"])
 def test_secrets_in_one_file_open_the_connections_of_later_ones(tmp_path: Path, first: str) -> None:
@@ -179,28 +184,39 @@ def test_key_logs_reach_every_process(tmp_path: Path, brought: bool) -> None:
     options = Options(ALL_RECORDS, key_logs=key_logs)
     want = told(jobs.run([str(tmp_path)], options, 1))
     assert told(jobs.run([str(tmp_path)], options, 2)) == want
-    assert b"tls-key-log-malformed" in want[0][0][0]
-
-
-def test_what_is_prepared_takes_the_place_of_the_rows(everything: str) -> None:
-    batches = list(jobs.run([everything], Options(), 2, len))
-    whole = jobs.run([everything], Options(), 1)
-    assert sum(batch.prepared or len(batch.rows) for batch in batches) == sum(len(batch.rows) for batch in whole)
-    assert sum(batch.prepared is not None for batch in batches) > 5
+    assert b"tls-key-log-malformed" in want[0][0]
 
 
 @pytest.mark.usefixtures("inside")
-def test_files_that_all_share_a_connection_are_left_to_one_process(tmp_path: Path) -> None:
-    files = [str(path) for path in ring(tmp_path, "a", moved("errors.pcap", 1, START), (0.3, 0.6))]
-    assert told(jobs.run(files, Options(ALL_RECORDS), 2)) == told(jobs.run(files, Options(ALL_RECORDS), 1))
-    assert all(batch.prepared is None for batch in jobs.run(files, Options(), 2, len))
+def test_what_is_prepared_takes_the_place_of_the_rows(everything: str) -> None:
+    whole = [row for batch in jobs.run([everything], Options(ALL_RECORDS, rules=True), 1) for row in batch.rows]
+    batches = list(jobs.run([everything], Options(ALL_RECORDS, rules=True), 2, Names()))
+    assert [name for batch in batches for name in batch.prepared] == [type(row).__name__ for row in whole]
+    assert all(batch.rows == [] for batch in batches)
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("capture", ["quickstart.pcapng", "errors.pcap", "rw-portreuse.pcap", "stuck-consumer.pcap"])
+def test_one_file_is_shared_connection_by_connection(capture: str, count: int) -> None:
+    options = Options(ALL_RECORDS, rules=True)
+    assert told(jobs.run([str(CAPTURES / capture)], options, count)) == told(jobs.run([str(CAPTURES / capture)], options, 1))
+
+
+@pytest.mark.usefixtures("inside")
+def test_facts_that_are_evaluated_early_are_the_same(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.engine.facts.FACTS_MAX_BYTES", 2_000)
+    options = Options(ALL_RECORDS, rules=True)
+    want, found = ([row[0] for row in told(jobs.run([everything], options, count))[:-5]] for count in (1, 2))
+    assert any(b"memory-cap" in row for row in want)
+    assert sorted(found) == sorted(want)
 
 
 def test_what_cannot_be_shared_is_one_process(everything: str, tmp_path: Path) -> None:
     one = str(CAPTURES / "quickstart.pcapng")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert type(jobs.run([one], Options(), 2)) is Run
+    assert type(jobs.run([one], Options(), 2)) is ParallelRun
     assert type(jobs.run([one, "-"], Options(), 2)) is Run
     assert type(jobs.run([one, str(pipe)], Options(), 2)) is Run
     assert type(jobs.run([everything], Options(), 1)) is Run

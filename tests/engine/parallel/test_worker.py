@@ -1,3 +1,5 @@
+"""Inside a process: its tasks, and its loop."""
+
 from __future__ import annotations
 
 import gc
@@ -5,58 +7,74 @@ import io
 import subprocess
 import sys
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from pulsarscope.capture import expand_inputs
-from pulsarscope.engine.local import ALL_RECORDS, Batch, Ending, Options, Run
+from pulsarscope.engine.local import Run
+from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel.channel import receive, send, unpack
-from pulsarscope.engine.parallel.plan import survey
-from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, LikeMe, LookThrough
+from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Portion
 from pulsarscope.model.records import Row
 from tests.places import CAPTURES
 
 PATHS = [str(CAPTURES / name) for name in ("errors.pcap", "quickstart.pcapng")]
+INPUTS = expand_inputs(PATHS)
 
 
-def test_flows_are_looked_for_file_by_file() -> None:
-    assert list(LookThrough(PATHS)()) == [survey(path) for path in PATHS]
+class Counting:
+    """Prepares rows to their numbers of columns."""
+
+    def prepare(self, rows: list[Any]) -> list[int]:
+        return [len(row.__struct_fields__) for row in rows]
+
+    def join(self, prepared: list[int]) -> int:
+        return len(prepared)
 
 
-def test_decoding_some_files_gives_their_batches_and_an_ending_after_each_of_all() -> None:
-    inputs = expand_inputs(PATHS)
-    portions = list(Decode(inputs, Options(ALL_RECORDS), [1], None)())
-    kinds = [type(portion.part) for portion in portions]
-    assert kinds[0] is kinds[-1] is Ending
-    assert kinds.count(Ending) == 2
-    assert {portion.part.file for portion in portions if isinstance(portion.part, Batch)} == {1}
+def portions(count: int, options: Options, prepare: Counting | None = None) -> list[list[Portion]]:
+    """All portions of each of so many processes."""
+    found = []
+    for number in range(count):
+        *some, end = Decode(INPUTS, options, number, count, prepare)()
+        assert isinstance(end, Finished)
+        found.append([portion for portion in some if isinstance(portion, Portion)])
+    return found
+
+
+def test_processes_have_the_same_parts_and_share_the_rows() -> None:
+    options = Options(ALL_RECORDS)
+    want = [row for batch in Run(INPUTS, options) for row in batch.rows]
+    found = portions(3, options)
+    assert len({sum(portion.ends for portion in some) for some in found}) == 1
+    assert sum(len(portion.batch.rows) for some in found for portion in some) == len(want)
+    assert all(len(portion.batch.keys) == len(portion.batch.rows) for some in found for portion in some)
 
 
 def test_portions_add_up_to_the_counts_of_a_run() -> None:
-    inputs = expand_inputs(PATHS)
     options = Options(frozenset({"frame"}))
-    whole = Run(inputs, options)
+    whole = Run(INPUTS, options)
     list(whole)
-    portions = list(Decode(inputs, options, [0, 1], None)())
-    assert sum(portion.packets for portion in portions) == whole.packets
-    assert sum(portion.connections for portion in portions) == whole.connections
-    assert sum((portion.severities for portion in portions), Counter[str]()) == whole.severities
+    found = [portion for some in portions(2, options) for portion in some]
+    assert sum(portion.packets for portion in found) == whole.packets
+    assert sum(portion.connections for portion in found) == whole.connections
+    assert sum((portion.severities for portion in found), Counter[str]()) == whole.severities
 
 
 def test_a_portion_has_the_words_for_the_connections_that_its_rows_name() -> None:
-    run = Run(expand_inputs(PATHS), Options())
+    run = Run(INPUTS, Options())
     want = {row.connection: run.endpoints[str(row.connection)] for batch in run for row in batch.rows if isinstance(row, Row)}
-    portions = list(Decode(expand_inputs(PATHS), Options(), [0, 1], None)())
-    have = {name: ends for portion in portions for name, ends in portion.endpoints.items()}
-    assert have == want
-    assert dict.fromkeys(want, "pulsar") == {name: word for portion in portions for name, word in portion.dissector_of.items()}
+    found = [portion for some in portions(2, Options()) for portion in some]
+    assert {name: ends for portion in found for name, ends in portion.endpoints.items()} == want
+    assert dict.fromkeys(want, "pulsar") == {name: word for portion in found for name, word in portion.dissector_of.items()}
 
 
 def test_rows_that_are_prepared_stay() -> None:
-    portions = list(Decode(expand_inputs(PATHS), Options(), [0, 1], len)())
-    batches = [portion.part for portion in portions if isinstance(portion.part, Batch)]
-    assert [batch.rows for batch in batches] == [[]] * len(batches)
-    assert sum(batch.prepared for batch in batches) > 100
+    found = [portion.batch for some in portions(2, Options(), Counting()) for portion in some]
+    assert all(batch.rows == [] for batch in found)
+    assert all(len(batch.prepared) == len(batch.keys) for batch in found)
+    assert sum(len(batch.prepared) for batch in found) > 100
 
 
 def test_the_collector_is_set_as_in_the_process_that_asks() -> None:
@@ -77,10 +95,11 @@ def serve(*tasks: object) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_tasks_are_carried_out_until_none_follows() -> None:
-    result = serve(LikeMe(gc.get_threshold()), LookThrough(PATHS[:1]), LookThrough(PATHS[1:]))
+    tasks = [Decode(INPUTS, Options(), number, 2, Counting()) for number in (0, 1)]
+    result = serve(LikeMe(gc.get_threshold()), *tasks)
     assert (result.returncode, result.stderr) == (0, b"")
     answers = io.BytesIO(result.stdout)
-    assert [unpack(data) for data in iter(lambda: receive(answers), None)] == [survey(path) for path in PATHS]
+    assert [unpack(data) for data in iter(lambda: receive(answers), None)] == [answer for task in tasks for answer in task()]
 
 
 class Hungry:

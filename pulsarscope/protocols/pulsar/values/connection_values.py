@@ -11,7 +11,7 @@ import msgspec
 
 from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext, PayloadDecoder
 from pulsarscope.dissect.frames import Note
-from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_MIN_BYTES, VALUES_MAX_BYTES
+from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_MAX_BYTES, VALUES_MIN_BYTES
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.topics import short_topic, topic_matches
 from pulsarscope.protocols.pulsar.values.definition import Definition

@@ -1,0 +1,358 @@
+"""The engine: blocks of packets in, rows out, in the order of their moments. Every way of running drives this one.
+
+Each call that gives rows gives them as an iterator of `RowBatch`es, which must be exhausted before the next call. A part of a run is what
+one call gives: the rows in order, then findings of the layers below, then those of the rules. An engine that shares a run with others
+(`select`) decodes some connections only, and gives each row a key by which the parts of all are merged (`parallel`).
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+from pulsarscope.capture import Block, Inputs
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.registry import finding_codes, payload_decoders
+from pulsarscope.engine.connection import Settings
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
+from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
+from pulsarscope.engine.rule_engine import Closed, EmitFact, RuleEngine
+from pulsarscope.engine.snapshot import Shared
+from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
+from pulsarscope.inputs.key_logs import take_key_log
+from pulsarscope.inputs.private_keys import rsa_keys
+from pulsarscope.inputs.tls_secrets import Secrets
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.findings import Finding
+from pulsarscope.model.records import ROWS, EntryMessages, FindingRow, FrameRow, MessageRow, finding_row
+from pulsarscope.model.text import printable
+from pulsarscope.protocols import make_dissectors
+from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
+
+Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
+"""Gives those of the connections that an engine decodes, each with its position among all."""
+
+_OF_FILES: RowKey = (LOCATED, -1)
+"""Key of findings about no connection."""
+
+
+class Engine:
+    """Connections of one vantage point after the other. Feed it blocks in order, end each file, and finish it."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        options: Options,
+        *,
+        totals: Totals | None = None,
+        emit_fact: EmitFact | None = None,
+        select: Select | None = None,
+        first: bool = True,
+    ) -> None:
+        """Read nothing.
+
+        Args:
+            inputs: captures of the run.
+            options: options of the run.
+            totals: takes the counts.
+            emit_fact: takes the facts of rules that look across connections, when another engine evaluates them.
+            select: chooses the connections to decode, when other engines decode the others; rows then have keys.
+            first: whether this engine gives the findings about files, and counts packets, of those that share a run.
+
+        Raises:
+            UsageError: the options cannot be carried out.
+        """
+        self.totals = totals or Totals()
+        self.events: Sequence[ConnectionEvents] = ()
+        """What the latest block brought, by connection."""
+        self._inputs = inputs
+        self._options = options
+        self._select = select
+        self._first = first
+        made = make_dissectors(show_secrets=options.show_secrets)
+        self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
+        self._timelines = Timelines(inputs, options)
+        self.endpoints = self._timelines.endpoints
+        """(client, server) of the recognised connections that had not ended before the latest part."""
+        self.dissector_of = self._timelines.dissector_of
+        """Name of the dissector of each of them."""
+        self._rules = RuleEngine(made, self.endpoints, self.dissector_of, emit_fact) if options.rules else None
+        evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
+        kinds = options.records | evaluated
+        payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
+        self._secrets = Secrets(options.key_logs.secrets)
+        settings = Settings(
+            made,
+            finding_codes(made, rules=False),
+            kinds,
+            self._forced(options),
+            None,
+            payloads,
+            options.payload,
+            options.raw,
+            options.message_columns,
+            self._secrets,
+            options.places,
+            rsa_keys(options.private_keys),
+            options.schemas,
+            payload_decoders() if payloads or "message" in kinds else (),
+        )
+        messages_evaluated = MessageRow.kind in evaluated
+        self._timelines.configure(settings, messages_evaluated=messages_evaluated)
+        self._rows_max = options.rows_max or sys.maxsize
+        message_type = self._timelines.message_type
+        self._unheard = () if messages_evaluated else (message_type, EntryMessages)
+        """Types of rows that no rule asks for, and of which there may be very many."""
+        types = {**ROWS, FrameRow.kind: Frame, MessageRow.kind: message_type}
+        self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
+        """Types of rows that are there for the rules alone."""
+        self._assembler = Assembler()
+        self.progress = 0, 0, 0
+        """File, bytes read of it, and last packet."""
+        self._phase = 0
+
+    def _forced(self, options: Options) -> dict[int, Dissector]:
+        forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))
+        for port, name in options.decode_as.items():
+            if name not in self.dissectors:
+                message = f"no dissector is named {name!r}: there are {', '.join(self.dissectors)}"
+                raise UsageError(message)
+            forced[port] = self.dissectors[name]
+        return forced
+
+    # ---- a run
+
+    def begin(self) -> Iterator[RowBatch]:
+        """Give what is known before any file is read."""
+        if findings := [*self._inputs.findings, *self._options.key_logs.findings]:
+            yield self.report(findings)
+
+    def feed(self, block: Block, secrets: Iterable[tuple[int, bytes]] = ()) -> Iterator[RowBatch]:
+        """Decode a block.
+
+        Args:
+            block: the next packets of a file.
+            secrets: TLS key logs that the file has brought with them, each with the number of packets before it.
+        """
+        if self._first:
+            self.totals.packets += block.packets
+            self.totals.fragmented = self.totals.fragmented or bool(block.fragments)
+        self.progress = block.file, block.bytes_read, block.last_packet
+        for packets_before, log in secrets:
+            place = block.file, packets_before
+            block.findings += take_key_log(self._secrets, BytesIO(log), printable(self._inputs.paths[block.file]), place)
+        self.events = self._assembler.feed(block)
+        return self._advance(self.events, self._finding_rows(block.findings))
+
+    def settle(self, time: int) -> Iterator[RowBatch]:
+        """Give what this time of the capture, rather than a packet, brings about; nanoseconds since the epoch."""
+        if events := self._assembler.expire(time):
+            yield from self._advance(events, [])
+        if self._rules is not None:
+            self._rules.settle(time)
+            yield self._batch([row for _, row in self._rules.take()])
+
+    def end_file(self, file: int) -> Iterator[RowBatch]:
+        """Give what the end of the file before `file` brings about; connections go on in it."""
+        return self._end(self._assembler.begin_file(file))
+
+    def end(self) -> Iterator[RowBatch]:
+        """End all connections: what follows, if anything, is another vantage point."""
+        events = self._assembler.finish()
+        self._assembler = Assembler()
+        return self._end(events)
+
+    def finish(self) -> Iterator[RowBatch]:
+        """Give the findings across connections, unless another engine evaluates them: the run has ended."""
+        if self._rules is not None:
+            self._rules.finish()
+            yield self._batch([row for _, row in self._rules.take()])
+
+    def add_facts(self, facts: Iterable[KeyedFact]) -> RowBatch:
+        """Take facts that other engines emitted, in order; give the findings that they bring about before the end of the run."""
+        if self._rules is None:
+            return RowBatch([], *self.progress)
+        for self._rules.key, rule, key, fact in facts:
+            self._rules.emit_fact(rule, key, fact)
+        found = self._rules.take()
+        rows = self.count(row for _, row in found)
+        return RowBatch(rows, *self.progress, None, [key for key, _ in found] if rows else [])
+
+    def report(self, findings: Sequence[Finding]) -> RowBatch:
+        """Give findings about no connection."""
+        rows = self._finding_rows(findings)
+        if self._rules is not None:
+            self._rules.feed(rows)
+        return self._batch(rows, [_OF_FILES] * len(rows)) if self._first else self._batch([])
+
+    def count(self, rows: Iterable[Any]) -> list[Any]:
+        """Count the findings among rows, and leave them out when nobody asked for any."""
+        rows = list(rows)
+        findings = [row for row in rows if type(row) is FindingRow]
+        if not findings:
+            return rows
+        self.totals.count(findings)
+        return rows if FindingRow.kind in self._options.records else [row for row in rows if type(row) is not FindingRow]
+
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Return where the bytes of a frame of the latest part lie in its stream: start and end; see `Timeline.place`."""
+        return self._timelines.recognised[row.connection or ""].place(row)
+
+    def preamble(self, connection: str) -> tuple[int, int]:
+        """Return how much of the streams of client and server is needed to read anything of a connection; see `Timeline.preamble`."""
+        return self._timelines.recognised[connection].preamble()
+
+    # ---- state
+
+    @property
+    def open(self) -> Connection | None:
+        """The connection heard last, of those that are not finished."""
+        return self._assembler.open
+
+    @property
+    def key(self) -> RowKey:
+        """The key of the findings about the row that the rules are fed with."""
+        order, index = (0, 0) if self._rules is None else self._rules.key
+        return order | self._phase, index
+
+    def set_loss(self, *, lost: bool) -> None:
+        """Tell the rules whether a capture says that it lacks packets, of whichever connection."""
+        if self._rules is not None:
+            self._rules.lost = lost
+
+    def source_of(self, connection: str) -> str | None:
+        """Return the vantage point of a connection."""
+        return self._timelines.table[connection].source
+
+    def forget(self) -> None:
+        """Drop what serves to compare later packets of the same file: none comes."""
+        self._assembler.drop_delivered()
+
+    def snapshot(self) -> bytes:
+        """Return what is open, for an engine with the same options to `restore`; this one is empty then.
+
+        Secrets that captures brought, counts and facts are not part of it.
+        """
+        self._timelines.forget_ended()
+        sources = [*self._timelines.settings]
+        state = self._shared(sources).dumps((self._assembler, self._tables))
+        self._go_on_with(Assembler(), [{} for _ in self._tables])
+        return pickle.dumps((sources, state))
+
+    def restore(self, snapshot: bytes) -> None:
+        """Take up what an engine with the same options had open. Only of bytes that a process of the same run has made."""
+        sources, state = pickle.loads(snapshot)  # noqa: S301 - as said
+        self._go_on_with(*self._shared(sources).loads(state))
+
+    def _shared(self, sources: Iterable[str | None]) -> Shared:
+        """Objects that connections refer to and each process makes for itself: settings, dissectors and what is in them."""
+        named: dict[str, object] = {f"settings {source!r}": self._timelines.settings[source] for source in sources}
+        settings = self._timelines.settings[None]
+        named |= {"settings": settings, "keys": settings.private_keys, "decoders": settings.payload_decoders}
+        named |= {"rule engine": self._rules, "secrets": self._secrets}
+        if self._rules is not None:
+            named |= {f"rules of {name}": rule_set for name, rule_set in self._rules.rule_sets.items()}
+        for dissector in self.dissectors.values():
+            named |= {dissector.name: dissector, **{f"{dissector.name} {name}": value for name, value in vars(dissector).items()}}
+        return Shared(named)
+
+    @property
+    def _tables(self) -> tuple[dict[str, Any], ...]:
+        """State by connection."""
+        return self._timelines.table, self._timelines.recognised, {} if self._rules is None else self._rules.connections
+
+    def _go_on_with(self, assembler: Assembler, tables: Sequence[Mapping[str, Any]]) -> None:
+        self._assembler = assembler
+        for mine, theirs in zip(self._tables, tables, strict=True):
+            mine.clear()
+            mine.update(theirs)
+
+    # ---- a part
+
+    def _advance(self, events: Sequence[ConnectionEvents], file_findings: list[FindingRow]) -> Iterator[RowBatch]:
+        """Give the rows of a block: in one batch, unless they are too many or hold too much payload."""
+        self._phase = REPORTED
+        index_of, steps, findings = self._timelines.steps(self._selected(events))
+        located = [((LOCATED, index_of[name]), row) for name, row in findings]
+        if self._rules is not None:  # the rules know them before the rows that they are about
+            self._rules.feed([*file_findings, *(row for _, row in located)])
+        if self._first:
+            located[:0] = [(_OF_FILES, row) for row in file_findings]
+        rows: list[Any] = []
+        keys: list[RowKey] = []
+        for piece in self._timelines.rows(steps, index_of, keyed=self._select is not None):
+            if rows:
+                yield self._batch(rows, keys)
+            rows, keys = self._evaluated(*piece)
+        found = [*located, *self._reported()]
+        rows += [row for _, row in found]
+        keys += [key for key, _ in found]
+        yield self._batch(rows, keys)
+
+    def _end(self, events: Sequence[ConnectionEvents]) -> Iterator[RowBatch]:
+        """Give the rows of connections that end, or are written, with a file or with the run; each with what the rules report of it."""
+        self._phase = 0
+        index_of, steps, findings = self._timelines.steps(self._selected(events))
+        rows: list[Any] = []
+        keys: list[RowKey] = []
+        payload_bytes = 0
+        for step in in_order(steps, together=False):
+            for piece in self._timelines.by_moments([step], index_of, keyed=self._select is not None):
+                some, some_keys = self._evaluated(*piece)
+                found = self._reported()
+                rows += [*some, *(row for _, row in found)]
+                keys += [*some_keys, *(key for key, _ in found)]
+                payload_bytes += self._timelines.payload_bytes(some) if self._timelines.gives_payloads else 0
+                while payload_bytes > PAYLOADS_MAX_BYTES or len(rows) > self._rows_max:
+                    yield self._batch(rows[: self._rows_max], keys[: self._rows_max])
+                    del rows[: self._rows_max], keys[: self._rows_max]
+                    payload_bytes = 0
+        rows += [row for _, row in findings]
+        keys += [(LOCATED, index_of[name]) for name, _ in findings]
+        if self._rules is not None:
+            self._rules.feed([row for _, row in findings])
+        yield self._batch(rows, keys)
+
+    def _selected(self, events: Sequence[ConnectionEvents]) -> Iterable[tuple[int, ConnectionEvents]]:
+        """Count connections; return those to decode."""
+        if self._first:
+            self.totals.connections += sum(event.opened for event in events)
+        return enumerate(events) if self._select is None else self._select(events)
+
+    def _batch(self, rows: Sequence[Any], keys: Sequence[RowKey] = ()) -> RowBatch:
+        """Count the findings among rows, and give them."""
+        if self._select is None:
+            keys = ()
+        elif FindingRow.kind not in self._options.records:
+            keys = [key for key, row in zip(keys, rows, strict=True) if type(row) is not FindingRow]
+        return RowBatch(self.count(rows), *self.progress, None, keys)
+
+    def _finding_rows(self, findings: Iterable[Finding]) -> list[FindingRow]:
+        """Return rows of findings about files, not about one connection."""
+        return [finding_row(finding, self._inputs.source(finding.file)) for finding in findings]
+
+    # ---- rules
+
+    def _evaluated(self, rows: list[Any], keys: list[RowKey]) -> KeyedRows:
+        """Feed rows to the rules, and leave out those that are there for the rules alone."""
+        if self._rules is None:
+            return rows, keys
+        # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.
+        if not keys:
+            self._rules.feed([row for row in rows if type(row) not in self._unheard] if self._unheard else rows)
+            return [row for row in rows if type(row) not in self._for_rules], keys
+        heard = [(row, key) for row, key in zip(rows, keys, strict=True) if type(row) not in self._unheard]
+        self._rules.feed([row for row, _ in heard], [key for _, key in heard])
+        given = [(row, key) for row, key in zip(rows, keys, strict=True) if type(row) not in self._for_rules]
+        return [row for row, _ in given], [key for _, key in given]
+
+    def _reported(self) -> list[tuple[RowKey, FindingRow]]:
+        """Take the findings of the rules, in the phase in which they stand."""
+        if self._rules is None:
+            return []
+        return [((order | self._phase, index), row) for (order, index), row in self._rules.take()]

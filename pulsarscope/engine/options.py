@@ -1,0 +1,58 @@
+"""Options of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
+from pulsarscope.dissect.capabilities import GivenSchema
+from pulsarscope.inputs.key_logs import KeyLogs
+from pulsarscope.inputs.private_keys import KeyFile
+from pulsarscope.model.records import ROWS
+
+ALL_RECORDS = frozenset(ROWS)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """Options of a run."""
+
+    records: frozenset[str] = frozenset({"frame"})
+    """Row kinds to hand on."""
+    show_secrets: bool = False
+    payloads: bool | None = None
+    """Open payloads for their findings; None: when messages or findings are asked for."""
+    payload: str | None = None
+    """Form of MessageRow.payload: base64, hex, text; None for none."""
+    message_columns: tuple[str, ...] | None = None
+    """Columns of message rows, in this order: the rows are then of `records.row_type`. None: all columns."""
+    rows_max: int | None = None
+    """Largest number of rows handed on at once; None: all rows of a block."""
+    together: bool = False
+    """Hand on `records.EntryMessages` in the place of message rows; with `rows_max` only."""
+    raw: bool = False
+    """Put a RawFrame behind each FrameRow."""
+    rules: bool = False
+    """Run the rules of the dissectors: their findings come among the others."""
+    live: bool = False
+    """Packets come as they happen: rules report as soon as they can, and idle or closed connections are let go."""
+    ports: frozenset[int] = frozenset()
+    """Server ports on which the first dissector is taken for granted."""
+    decode_as: Mapping[int, str] = {}
+    """Dissector names by server port."""
+    key_logs: KeyLogs = KeyLogs()
+    """Secrets of TLS connections, beside those that captures bring."""
+    places: bool = False
+    """Remember where in the streams of TLS connections frames lie, for `Engine.place`."""
+    private_keys: tuple[KeyFile, ...] = ()
+    """Keys for what is encrypted end to end."""
+    schemas: tuple[GivenSchema, ...] = ()
+    """Schemas for payloads; the first that fits a topic counts."""
+    source_by: str = "none"
+    """How vantage points are told apart: none, dir, interface, or a regular expression for paths (`capture.expand_inputs`)."""
+
+    @property
+    def by_interface(self) -> bool:
+        """Return whether each interface of a capture is a vantage point of its own."""
+        return self.source_by == SOURCE_BY_INTERFACE

@@ -1,0 +1,54 @@
+"""What an engine gives: rows, facts and counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from pulsarscope.dissect.rules import Fact
+from pulsarscope.engine.ordering import RowKey
+from pulsarscope.model.records import FindingRow
+
+DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})
+"""Findings that say that an input is damaged or no capture: exit code 4."""
+
+KeyedFact = tuple[RowKey, str, str, Fact]
+"""A fact: key of its row, name of its rule, its key there."""
+
+
+class Totals:
+    """Counts of a run so far."""
+
+    def __init__(self) -> None:
+        self.severities: Counter[str] = Counter()
+        """Findings by severity."""
+        self.damaged = False
+        """An input is damaged or no capture."""
+        self.packets = 0
+        """Packets read, of any kind."""
+        self.connections = 0
+        """TCP connections, of any protocol."""
+        self.fragmented = False
+        """Packets were put together from IP fragments."""
+
+    def count(self, findings: Iterable[FindingRow]) -> None:
+        """Count findings."""
+        for row in findings:
+            self.severities[row.severity or ""] += 1
+            self.damaged = self.damaged or row.code in DAMAGE_CODES
+
+
+class RowBatch(msgspec.Struct):
+    """Rows (`records.Row`, and `records.RawFrame` behind frame rows), and how far the run has come with them."""
+
+    rows: list[Any]
+    file: int
+    bytes_read: int
+    last_packet: int
+    prepared: Any = None
+    """What another process has made of the rows, which then stayed there."""
+    keys: Sequence[RowKey] = ()
+    """Order of each row among those of other engines."""

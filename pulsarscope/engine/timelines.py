@@ -1,0 +1,234 @@
+"""The connections of a run: what happens on them in, rows in order out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice, repeat
+from typing import Any, TypeVar
+
+import msgspec
+
+from pulsarscope.capture import Inputs
+from pulsarscope.dissect.frames import Frame
+from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.ordering import FILE_SHIFT, RowKey, Step, in_order, orders_of, spread
+from pulsarscope.engine.rule_engine import Closed
+from pulsarscope.model.flow import source_of_key
+from pulsarscope.model.records import FindingRow, MessageRow, RowList, finding_row, row_type
+from pulsarscope.tcp import ConnectionEvents
+
+PAYLOADS_MAX_BYTES = 16 << 20
+"""Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
+
+KeyedRows = tuple[list[Any], list[RowKey]]
+"""Rows, and their keys, if they have any."""
+
+Value = TypeVar("Value")
+
+
+class _Asked(Mapping[str, Value]):
+    """Values of timelines by name, computed when they are asked for: most outputs ask for few or none of them."""
+
+    def __init__(self, timelines: Mapping[str, Timeline], ask: Callable[[Timeline], Value]) -> None:
+        self._timelines = timelines
+        self._ask = ask
+
+    def __getitem__(self, name: str) -> Value:
+        return self._ask(self._timelines[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._timelines)
+
+    def __len__(self) -> int:
+        return len(self._timelines)
+
+
+class _SettingsBySource(dict[str | None, Settings]):
+    """Settings of connections by vantage point: those that all share, with its name."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._shared = settings
+
+    def __missing__(self, source: str | None) -> Settings:
+        self[source] = made = msgspec.structs.replace(self._shared, source=source)
+        return made
+
+
+def _dissector_of(timeline: Timeline) -> str:
+    return timeline.dissector or ""
+
+
+class Timelines:
+    """The timelines of connections that are not finished, by name."""
+
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        """`inputs` and `options` are those of the run."""
+        self.table: dict[str, Timeline | EndedTimeline] = {}
+        self.recognised: dict[str, Timeline] = {}
+        """Connections of a known protocol that had not ended before the latest part."""
+        self.endpoints: Mapping[str, tuple[str, str]] = _Asked(self.recognised, Timeline.endpoints)
+        """(client, server) of each of them."""
+        self.dissector_of: Mapping[str, str] = _Asked(self.recognised, _dissector_of)
+        """Name of the dissector of each of them."""
+        self._inputs = inputs
+        self._options = options
+        self._rows_max = options.rows_max or sys.maxsize
+        columns = options.message_columns
+        self.message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
+        """Type of the rows of messages."""
+        self.gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
+        """Rows of messages hold payload."""
+        self._gives_messages = MessageRow.kind in options.records
+        self._ended: list[str] = []
+
+    def configure(self, settings: Settings, *, messages_evaluated: bool) -> None:
+        """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
+        self.settings = _SettingsBySource(settings)
+        # Not where someone looks into the rows: a rule does, and who counts their payload.
+        some = self._options.message_columns is not None
+        self._together = self._options.together and not (some or messages_evaluated or self.gives_payloads)
+        self._by_connection = "frame" in settings.kinds and not self._gives_messages
+        """Rows are few for each frame, and tell where those of the next one begin."""
+
+    def steps(self, events: Iterable[tuple[int, ConnectionEvents]]) -> tuple[dict[str, int], list[Step], list[tuple[str, FindingRow]]]:
+        """Return positions of connections by name, what they have to do, and findings about them, each with the name.
+
+        `events` come with their positions among those of the part.
+        """
+        self.forget_ended()
+        index_of: dict[str, int] = {}
+        steps: list[Step] = []
+        findings: list[tuple[str, FindingRow]] = []
+        for index, event in events:
+            connection = event.connection
+            name = connection.name
+            index_of[name] = index
+            timeline = self.table.get(name)
+            if timeline is None:
+                source = source_of_key(connection.key)
+                settings = self.settings[self._inputs.source(connection.file) if source is None else source]
+                timeline = self.table[name] = Timeline(connection, settings)
+            last = connection.last_file << FILE_SHIFT | connection.last_packet
+            if isinstance(timeline, EndedTimeline):
+                if event.finished:
+                    steps.append((last, name, None))
+            else:
+                frames = timeline.feed(event.items)
+                if frames:
+                    steps.append((last, name, frames))
+                if event.ended:
+                    steps.append((last, name, timeline.close(connection.last_packet)))
+                    steps.append((last, name, None))
+                if event.finished:
+                    steps.append((last, name, None))
+                if timeline.dissector is not None:
+                    self.recognised[name] = timeline
+            findings += [(name, finding_row(finding, timeline.source, timeline.dissector)) for finding in timeline.findings(event.findings)]
+        return index_of, steps, findings
+
+    def rows(self, steps: list[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
+        """Carry out the steps of a block, and give their rows in the order of their moments."""
+        several = len(index_of) > 1
+        if (several or keyed) and self._by_connection:
+            return self._by_connections(steps, index_of, keyed=keyed)
+        if several or keyed or self.gives_payloads:
+            steps = in_order(steps, together=not (keyed or self.gives_payloads))
+        return self.by_moments(steps, index_of, keyed=keyed)
+
+    def by_moments(self, steps: Iterable[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
+        """Carry out steps in this order: their rows, and the keys of those when they are `keyed`."""
+        rows = RowList(later=self._rows_max < sys.maxsize, together=self._together)
+        keys: list[RowKey] = []
+        payload_bytes = 0
+        for order, name, frames in steps:
+            timeline = self.table[name]
+            key = order, index_of[name]
+            if isinstance(timeline, EndedTimeline):
+                timeline.finish(rows)
+                del self.table[name]
+            elif frames is None:
+                self._close(name, timeline, rows)
+                self._ended.append(name)
+                if rows.later:
+                    yield from self._taken(rows, keys, key, keyed=keyed)
+            else:
+                for some in self._pieces(frames):
+                    before = len(rows)
+                    timeline.observe(some, rows)
+                    if rows.later:
+                        yield from self._taken(rows, keys, key, keyed=keyed)
+                        payload_bytes = 0
+                        continue
+                    if keyed:
+                        keys += repeat(key, len(rows) - len(keys))
+                    if self.gives_payloads:
+                        payload_bytes += self.payload_bytes(rows[before:])
+                    while payload_bytes > PAYLOADS_MAX_BYTES or len(rows) > self._rows_max:
+                        yield rows[: self._rows_max], keys[: self._rows_max]
+                        del rows[: self._rows_max], keys[: self._rows_max]
+                        payload_bytes = 0
+            if keyed:
+                keys += repeat(key, len(rows) - len(keys))
+        if rows:
+            yield rows[:], keys
+
+    def _taken(self, rows: RowList, keys: list[RowKey], key: RowKey, *, keyed: bool) -> Iterator[KeyedRows]:
+        """Give all rows of a list, those that are yet to be made among them; those without a key have this one."""
+        following = chain(keys[:], repeat(key))
+        keys.clear()
+        for some in rows.take(self._rows_max):
+            yield some, [*islice(following, len(some))] if keyed else []
+
+    def _by_connections(self, steps: Iterable[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
+        """Carry out steps one connection after the other, and then put the rows in order: twice as fast as step by step in order."""
+        rows: list[Any] = []
+        orders: list[int] = []
+        indexes: list[int] = []
+        for order, name, frames in steps:
+            timeline = self.table[name]
+            before = len(rows)
+            if isinstance(timeline, EndedTimeline):
+                timeline.finish(rows)
+                del self.table[name]
+            elif frames is None:
+                self._close(name, timeline, rows)
+                self._ended.append(name)
+            else:
+                orders += orders_of(order, frames)
+                timeline.observe(frames, rows)
+                if len(rows) != len(orders):
+                    spread(orders, frames, rows[before:])
+            orders += [order] * (len(rows) - len(orders))
+            if keyed:
+                indexes += [index_of[name]] * (len(rows) - before)
+        ranking = sorted(range(len(rows)), key=orders.__getitem__)
+        rows = [rows[index] for index in ranking]
+        keys = [(orders[index], indexes[index]) for index in ranking] if keyed else []
+        while len(rows) > self._rows_max:
+            yield rows[: self._rows_max], keys[: self._rows_max]
+            del rows[: self._rows_max], keys[: self._rows_max]
+        if rows:
+            yield rows, keys
+
+    def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
+        """End a connection: nothing more is said on it."""
+        self.table[name] = ended = timeline.end(rows)
+        row = ended.so_far() if self._options.rules else None
+        if row is not None:
+            rows.append(Closed(row))
+
+    def _pieces(self, frames: Sequence[Frame]) -> Iterable[Sequence[Frame]]:
+        """Return the frames one by one where each may give very many rows."""
+        return zip(frames) if self._rows_max < sys.maxsize and self._gives_messages else (frames,)
+
+    def payload_bytes(self, rows: list[Any]) -> int:
+        """Return how much payload text the rows hold."""
+        return sum(len(row.payload or "") for row in rows if type(row) is self.message_type)
+
+    def forget_ended(self) -> None:
+        """Drop what ended in the part before the one to come: nobody asks for it any more."""
+        for name in self._ended:
+            self.recognised.pop(name, None)
+        self._ended.clear()

@@ -1,0 +1,56 @@
+"""Rows of several processes are put in order, however they are cut into portions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pulsarscope.dissect.rules import Fact, Where
+from pulsarscope.engine.ordering import RowKey
+from pulsarscope.engine.parallel.merging import merged
+from pulsarscope.engine.parallel.worker import Portion
+from pulsarscope.engine.row_batch import KeyedFact, RowBatch
+
+
+def portion(rows: list[Any], keys: list[RowKey], facts: list[KeyedFact], *, ends: bool) -> Portion:
+    return Portion(RowBatch(rows, 3, 70, 9, rows, keys), ends, facts, 0, 0, Counter(), False, False, {}, {})
+
+
+def portions(keys: list[RowKey], cuts: list[int], number: int) -> list[Portion]:
+    """A process's part: a row is its key and the number of the process."""
+    ends = [*sorted(min(cut, len(keys)) for cut in cuts), len(keys)]
+    starts = [0, *ends[:-1]]
+    fact = Fact(Where(None, 0, number, 0, 0, ""), "", {})
+    return [
+        portion([(key, number) for key in keys[start:end]], keys[start:end], [((number, 0), "r", "k", fact)], ends=index == len(ends) - 1)
+        for index, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+
+
+keys = st.tuples(st.integers(0, 30), st.integers(0, 5))
+processes = st.lists(st.tuples(st.lists(keys, max_size=30), st.lists(st.integers(0, 30), max_size=4)), min_size=1, max_size=4)
+
+
+@given(processes, st.lists(keys, max_size=3), st.booleans())
+def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], found: list[RowKey], prepared: bool) -> None:
+    # The position of a connection is that of one process.
+    own = [(sorted({(order, index * len(streams) + number) for order, index in some}), cuts) for number, (some, cuts) in enumerate(streams)]
+    answers = [iter(portions(some, cuts, number)).__next__ for number, (some, cuts) in enumerate(own)]
+    heard: list[list[KeyedFact]] = []
+
+    def conclude(facts: list[KeyedFact]) -> RowBatch:
+        heard.append(facts)
+        return RowBatch([(key, 99) for key in sorted(found)], 0, 0, 0, [(key, 99) for key in sorted(found)], sorted(found))
+
+    batches = list(merged(answers, conclude, list if prepared else None))
+    rows = [row for batch in batches for row in (batch.prepared if prepared else batch.rows)]
+    want = [(key, number) for number, (some, _) in enumerate(own) for key in some]
+    assert sorted(rows) == sorted(want + [(key, 99) for key in found])
+    mine = [row for row in rows if row[1] != 99]
+    assert mine == sorted(mine)
+    assert [key for key, _, _, _ in heard[0]] == sorted(key for key, _, _, _ in heard[0])
+    assert len(heard) == 1
+    assert all((batch.file, batch.bytes_read, batch.last_packet) == (3, 70, 9) for batch in batches)
