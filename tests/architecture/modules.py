@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,18 @@ def imports(path: Path, *, top_level: bool = False) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    if not top_level:
+        yield from imports_by_string(tree)
+
+
+def imports_by_string(tree: ast.Module) -> Iterator[str]:
+    """Names of modules of the package that stand in a text: module, module:name, or the beginning of one that is put together."""
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            match = re.match(r"pulsarscope(?:\.\w+)+", node.value)
+            if match is not None and room_of(match[0]) != "pulsarscope":
+                yield match[0]
 
 
 def executed_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:

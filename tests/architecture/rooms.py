@@ -61,6 +61,9 @@ ROOMS = {
         "the command line: options, one module a command, exit codes",
         "decoding",
     ),
+    "testing": _room(
+        "dissect", "help for authors of dissectors: scripted connections, properties of the contract, a fuzz driver", "any one protocol"
+    ),
     "api": _room("model inputs protocols engine output"),
     "pulsarscope": _room("api dissect model protocols"),
     "__main__": _room("cli"),

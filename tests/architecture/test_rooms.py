@@ -36,6 +36,8 @@ FILE_READERS = {"pulsarscope.model.platform"}
 """Core modules that look into the folders of installed packages."""
 FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfile"}
 """What of the core only `capture` imports: it is the one that reads files."""
+TABLES_OF_MODULES = {"pulsarscope.cli", "pulsarscope.output.registry"}
+"""Modules that import others of their own room by name, on use."""
 CLOCKS = {"now", "utcnow", "today"}
 
 HEAVY = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
@@ -119,6 +121,20 @@ def test_a_core_room_does_no_input_or_output_and_reads_no_clock(path: Path) -> N
 def test_heavy_modules_are_imported_on_use(path: Path) -> None:
     if name_of(path) not in HEAVY_ON_USE:
         assert not {name.partition(".")[0] for name in imports(path, top_level=True)} & HEAVY
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=identify)
+def test_only_tables_of_modules_import_by_a_name_that_is_put_together(path: Path) -> None:
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    called = {func.id if isinstance(func, ast.Name) else func.attr for func in calls if isinstance(func, (ast.Name, ast.Attribute))}
+    if name_of(path) not in TABLES_OF_MODULES:
+        assert not called & {"import_module", "__import__"}
+
+
+def test_an_import_by_string_is_seen(tmp_path: Path) -> None:
+    source = tmp_path / "x.py"
+    source.write_text('"""pulsarscope.live"""\nA = "pulsarscope.cli.x:Y"\nB = f"pulsarscope.tcp.{A}"\nC = "pulsarscope.dissectors"\n')
+    assert set(imports(source)) == {"pulsarscope.cli.x", "pulsarscope.tcp"}
 
 
 def test_a_forbidden_import_is_seen(tmp_path: Path) -> None:

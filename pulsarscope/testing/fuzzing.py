@@ -1,0 +1,71 @@
+"""A fuzz driver: frames of an author, damaged at random, and every property of the contract tried on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from pulsarscope.dissect import Dissector
+from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_splitting
+
+CANDIDATE_BYTES = 400
+"""Bytes of a stream in which each position is tried: a check of one position may read all behind it."""
+
+
+def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, seed: int = 0) -> None:
+    """Try every property of the contract on damaged streams of these frames.
+
+    Args:
+        dissector: the dissector.
+        frames: whole frames, one of each kind at least.
+        rounds: number of streams.
+        seed: of the random numbers; one seed always makes the same streams.
+
+    Raises:
+        AssertionError: a property does not hold; the text has the bytes. Any other exception is the dissector's, with a note of them.
+    """
+    for number in range(rounds):
+        random = Random(f"{seed} {number}")  # noqa: S311 - one seed, the same streams
+        data = damaged(random, frames) if number else b"".join(frames)
+        try:
+            check_stream(dissector, data, random)
+        except Exception as error:
+            message = f"round {number} of seed {seed}, bytes.fromhex('{data.hex()}'): {type(error).__name__}: {error}"
+            raise AssertionError(message) from error
+
+
+def check_stream(dissector: Dissector, data: bytes, random: Random) -> None:
+    """Try every property on one stream, cut into random pieces."""
+    check_candidates(dissector, data[:CANDIDATE_BYTES])
+    check_decoding(dissector, data, [random.randint(1, len(data)) for _ in range(8)] if data else ())
+    cuts = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 8)))
+    pieces = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    for synced in (True, False):
+        check_account(dissector, data, synced=synced)
+        check_splitting(dissector, pieces, synced=synced)
+
+
+def damaged(random: Random, frames: Sequence[bytes]) -> bytes:
+    """Return a stream of these frames in any order, with bytes changed, lost, repeated and put in."""
+    data = bytearray(b"".join(random.choices(frames, k=random.randint(1, 6))))
+    for _ in range(random.randint(0, 6)):
+        start = random.randint(0, len(data))
+        end = min(start + random.choice((1, 2, 4, 16)), len(data))
+        match random.randint(0, 3):
+            case 0:
+                data[start:end] = random.randbytes(end - start)
+            case 1:
+                del data[start:end]
+            case 2:
+                data[start:start] = data[start:end]
+            case _:
+                data[start:start] = random.randbytes(random.randint(1, 16))
+    return bytes(data)
+
+
+def streams(frames: Sequence[bytes]) -> Any:
+    """Return a strategy of Hypothesis, which must be installed, for damaged streams of these frames."""
+    from hypothesis import strategies  # noqa: PLC0415 - only those who have it call this
+
+    return strategies.randoms(use_true_random=False).map(lambda random: damaged(random, frames))

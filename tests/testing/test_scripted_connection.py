@@ -1,0 +1,24 @@
+"""Scripted connections are captures that can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pulsarscope as ps
+from pulsarscope.testing import ScriptedConnection
+from tests.encoder.streams import CONNECT, CONNECTED, PING
+
+
+def test_a_scripted_connection_is_a_capture_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "talk.pcap"
+    path.write_bytes(ScriptedConnection(6650).client(CONNECT).server(CONNECTED, PING).close().pcap())
+    assert [(frame.packet, frame.command) for frame in ps.open(str(path)).frames()] == [(4, "CONNECT"), (5, "CONNECTED"), (5, "PING")]
+    (row,) = ps.open(str(path)).connections()
+    assert (row.opened, row.closed, row.client, row.server) == ("syn", "fin", "10.0.0.1:40000", "10.0.0.2:6650")
+
+
+def test_bytes_that_the_capture_lacks_are_a_gap(tmp_path: Path) -> None:
+    path = tmp_path / "gap.pcap"
+    path.write_bytes(ScriptedConnection(6650).client(CONNECT).lose(0, 100).client(PING * 2).close().pcap())
+    (row,) = ps.open(str(path)).connections()
+    assert (row.client_missing, row.client_frames) == (100, 3)
