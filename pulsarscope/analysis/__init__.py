@@ -1,1 +1,1 @@
-"""Folds over the rows of sessions: latency, statistics, diagnosis, comparison. Knows no one protocol."""
+"""Folds over rows: statistics, latencies, diagnosis, comparison, packet selection. No module here knows a protocol."""

@@ -1,4 +1,4 @@
-"""Two runs side by side: what became faster or slower, what is wrong now that was not, who came and who went."""
+"""The comparison of two runs: changes of latencies, rates, errors and findings, and names that appeared or vanished."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import NamedTuple
 
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
-from pulsarscope.analysis.tally import Record, Tally, per_second
+from pulsarscope.analysis.tally import ReportRecord, Tally, per_second
 from pulsarscope.model.findings import NOTE, SEVERITIES
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 
 NOTABLE_PERCENT = 25
-"""A latency that changed by less is within what two runs of the same system differ by."""
+"""Smallest notable change of a latency: two runs of the same system differ by less."""
 
 NOTABLE_COUNT = 20
-"""Exchanges of a family on both sides before its percentiles are judged: of fewer, one outlier decides."""
+"""Exchanges of a family on both sides for a notable change: with fewer, one outlier decides."""
 
 TAIL_COUNT = 100
-"""And before the 99th is: of fewer, it is the slowest one."""
+"""Exchanges for a notable change of the 99th percentile: with fewer, it is the slowest one."""
 
 
 class ComparedRun(NamedTuple):
-    """One side."""
+    """One side of a comparison."""
 
     statistics: Statistics
     diagnosis: Diagnosis
 
 
 def change_percent(before: float | None, after: float | None) -> float | None:
-    """By how much a number changed, in % of what it was, with one decimal; None when there is nothing to compare with."""
+    """Return the change of a number in % of `before`, with one decimal; None when there is nothing to compare with."""
     if before is None or after is None or before == 0:
         return None
     return round((after - before) * 100 / before, 1)
 
 
 class Comparison:
-    """What changed from one run to another."""
+    """The changes from one run to another."""
 
     def __init__(self, before: ComparedRun, after: ComparedRun) -> None:
         self.before = before
         self.after = after
 
-    def records(self) -> dict[str, list[Record]]:
-        """Everything, for programs."""
+    def records(self) -> dict[str, list[ReportRecord]]:
+        """Return all sections, for programs."""
         return {
             "verdict": [{"slower": self.slower(), "faster": self.faster(), "worse": self.worse(), "better": self.better()}],
             "totals": self.totals(),
@@ -52,8 +52,8 @@ class Comparison:
             "names": self.names(),
         }
 
-    def totals(self) -> list[Record]:
-        """Numbers of the whole runs."""
+    def totals(self) -> list[ReportRecord]:
+        """Return the changes of the totals."""
         sides = []
         for statistics, _ in (self.before, self.after):
             summary = statistics.summary()
@@ -70,24 +70,24 @@ class Comparison:
         before, after = sides
         return [{"what": name, **_change(before[name], after[name])} for name in before]
 
-    def exchanges(self) -> list[Record]:
-        """Families of exchanges, what changed most first: those of only one side, then by their latencies, then by how often."""
+    def exchanges(self) -> list[ReportRecord]:
+        """Return families of exchanges, the largest change first: those of only one side, then by latencies, then by number."""
         before, after = self.before.statistics.families.named, self.after.statistics.families.named
         records = [_family(name, before.get(name), after.get(name)) for name in {**before, **after}]
         return sorted(records, key=_weight, reverse=True)
 
-    def findings(self) -> list[Record]:
-        """Finding codes: the worst first, of equal severity what changed most."""
+    def findings(self) -> list[ReportRecord]:
+        """Return finding codes, the worst first, of equal severity the largest change."""
         before, after = ({symptom.code: symptom for symptom in side.diagnosis.symptoms()} for side in (self.before, self.after))
         records = []
         for code in {**before, **after}:
-            known = after.get(code) or before[code]
+            symptom = after.get(code) or before[code]
             counts = [side[code].count if code in side else 0 for side in (before, after)]
-            records.append({"code": code, "severity": known.severity, "meaning": self.after.diagnosis.meaning(code), **_change(*counts)})
+            records.append({"code": code, "severity": symptom.severity, "meaning": self.after.diagnosis.meaning(code), **_change(*counts)})
         return sorted(records, key=lambda record: (SEVERITIES.index(record["severity"]), -abs(record["after"] - record["before"])))
 
-    def names(self) -> list[Record]:
-        """Topics and producers that only one side has; a list that is full may lack some."""
+    def names(self) -> list[ReportRecord]:
+        """Return topics and producers that only one side has; full lists may lack some."""
         records = []
         for kind in ("topics", "producers"):
             before, after = (getattr(side.statistics, kind).named for side in (self.before, self.after))
@@ -100,32 +100,32 @@ class Comparison:
 
     # ---- the verdict
 
-    def _judged(self, sign: int) -> list[Record]:
+    def _notable_changes(self, sign: int) -> list[ReportRecord]:
         return [record for record in self.exchanges() if _notable(record) * sign > 0]
 
-    def slower(self) -> list[Record]:
-        """Families that are notably slower."""
-        return self._judged(1)
+    def slower(self) -> list[ReportRecord]:
+        """Return families that are notably slower."""
+        return self._notable_changes(1)
 
-    def faster(self) -> list[Record]:
-        """Families that are notably faster."""
-        return self._judged(-1)
+    def faster(self) -> list[ReportRecord]:
+        """Return families that are notably faster."""
+        return self._notable_changes(-1)
 
-    def worse(self) -> list[Record]:
-        """Errors and warnings that are more now."""
+    def worse(self) -> list[ReportRecord]:
+        """Return errors and warnings of which there are more."""
         return [record for record in self.findings() if record["severity"] != NOTE and record["after"] > record["before"]]
 
-    def better(self) -> list[Record]:
-        """Errors and warnings that are fewer now."""
+    def better(self) -> list[ReportRecord]:
+        """Return errors and warnings of which there are fewer."""
         return [record for record in self.findings() if record["severity"] != NOTE and record["after"] < record["before"]]
 
 
-def _change(before: float | None, after: float | None) -> Record:
+def _change(before: float | None, after: float | None) -> ReportRecord:
     return {"before": before, "after": after, "change_percent": change_percent(before, after)}
 
 
-def _family(name: str, before: Tally | None, after: Tally | None) -> Record:
-    record: Record = {"request": name or None}
+def _family(name: str, before: Tally | None, after: Tally | None) -> ReportRecord:
+    record: ReportRecord = {"request": name or None}
     sides = (before or Tally(), after or Tally())
     for what in ("exchanges", "errors", "unanswered", "unrequested"):
         record[what] = _change(*(getattr(side, what) for side in sides))
@@ -134,28 +134,28 @@ def _family(name: str, before: Tally | None, after: Tally | None) -> Record:
     return record
 
 
-def _weight(record: Record) -> tuple[float, float]:
-    """How much a family changed."""
+def _weight(record: ReportRecord) -> tuple[float, float]:
+    """Return the size of the change of a family."""
     count = record["exchanges"]
     if bool(count["before"]) != bool(count["after"]):
         return inf, max(count["before"], count["after"])
-    judged = min(count["before"], count["after"]) >= NOTABLE_COUNT
+    comparable = min(count["before"], count["after"]) >= NOTABLE_COUNT
     ratios = [_ratio(record[name]) for name in ("p50_ns", "p99_ns")]
-    return (max(ratios) if judged else 0.0), max(*ratios, _ratio(count))
+    return (max(ratios) if comparable else 0.0), max(*ratios, _ratio(count))
 
 
-def _ratio(change: Record) -> float:
+def _ratio(change: ReportRecord) -> float:
     before, after = change["before"], change["after"]
     return abs(log(after / before)) if before and after else 0.0
 
 
-def _notable(record: Record) -> int:
-    """1: notably slower, -1: faster, 0: neither, or too few to say. The 99th percentile decides before the median."""
+def _notable(record: ReportRecord) -> int:
+    """Return 1 for notably slower, -1 for faster, 0 for neither or too few exchanges. The 99th percentile decides before the median."""
     count = record["exchanges"]
     if min(count["before"], count["after"]) < NOTABLE_COUNT:
         return 0
-    tells_tail = min(count["before"], count["after"]) >= TAIL_COUNT
-    for name in ("p99_ns", "p50_ns") if tells_tail else ("p50_ns",):
+    has_tail = min(count["before"], count["after"]) >= TAIL_COUNT
+    for name in ("p99_ns", "p50_ns") if has_tail else ("p50_ns",):
         change = record[name]["change_percent"]
         if change is not None and abs(change) >= NOTABLE_PERCENT:
             return 1 if change > 0 else -1

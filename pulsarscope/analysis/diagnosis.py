@@ -1,4 +1,4 @@
-"""What is wrong with a run: findings grouped by code, the worst first, and how far the capture can be trusted."""
+"""The diagnosis of a run: findings grouped by code, the worst first, and the completeness of the capture."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulsarscope.analysis.tally import Record, cut, shorten
+from pulsarscope.analysis.tally import ReportRecord, cut, shorten
 from pulsarscope.engine.rule_engine import LOSS_CODES
 from pulsarscope.model.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 
 PLACES_MAX = 20
-"""Names of frames kept of findings with one text."""
+"""Names of frames kept for findings with the same text."""
 
 
 class Symptom:
@@ -26,15 +26,15 @@ class Symptom:
         self.hint = row.hint
         self.count = 0
         self.first: int | None = None
-        """Time of the first finding; nanoseconds since the epoch, None when none has a time."""
+        """Time of the first finding, nanoseconds since the epoch; None when none has a time."""
         self.last: int | None = None
         self.connections: dict[str, None] = {}
-        """Names, in the order met."""
+        """Names, in the order of the findings."""
         self.topics: dict[str, None] = {}
-        self.samples: list[Record] = []
+        self.samples: list[ReportRecord] = []
 
     def add(self, row: FindingRow) -> None:
-        """One more."""
+        """Add a finding."""
         self.count += 1
         if row.time is not None:
             self.first = row.time if self.first is None else min(self.first, row.time)
@@ -47,8 +47,8 @@ class Symptom:
         _remember(self.topics, cut(topic) if isinstance(topic, str) else None)
         self._sample(row, shorten(evidence))
 
-    def _sample(self, row: FindingRow, evidence: Record) -> None:
-        """Keep one finding of each text, and the places of all that have it."""
+    def _sample(self, row: FindingRow, evidence: ReportRecord) -> None:
+        """Keep one finding of each text, with the places of all that have it."""
         text, places = cut(row.text), places_of(row)
         for sample in self.samples:
             if sample["text"] == text:
@@ -56,8 +56,8 @@ class Symptom:
                 sample["places"] = list(dict.fromkeys([*sample["places"], *places]))[:PLACES_MAX]
                 return
         if len(self.samples) < DIAGNOSIS_SAMPLES_MAX:
-            known = {"time": row.time, "connection": row.connection, "places": places, "text": text, "evidence": evidence}
-            self.samples.append({"count": 1, **known})
+            sample = {"time": row.time, "connection": row.connection, "places": places, "text": text, "evidence": evidence}
+            self.samples.append({"count": 1, **sample})
 
 
 def _remember(names: dict[str, None], name: str | None) -> None:
@@ -66,7 +66,7 @@ def _remember(names: dict[str, None], name: str | None) -> None:
 
 
 def places_of(row: FindingRow) -> list[str]:
-    """Names of the frames that a finding is about (0:30.2): those of its evidence, else the one where it stands, or its packet (0:30)."""
+    """Return the names of the frames of a finding (0:30.2): those in its evidence, else its own frame or packet (0:30)."""
     named = (row.evidence or {}).get("frames")
     if isinstance(named, list) and named:
         return [str(cut(str(name))) for name in named[:PLACES_MAX]]
@@ -76,23 +76,23 @@ def places_of(row: FindingRow) -> list[str]:
 
 
 class Diagnosis:
-    """Feed it finding and connection rows of a run."""
+    """A fold over the finding and connection rows of a run."""
 
     def __init__(self, codes: Mapping[str, Code]) -> None:
-        """`codes` say what findings mean."""
+        """Explain findings by `codes`."""
         self._codes = codes
         self._symptoms: dict[str, Symptom] = {}  # as many as there are codes
         self.connections = 0
-        """Those of a known protocol."""
+        """Number of connections of a known protocol."""
         self.unknown_connections = 0
         self.midstream = 0
-        """Connections that began before the capture."""
+        """Number of connections that began before the capture."""
         self.missing_bytes = 0
         self.start: int | None = None
         """Time of the first packet of the first connection, nanoseconds since the epoch."""
 
     def feed(self, rows: Iterable[Any]) -> None:
-        """Take note of these rows."""
+        """Count rows."""
         for row in rows:
             if isinstance(row, FindingRow):
                 symptom = self._symptoms.get(row.code or "")
@@ -111,7 +111,7 @@ class Diagnosis:
 
     @property
     def severities(self) -> dict[str, int]:
-        """Findings by severity, the worst first."""
+        """Number of findings by severity, the worst first."""
         counts = Counter[str]()
         for symptom in self._symptoms.values():
             counts[symptom.severity] += symptom.count
@@ -119,24 +119,24 @@ class Diagnosis:
 
     @property
     def troubled(self) -> int:
-        """Connections with an error or a warning; at least so many when there are very many."""
+        """Number of connections with an error or a warning; a lower bound when there are very many."""
         return len({name for symptom in self._symptoms.values() if symptom.severity in (ERROR, WARNING) for name in symptom.connections})
 
     @property
     def lossy(self) -> bool:
-        """Whether something is missing: what was not seen may have been said."""
+        """True when the capture is incomplete."""
         return bool(self.missing_bytes or self.midstream or not LOSS_CODES.isdisjoint(self._symptoms))
 
     def symptoms(self) -> list[Symptom]:
-        """The worst first: by severity, then how often, then the layer nearest to the wire."""
+        """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire."""
         return sorted(self._symptoms.values(), key=_rank)
 
     def meaning(self, code: str) -> str:
-        """Why findings of a code matter."""
-        known = self._codes.get(code)
-        return "" if known is None else known.meaning
+        """Return the explanation of a finding code."""
+        definition = self._codes.get(code)
+        return "" if definition is None else definition.meaning
 
-    def summary(self) -> Record:
+    def summary(self) -> ReportRecord:
         """Return the counts behind the verdict, for programs."""
         return {
             **{f"{severity}s": count for severity, count in self.severities.items()},
@@ -147,8 +147,8 @@ class Diagnosis:
             "missing_bytes": self.missing_bytes,
         }
 
-    def records(self) -> list[Record]:
-        """The groups, for programs."""
+    def records(self) -> list[ReportRecord]:
+        """Return the groups, for programs."""
         return [
             {
                 "code": symptom.code,

@@ -1,4 +1,4 @@
-"""Latencies in bounded memory: a log-linear histogram, as HdrHistogram has it.
+"""Latencies in bounded memory: a log-linear histogram, like HdrHistogram.
 
 Each octave (from a power of two to the next) is divided into 64 buckets of equal width, and below 128 ns every value has its own. A
 percentile is the middle of the bucket that holds its rank, so it is off by less than 1/128 (0.8 %); smallest and largest are exact. There
@@ -13,14 +13,14 @@ from math import ceil
 import msgspec
 
 OCTAVE_BITS = 6
-"""64 buckets an octave: half a bucket is 1/128 of its smallest value."""
+"""Bits of the 64 buckets of an octave: half a bucket is 1/128 of its smallest value."""
 
 _EXACT = 2 << OCTAVE_BITS
-"""Values below this are buckets of their own."""
+"""Values below this have buckets of their own."""
 
 
 class Octave(msgspec.Struct, frozen=True):
-    """How many values lie from `from_ns` to just below `to_ns`, nanoseconds."""
+    """The number of values from `from_ns` to just below `to_ns`, nanoseconds."""
 
     from_ns: int
     to_ns: int
@@ -28,21 +28,21 @@ class Octave(msgspec.Struct, frozen=True):
 
 
 class Latencies:
-    """Counts values of whole nanoseconds, none of them negative."""
+    """A histogram of whole, non-negative nanoseconds."""
 
     __slots__ = ("_buckets", "count", "largest", "smallest")
 
     def __init__(self, values: Iterable[int] = ()) -> None:
         self.count = 0
         self.smallest: int | None = None
-        """None while there is no value."""
+        """Smallest value, None without values."""
         self.largest: int | None = None
         self._buckets: dict[int, int] = {}
         for value in values:
             self.add(value)
 
     def add(self, value: int) -> None:
-        """One more value."""
+        """Add a value."""
         self.count += 1
         if self.largest is None or self.smallest is None:
             self.smallest = self.largest = value
@@ -55,7 +55,7 @@ class Latencies:
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
 
     def merge(self, other: Latencies) -> None:
-        """All values of another."""
+        """Add the values of another."""
         if other.smallest is None or other.largest is None:
             return
         self.count += other.count
@@ -65,21 +65,21 @@ class Latencies:
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
     def percentile(self, percent: float) -> int | None:
-        """The least value that so many percent of all do not exceed (nearest rank); None when there is none."""
+        """Return the percentile by nearest rank, None without values."""
         if self.smallest is None or self.largest is None:
             return None
-        left = max(ceil(self.count * percent / 100), 1)
-        if left >= self.count:
+        remaining = max(ceil(self.count * percent / 100), 1)
+        if remaining >= self.count:
             return self.largest
         for bucket in sorted(self._buckets):
-            left -= self._buckets[bucket]
-            if left <= 0:
+            remaining -= self._buckets[bucket]
+            if remaining <= 0:
                 start, width = _bounds(bucket)
                 return min(max(start + width // 2, self.smallest), self.largest)
         return self.largest
 
     def octaves(self) -> list[Octave]:
-        """How the values spread over powers of two, from the octave of the smallest to that of the largest, empty ones included."""
+        """Return the octaves from that of the smallest value to that of the largest, empty ones included."""
         counts: dict[int, int] = {}
         for bucket, count in self._buckets.items():
             bits = _bounds(bucket)[0].bit_length()
@@ -90,7 +90,7 @@ class Latencies:
 
 
 def _bounds(bucket: int) -> tuple[int, int]:
-    """The smallest value of a bucket, and how many it holds."""
+    """Return the smallest value and the width of a bucket."""
     if bucket < _EXACT:
         return bucket, 1
     shift = (bucket >> OCTAVE_BITS) - 1

@@ -1,37 +1,41 @@
-"""A time series of bounded length: what happened in each interval of a capture."""
+"""A time series of bounded length: counts for each interval of a capture."""
 
 from __future__ import annotations
 
-from pulsarscope.analysis.tally import Record, Tally, spread
+from pulsarscope.analysis.tally import ReportRecord, Tally, percentiles
 from pulsarscope.model.limits import STATISTICS_INTERVALS_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow
 
 
-class Series:
+class TimeSeries:
     """Counts by interval, from the first row on. An exchange belongs to the interval of its request."""
 
     def __init__(self, interval: int) -> None:
-        """`interval` in nanoseconds, more than none."""
-        self.asked = interval
+        """Count by intervals of `interval` nanoseconds, at least 1."""
         self.interval = interval
-        """That which is used: it has doubled each time that there would have been too many."""
+        """Length of an interval, nanoseconds. It doubles when there would be too many."""
         self._start: int | None = None
         self._tallies: dict[int, Tally] = {}
 
     def frame(self, row: FrameRow) -> None:
-        """A frame."""
+        """Count a frame."""
         if row.time is not None:
             self._at(row.time).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size or 0)
 
     def exchange(self, row: ExchangeRow) -> None:
-        """An exchange."""
+        """Count an exchange."""
         if row.time is not None:
             self._at(row.time).add_exchange(row)
 
-    def records(self) -> list[Record]:
-        """The intervals in which something happened, in order."""
+    def records(self) -> list[ReportRecord]:
+        """Return the intervals with any traffic, in order."""
         return [
-            {"start": (self._start or 0) + index * self.interval, "interval_ns": self.interval, **tally.counts(), **spread(tally.latencies)}
+            {
+                "start": (self._start or 0) + index * self.interval,
+                "interval_ns": self.interval,
+                **tally.counts(),
+                **percentiles(tally.latencies),
+            }
             for index, tally in sorted(self._tallies.items())
         ]
 
@@ -48,7 +52,7 @@ class Series:
         return tally
 
     def _double(self) -> None:
-        """Two neighbours become one. Intervals far apart stay as many, so this may have to happen again."""
+        """Join each two neighbours. Intervals far apart stay as many, so this may have to be repeated."""
         self.interval *= 2
         halves, self._tallies = self._tallies, {}
         for index, half in halves.items():

@@ -1,4 +1,7 @@
-"""Statistics of a run: who talks, what about, how much and how fast. Reads only columns that rows of every protocol have."""
+"""Statistics of a run: counts, rates and latencies by connection, topic, producer, subscription, command and request.
+
+Only columns that rows of every protocol have are read.
+"""
 
 from __future__ import annotations
 
@@ -9,83 +12,86 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.analysis.series import Series
-from pulsarscope.analysis.tally import Record, Tallies, Tally, cut, per_second, spread
+from pulsarscope.analysis.series import TimeSeries
+from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second, percentiles
 from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 
 SECTIONS = ("total", "connections", "topics", "producers", "subscriptions", "commands", "exchanges", "slowest", "intervals")
-"""What there is to say, in this order; `intervals` only when an interval was asked for."""
+"""Sections in order; `intervals` only with an interval."""
 
 ZERO_WINDOW = "zero-window"
-"""The finding that a receiver closed its window; its evidence has a count."""
+"""Code of the finding that a receiver closed its window; its evidence has a count."""
 
-NOT_WHOLE = frozenset({"skipped", "truncated"})
-"""Statuses of rows that are no whole frames: connections count their bytes as skipped, unfinished or missing."""
+INCOMPLETE = frozenset({"skipped", "truncated"})
+"""Statuses of rows that are not complete frames: connections count their bytes as skipped, unfinished or missing."""
 
-_Cell = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
-_Slow = tuple[int, int, Record]
-"""Latency, number of the exchange, and what there is to say of it: ordered without looking into the record."""
+_FrameGroup = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
+_SlowExchange = tuple[int, int, ReportRecord]
+"""Latency, number of the exchange, and its record: ordered without a look into the record."""
 
 
 class Statistics:
-    """Feed it frame, exchange, connection and finding rows of a run; connections are told with what was counted of them."""
+    """A fold over the frame, exchange, connection and finding rows of a run."""
 
     def __init__(self, *, interval: int | None = None, filtered: bool = False, carriers: set[str] | None = None) -> None:
-        """`interval` of the time series, nanoseconds. `filtered`: not all rows come, so only connections that had some are counted.
+        """Begin to count.
 
-        `carriers`: those that the statistics of the rows before know of.
+        Args:
+            interval: Length of the intervals of the time series, nanoseconds.
+            filtered: True when a filter selects the rows; then only connections with any of them are counted.
+            carriers: Commands that earlier statistics saw carry messages.
         """
         self.total = Tally()
         self.start: int | None = None
-        """Time of the first row counted."""
+        """Time of the first row, nanoseconds since the epoch."""
         self.end: int | None = None
-        self.connections = Tallies[str]()
-        self.topics = Tallies[str]()
-        self.producers = Tallies[tuple[str | None, str]]()
-        """By topic and name."""
-        self.subscriptions = Tallies[tuple[str | None, str]]()
-        self.commands = Tallies[tuple[str, str]]()
-        """By name and direction."""
-        self.families = Tallies[str]()
-        """Exchanges by request; those without a request have the name ""."""
-        self.series = None if interval is None else Series(interval)
+        self.connections = TallyTable[str]()
+        self.topics = TallyTable[str]()
+        self.producers = TallyTable[tuple[str | None, str]]()
+        """Tallies by topic and name."""
+        self.subscriptions = TallyTable[tuple[str | None, str]]()
+        self.commands = TallyTable[tuple[str, str]]()
+        """Tallies by command and direction."""
+        self.families = TallyTable[str]()
+        """Tallies of exchanges by request; those without a request have the name ""."""
+        self.series = None if interval is None else TimeSeries(interval)
         self.unknown_connections = 0
-        """Those of which no protocol was recognised."""
+        """Number of connections of no recognised protocol."""
         self._filtered = filtered
         self._ended: dict[str, ConnectionRow] = {}
         self._tcp = Counter[str]()
         self._tcp_of_others = Counter[str]()
         self._zero_windows = Counter[str]()
-        """By connection: they may be told before and after its row."""
+        """Counts by connection; findings may come before and after its row."""
         self.carriers: set[str] = set() if carriers is None else carriers
-        """Commands seen to carry messages."""
-        self._slowest: dict[str, list[_Slow]] = {}
+        """Commands that carried messages."""
+        self._slowest: dict[str, list[_SlowExchange]] = {}
 
     @property
     def span(self) -> int:
-        """Nanoseconds from the first to the last row counted."""
+        """Nanoseconds from the first to the last row."""
         return 0 if self.start is None or self.end is None else self.end - self.start
 
     def feed(self, rows: Iterable[Any]) -> None:
-        """Count these rows."""
-        cells: dict[_Cell, list[int]] = {}
+        """Count rows."""
+        groups: dict[_FrameGroup, list[int]] = {}
         exchanges: list[ExchangeRow] = []
         ended: list[ConnectionRow] = []
         series = self.series
         for row in rows:
             if isinstance(row, FrameRow):
-                if row.status in NOT_WHOLE:
+                if row.status in INCOMPLETE:
                     continue
                 key = (row.connection, row.direction, row.command, row.topic, row.producer_name, row.subscription)
-                cell = cells.get(key)
-                if cell is None:
-                    cell = cells[key] = [0, 0, 0]
-                cell[0] += 1
+                counts = groups.get(key)
+                if counts is None:
+                    counts = groups[key] = [0, 0, 0]
+                counts[0] += 1
                 if row.num_messages is not None:
-                    cell[1] += max(row.num_messages, 0)
-                cell[2] += row.size or 0
-                self._pass(row.time)
+                    counts[1] += max(row.num_messages, 0)
+                counts[2] += row.size or 0
+                self._extend_span(row.time)
                 if series is not None:
                     series.frame(row)
             elif isinstance(row, ExchangeRow):
@@ -93,25 +99,25 @@ class Statistics:
             elif isinstance(row, ConnectionRow):
                 ended.append(row)
             elif isinstance(row, FindingRow) and row.code == ZERO_WINDOW and row.connection is not None:
-                self._closed_window(row.connection, row.evidence or {})
-        self._fold(cells)
-        for row in exchanges:  # now that it is known which commands carry messages
-            self._exchange(row)
+                self._count_zero_window(row.connection, row.evidence or {})
+        self._count_frames(groups)
+        for row in exchanges:  # after the frames, which tell the commands that carry messages
+            self._count_exchange(row)
         for row in ended:
-            self._connection(row)
+            self._count_connection(row)
 
     def merge(self, other: Statistics) -> None:
-        """The frames and exchanges that another counted, but not by connection, nor the slowest ones."""
+        """Add the frames and exchanges of other statistics, without those by connection and the slowest ones."""
         self.total.merge(other.total)
         self.topics.merge(other.topics)
         self.producers.merge(other.producers)
         self.subscriptions.merge(other.subscriptions)
         self.commands.merge(other.commands)
         self.families.merge(other.families)
-        self._pass(other.start)
-        self._pass(other.end)
+        self._extend_span(other.start)
+        self._extend_span(other.end)
 
-    def _pass(self, time: int | None) -> None:
+    def _extend_span(self, time: int | None) -> None:
         if time is None:
             return
         if self.start is None or self.end is None:
@@ -121,11 +127,11 @@ class Statistics:
         elif time < self.start:
             self.start = time
 
-    def _fold(self, cells: dict[_Cell, list[int]]) -> None:
-        """Bring equal frames, counted together, to all the names that they stand under."""
-        for (connection, direction, command, topic, producer, subscription), counted in cells.items():
-            frames, messages, size = counted
-            topic = cut(topic)  # noqa: PLW2901 - what the wire calls it is not looked at again
+    def _count_frames(self, groups: dict[_FrameGroup, list[int]]) -> None:
+        """Add groups of equal frames, with frames, messages and bytes, to the tallies of all their names."""
+        for (connection, direction, command, topic, producer, subscription), counts in groups.items():
+            frames, messages, size = counts
+            topic = cut(topic)  # noqa: PLW2901 - only the cut name is used below
             tallies = [self.total, self.commands.of((cut(command) or "", direction or ""))]
             if connection is not None:
                 tallies.append(self.connections.of(connection))
@@ -140,9 +146,9 @@ class Statistics:
             if messages and command is not None and len(self.carriers) < STATISTICS_NAMES_MAX:
                 self.carriers.add(command)
 
-    def _exchange(self, row: ExchangeRow) -> None:
-        """Latencies of a connection, topic or producer are those of messages: with those of rare, slow requests they would say nothing."""
-        self._pass(row.time)
+    def _count_exchange(self, row: ExchangeRow) -> None:
+        """Add an exchange. Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them."""
+        self._extend_span(row.time)
         request = cut(row.request) or ""
         carries = request in self.carriers
         self.total.add_exchange(row, timed=carries)
@@ -162,7 +168,7 @@ class Statistics:
             self.series.exchange(row)
 
     def _rank(self, request: str, latency: int, row: ExchangeRow) -> None:
-        """Keep the exchange if it is among the slowest of its family; of equal ones the first."""
+        """Keep the exchange if it is among the slowest with its request; of equal ones the first."""
         slowest = self._slowest.get(request)
         if slowest is None:
             if len(self._slowest) >= STATISTICS_NAMES_MAX:
@@ -170,13 +176,13 @@ class Statistics:
             slowest = self._slowest[request] = []
         if len(slowest) >= SLOWEST_MAX and latency <= slowest[0][0]:
             return
-        entry = (latency, -self.total.exchanges, _slow(request, row))
+        entry = (latency, -self.total.exchanges, _slow_exchange(request, row))
         if len(slowest) < SLOWEST_MAX:
             heappush(slowest, entry)
         else:
             heapreplace(slowest, entry)
 
-    def _connection(self, row: ConnectionRow) -> None:
+    def _count_connection(self, row: ConnectionRow) -> None:
         name = row.connection or ""
         if row.dissector is None and name not in self.connections.named:
             self.unknown_connections += 1
@@ -184,28 +190,29 @@ class Statistics:
         if self._filtered and name not in self.connections.named:
             return
         self.connections.of(name)
-        facts = _tcp(row)
+        counts = _tcp_counts(row)
         if name in self.connections.named:
             self._ended[name] = row
         else:
-            self._tcp_of_others.update(facts)
-        self._tcp.update(facts)
+            self._tcp_of_others.update(counts)
+        self._tcp.update(counts)
         self._tcp["connections"] += 1
         self._tcp["midstream"] += row.opened == "midstream"
 
-    def _closed_window(self, connection: str, evidence: dict[str, Any]) -> None:
+    def _count_zero_window(self, connection: str, evidence: dict[str, Any]) -> None:
         if connection in self._zero_windows or len(self._zero_windows) < STATISTICS_NAMES_MAX:
             self._zero_windows[connection] += evidence.get("count", 1)
 
-    # ---- what was counted
+    # ---- records
 
-    def sections(self, names: Iterable[str]) -> dict[str, list[Record]]:
-        """The records of the sections named (of `SECTIONS`); where an object's name is None and `others` true, it is many together."""
-        makers: dict[str, Callable[[], list[Record]]] = {
+    def sections(self, names: Iterable[str]) -> dict[str, list[ReportRecord]]:
+        """Return the records of the named sections, of `SECTIONS`. A record with `others` true has no name and stands for many."""
+        makers: dict[str, Callable[[], list[ReportRecord]]] = {
             "total": lambda: [self.summary()],
             "connections": self._connections,
             "topics": lambda: [
-                {"topic": name, **_others(name), **self._numbers(tally), **spread(tally.latencies)} for name, tally in self.topics.busiest()
+                {"topic": name, **_others(name), **self._numbers(tally), **percentiles(tally.latencies)}
+                for name, tally in self.topics.busiest()
             ],
             "producers": lambda: self._pairs("producer_name", self.producers, timed=True),
             "subscriptions": lambda: self._pairs("subscription", self.subscriptions, timed=False),
@@ -216,8 +223,8 @@ class Statistics:
         }
         return {name: makers[name]() for name in SECTIONS if name in names and (name != "intervals" or self.series is not None)}
 
-    def summary(self) -> Record:
-        """The run as a whole."""
+    def summary(self) -> ReportRecord:
+        """Return the record of the whole run."""
         zero_windows = sum(count for name, count in self._zero_windows.items() if not self._filtered or name in self.connections.named)
         return {
             "start": self.start,
@@ -228,21 +235,23 @@ class Statistics:
             "midstream_connections": self._tcp["midstream"],
             **self._numbers(self.total),
             "unrequested": self.total.unrequested,
-            **spread(self.total.latencies),
+            **percentiles(self.total.latencies),
             "retransmitted": self._tcp["retransmitted"],
             "out_of_order": self._tcp["out_of_order"],
             "missing_bytes": self._tcp["missing_bytes"],
             "zero_windows": zero_windows,
         }
 
-    def _numbers(self, tally: Tally) -> Record:
+    def _numbers(self, tally: Tally) -> ReportRecord:
         return {**tally.counts(), **tally.rates(self.span)}
 
-    def _connections(self) -> list[Record]:
+    def _connections(self) -> list[ReportRecord]:
         records = []
         for name, tally in self.connections.busiest():
             row = self._ended.get(name or "", ConnectionRow())
-            facts = _tcp(row) if name is not None else {what: self._tcp_of_others[what] for what in _tcp(row)}
+            tcp = _tcp_counts(row)
+            if name is None:
+                tcp = {key: self._tcp_of_others[key] for key in tcp}
             records.append(
                 {
                     "connection": name,
@@ -255,9 +264,9 @@ class Statistics:
                     "opened": row.opened,
                     "closed": row.closed,
                     **self._numbers(tally),
-                    **spread(tally.latencies),
+                    **percentiles(tally.latencies),
                     "packets": row.packets,
-                    **facts,
+                    **tcp,
                     "zero_windows": self._zero_windows_of(name),
                 }
             )
@@ -266,17 +275,21 @@ class Statistics:
     def _zero_windows_of(self, name: str | None) -> int:
         if name is not None:
             return self._zero_windows.get(name, 0)
-        return 0 if self._filtered else sum(count for one, count in self._zero_windows.items() if one not in self.connections.named)
+        return (
+            0
+            if self._filtered
+            else sum(count for connection, count in self._zero_windows.items() if connection not in self.connections.named)
+        )
 
-    def _pairs(self, what: str, tallies: Tallies[tuple[str | None, str]], *, timed: bool) -> list[Record]:
+    def _pairs(self, column: str, tallies: TallyTable[tuple[str | None, str]], *, timed: bool) -> list[ReportRecord]:
         records = []
         for names, tally in tallies.busiest():
             topic, name = names or (None, None)
-            times = spread(tally.latencies) if timed else {}
-            records.append({what: name, "topic": topic, **_others(names), **self._numbers(tally), **times})
+            times = percentiles(tally.latencies) if timed else {}
+            records.append({column: name, "topic": topic, **_others(names), **self._numbers(tally), **times})
         return records
 
-    def _commands(self) -> list[Record]:
+    def _commands(self) -> list[ReportRecord]:
         records = []
         for names, tally in self.commands.busiest():
             command, direction = names or (None, None)
@@ -285,7 +298,7 @@ class Statistics:
             records.append({"command": command or None, "direction": direction or None, **_others(names), **numbers, **rates})
         return records
 
-    def _exchanges(self) -> list[Record]:
+    def _exchanges(self) -> list[ReportRecord]:
         return [
             {
                 "request": request or None,
@@ -296,22 +309,22 @@ class Statistics:
                 "unrequested": tally.unrequested,
                 "per_second": per_second(tally.exchanges, self.span),
                 "min_ns": tally.latencies.smallest,
-                **spread(tally.latencies),
+                **percentiles(tally.latencies),
                 "histogram": [msgspec.structs.asdict(octave) for octave in tally.latencies.octaves()],
             }
             for request, tally in sorted(self.families.busiest(), key=lambda item: (item[0] is not None, item[1].exchanges), reverse=True)
         ]
 
-    def _slowest_records(self) -> list[Record]:
+    def _slowest_records(self) -> list[ReportRecord]:
         families = sorted(self._slowest.items(), key=lambda item: max(item[1])[:2], reverse=True)
         return [record for _, slowest in families for _, _, record in sorted(slowest, reverse=True, key=lambda slow: slow[:2])]
 
 
-def _others(name: object) -> Record:
+def _others(name: object) -> ReportRecord:
     return {"others": True} if name is None else {}
 
 
-def _tcp(row: ConnectionRow) -> dict[str, int]:
+def _tcp_counts(row: ConnectionRow) -> dict[str, int]:
     return {
         "retransmitted": row.retransmitted or 0,
         "out_of_order": row.out_of_order or 0,
@@ -319,8 +332,8 @@ def _tcp(row: ConnectionRow) -> dict[str, int]:
     }
 
 
-def _slow(request: str, row: ExchangeRow) -> Record:
-    """What there is to say of a slow exchange: it is found by the names of its frames."""
+def _slow_exchange(request: str, row: ExchangeRow) -> ReportRecord:
+    """Return the record of a slow exchange, with the names of its frames."""
     return {
         "request": request or None,
         "latency_ns": row.latency_ns,

@@ -1,4 +1,4 @@
-"""Counts of frames, messages, bytes and exchanges, and bounded tables of them by name."""
+"""Counts of frames, messages, bytes and exchanges, and bounded tables of counts by name."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pulsarscope.analysis.latency import Latencies
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ExchangeRow
+from pulsarscope.model.units import SECOND
 
 SIDES = (CLIENT, SERVER)
-SECOND = 1_000_000_000
 
-Record = dict[str, Any]
-"""One row of a section: what JSON shows as an object. Times are nanoseconds since the epoch, absent values None."""
+ReportRecord = dict[str, Any]
+"""A row of a section of a report. Times are nanoseconds since the epoch, absent values None."""
 
 
 class Tally:
-    """What was counted under one name; pairs are (sent by the client, sent by the server)."""
+    """Counts under one name; pairs are (sent by the client, sent by the server)."""
 
     __slots__ = ("errors", "exchanges", "frames", "latencies", "messages", "sizes", "unanswered", "unrequested")
 
@@ -27,7 +27,7 @@ class Tally:
         self.frames = [0, 0]
         self.messages = [0, 0]
         self.sizes = [0, 0]
-        """Bytes of whole frames."""
+        """Bytes of complete frames."""
         self.exchanges = 0
         """Requests, answered or not."""
         self.errors = 0
@@ -37,14 +37,14 @@ class Tally:
         self.latencies = Latencies()
 
     def add_frames(self, direction: str | None, frames: int, messages: int, size: int) -> None:
-        """So many frames of one direction."""
+        """Add frames of one direction, with their messages and bytes."""
         side = direction == SERVER
         self.frames[side] += frames
         self.messages[side] += messages
         self.sizes[side] += size
 
     def add_exchange(self, row: ExchangeRow, *, timed: bool = True) -> None:
-        """An exchange; its latency too if it is `timed`."""
+        """Add an exchange, with its latency if `timed`."""
         if row.status == "unrequested":
             self.unrequested += 1
             return
@@ -57,7 +57,7 @@ class Tally:
             self.latencies.add(row.latency_ns)
 
     def merge(self, other: Tally) -> None:
-        """All that another counted."""
+        """Add the counts of another."""
         for side in (0, 1):
             self.add_frames(SIDES[side], other.frames[side], other.messages[side], other.sizes[side])
         self.exchanges += other.exchanges
@@ -66,8 +66,8 @@ class Tally:
         self.unrequested += other.unrequested
         self.latencies.merge(other.latencies)
 
-    def counts(self) -> Record:
-        """The counts."""
+    def counts(self) -> ReportRecord:
+        """Return the counts as part of a record."""
         return {
             "client_frames": self.frames[0],
             "server_frames": self.frames[1],
@@ -80,8 +80,8 @@ class Tally:
             "unanswered": self.unanswered,
         }
 
-    def rates(self, span: int) -> Record:
-        """Messages and bytes of both directions by the second of `span` nanoseconds."""
+    def rates(self, span: int) -> ReportRecord:
+        """Return messages and bytes of both directions per second, over `span` nanoseconds."""
         return {
             "messages_per_second": per_second(sum(self.messages), span),
             "bytes_per_second": per_second(sum(self.sizes), span),
@@ -89,12 +89,12 @@ class Tally:
 
 
 def per_second(count: int, span: int) -> float | None:
-    """A rate with three decimals; None when no time has passed."""
+    """Return a rate with three decimals; None for an empty span."""
     return round(count * SECOND / span, 3) if span > 0 else None
 
 
-def spread(latencies: Latencies) -> Record:
-    """How latencies spread."""
+def percentiles(latencies: Latencies) -> ReportRecord:
+    """Return the percentiles and the maximum of latencies."""
     return {
         "p50_ns": latencies.percentile(50),
         "p90_ns": latencies.percentile(90),
@@ -103,19 +103,19 @@ def spread(latencies: Latencies) -> Record:
     }
 
 
-Name = TypeVar("Name", bound=Hashable)
+TallyName = TypeVar("TallyName", bound=Hashable)
 
 
-class Tallies(Generic[Name]):
-    """Tallies by name: the first names met have one each, all later ones share `others`."""
+class TallyTable(Generic[TallyName]):
+    """Tallies by name: the first names have one each, all later ones share `others`."""
 
     def __init__(self) -> None:
-        self.named: dict[Name, Tally] = {}
+        self.named: dict[TallyName, Tally] = {}
         self.others: Tally | None = None
-        """None while every name has its own."""
+        """The shared tally, None while every name has its own."""
 
-    def of(self, name: Name) -> Tally:
-        """Where to count what happens under a name."""
+    def of(self, name: TallyName) -> Tally:
+        """Return the tally of a name."""
         tally = self.named.get(name)
         if tally is None:
             if len(self.named) >= STATISTICS_NAMES_MAX:
@@ -124,16 +124,16 @@ class Tallies(Generic[Name]):
             tally = self.named[name] = Tally()
         return tally
 
-    def merge(self, other: Tallies[Name]) -> None:
-        """All that another counted."""
+    def merge(self, other: TallyTable[TallyName]) -> None:
+        """Add the counts of another."""
         for name, tally in other.named.items():
             self.of(name).merge(tally)
         if other.others is not None:
             self.others = self.others or Tally()
             self.others.merge(other.others)
 
-    def busiest(self) -> Iterator[tuple[Name | None, Tally]]:
-        """All of them, those with the most messages, bytes and exchanges first; what the others share comes last, without a name."""
+    def busiest(self) -> Iterator[tuple[TallyName | None, Tally]]:
+        """Yield all tallies, those with the most messages, bytes and exchanges first; the shared one comes last, without a name."""
         yield from sorted(self.named.items(), key=lambda item: _business(item[1]), reverse=True)
         if self.others is not None:
             yield None, self.others
@@ -144,16 +144,16 @@ def _business(tally: Tally) -> tuple[int, int, int]:
 
 
 def cut(name: str | None) -> str | None:
-    """A name short enough to keep."""
+    """Return a name of bounded length."""
     if name is None or len(name) <= STATISTICS_NAME_MAX_CHARACTERS:
         return name
     return name[:STATISTICS_NAME_MAX_CHARACTERS]
 
 
 def shorten(value: Any) -> Any:
-    """A plain value with texts short enough to keep, and lists and objects of so many of them."""
+    """Return a plain value with texts, lists and objects of bounded size."""
     if isinstance(value, str):
         return cut(value)
     if isinstance(value, dict):
-        return {cut(name): shorten(one) for name, one in islice(value.items(), STATISTICS_ITEMS_MAX)}
-    return [shorten(one) for one in value[:STATISTICS_ITEMS_MAX]] if isinstance(value, list) else value
+        return {cut(name): shorten(item) for name, item in islice(value.items(), STATISTICS_ITEMS_MAX)}
+    return [shorten(item) for item in value[:STATISTICS_ITEMS_MAX]] if isinstance(value, list) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.analysis.recent_statistics import PARTS, WINDOW_NANOSECONDS, Recent
+from pulsarscope.analysis.recent_statistics import PARTS, WINDOW_NANOSECONDS, RecentStatistics
 from pulsarscope.model.records import ExchangeRow, FrameRow
 
 SECOND = 1_000_000_000
@@ -16,7 +16,7 @@ def send(time: int) -> list[FrameRow | ExchangeRow]:
 
 
 def test_rates_are_those_of_the_window() -> None:
-    recent = Recent()
+    recent = RecentStatistics()
     for second in range(60):
         recent.feed(send(START), START + second * SECOND)
     now = START + 59 * SECOND
@@ -30,7 +30,7 @@ def test_rates_are_those_of_the_window() -> None:
 
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:
-    recent = Recent()
+    recent = RecentStatistics()
     recent.feed(send(START), START)
     assert recent.statistics(START + 2 * SECOND).total.messages == [2, 0]
     assert recent.statistics(START + 2 * SECOND).span == 2 * SECOND
@@ -40,7 +40,7 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
 
 
 def test_an_answer_counts_as_of_a_message_though_the_message_is_older() -> None:
-    recent = Recent()
+    recent = RecentStatistics()
     frame, exchange = send(START)
     recent.feed([frame], START)
     recent.feed([exchange], START + WINDOW_NANOSECONDS // 2)
@@ -48,4 +48,4 @@ def test_an_answer_counts_as_of_a_message_though_the_message_is_older() -> None:
 
 
 def test_nothing_gives_nothing() -> None:
-    assert Recent().statistics(START).total.messages == [0, 0]
+    assert RecentStatistics().statistics(START).total.messages == [0, 0]

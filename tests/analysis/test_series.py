@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.analysis import series
-from pulsarscope.analysis.series import Series
+from pulsarscope.analysis.series import TimeSeries
 from tests.output.render import rows
 
 TIMES = st.lists(st.integers(0, 10**13), min_size=1, max_size=60)
 
 
 def test_an_interval_has_what_happened_in_it() -> None:
-    made = Series(1000)
+    made = TimeSeries(1000)
     for time in (5000, 5999, 6000, 9500):
         made.frame(rows.send(time=time, num_messages=2))
     made.frame(rows.receipt(time=6500))
@@ -24,7 +24,7 @@ def test_an_interval_has_what_happened_in_it() -> None:
 
 
 def test_a_row_before_the_first_has_an_interval_of_its_own() -> None:
-    made = Series(1000)
+    made = TimeSeries(1000)
     for time in (5000, 4999):
         made.frame(rows.send(time=time))
     assert [record["start"] for record in made.records()] == [4000, 5000]
@@ -34,7 +34,7 @@ def test_a_row_before_the_first_has_an_interval_of_its_own() -> None:
 def test_neighbours_become_one_when_there_are_too_many_and_nothing_is_lost(times: list[int], interval: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(series, "STATISTICS_INTERVALS_MAX", 5)
-        made = Series(interval)
+        made = TimeSeries(interval)
         for time in times:
             made.frame(rows.send(time=time))
             made.exchange(rows.exchange(time=time, latency_ns=time))

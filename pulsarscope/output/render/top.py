@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from pulsarscope.analysis.recent_statistics import Recent
+from pulsarscope.analysis.recent_statistics import RecentStatistics
 from pulsarscope.analysis.tally import Tally
 from pulsarscope.model.findings import NOTE, SEVERITIES, WARNING
 from pulsarscope.model.records import FindingRow
@@ -54,7 +54,7 @@ class Top:
         self._status = status
         self._clock = clock
         self._options = options
-        self._recent = Recent()
+        self._recent = RecentStatistics()
         self._since = clock()
         self._counts: Counter[tuple[str, str]] = Counter()
         """Findings by severity and code."""
