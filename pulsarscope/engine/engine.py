@@ -24,7 +24,7 @@ from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.engine.rule_engine import Closed, EmitFact, RuleEngine
 from pulsarscope.engine.snapshot import Shared
 from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
-from pulsarscope.inputs.key_logs import take_key_log
+from pulsarscope.inputs.key_logs import add_key_log
 from pulsarscope.inputs.private_keys import rsa_keys
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
@@ -145,7 +145,7 @@ class Engine:
         self.progress = block.file, block.bytes_read, block.last_packet
         for packets_before, log in secrets:
             place = block.file, packets_before
-            block.findings += take_key_log(self._secrets, BytesIO(log), printable(self._inputs.paths[block.file]), place)
+            block.findings += add_key_log(self._secrets, BytesIO(log), printable(self._inputs.paths[block.file]), place)
         self.events = self._assembler.feed(block)
         return self._advance(self.events, self._finding_rows(block.findings))
 

@@ -18,7 +18,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import keep
 from pulsarscope.engine.row_batch import RowBatch, Totals
 from pulsarscope.engine.rule_engine import LOSS_CODES, EmitFact, RuleEngine
-from pulsarscope.inputs.key_logs import KeyLogs, take_key_log
+from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
 from pulsarscope.inputs.tls_secrets import Position
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
@@ -183,7 +183,7 @@ def with_secrets(inputs: Inputs, options: Options, found: Iterable[tuple[Positio
     secrets = deepcopy(options.key_logs.secrets)
     findings = [*options.key_logs.findings]
     for position, log in found:
-        findings += take_key_log(secrets, BytesIO(log), printable(inputs.paths[position[0]]), position)
+        findings += add_key_log(secrets, BytesIO(log), printable(inputs.paths[position[0]]), position)
     return msgspec.structs.replace(options, key_logs=KeyLogs(secrets, tuple(findings)))
 
 

@@ -1,4 +1,4 @@
-"""Logs of TLS secrets, those that the user gives and those that captures bring: what they say, and what is wrong with them."""
+"""TLS key logs, given by the user or embedded in captures, and findings on their lines."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from pulsarscope.model.text import plural, printable
 
 
 class KeyLogs(NamedTuple):
-    """What key logs say."""
+    """Contents of key logs."""
 
     secrets: Secrets = Secrets()
     findings: tuple[Finding, ...] = ()
 
 
 def read_key_logs(paths: Sequence[str]) -> KeyLogs:
-    """The TLS secrets in these files.
+    """Read the TLS secrets in key log files.
 
     Raises:
-        UsageError: one of them cannot be read.
+        UsageError: a file cannot be read.
     """
     secrets = Secrets()
-    findings = [found for path in paths for found in take_key_log(secrets, key_log_lines(path), printable(path))]
+    findings = [finding for path in paths for finding in add_key_log(secrets, key_log_lines(path), printable(path))]
     return KeyLogs(secrets, tuple(findings))
 
 
 def key_log_lines(path: str) -> Iterator[bytes]:
-    """The lines of a key log; one that is too long comes in parts.
+    """Yield the lines of a key log, overlong ones in parts.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the file cannot be read.
     """
     try:
         with Path(path).open("rb") as log:
@@ -47,18 +47,28 @@ def key_log_lines(path: str) -> Iterator[bytes]:
         raise UsageError(message) from error
 
 
-def take_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:
-    """Add what a key log says; what is wrong with it."""
-    left_out = secrets.left_out
+def add_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:
+    """Add the lines of a key log to the secrets.
+
+    Args:
+        secrets: receives the secrets.
+        lines: lines of the key log.
+        name: name of the key log, or of the capture that contains it.
+        position: position in the capture from which the secrets are known.
+
+    Returns:
+        Findings on malformed lines and dropped secrets.
+    """
+    dropped = secrets.dropped
     malformed = secrets.add(lines, position)
-    left_out = secrets.left_out - left_out
+    dropped = secrets.dropped - dropped
     file = None if position == ALWAYS else position[0]
     log = f"the TLS key log {'' if file is None else 'in '}{name}"
-    found = []
+    findings = []
     for count, code, text in (
-        (malformed, "tls-key-log-malformed", f"{plural(malformed, 'line')} of {log} are not valid."),
-        (left_out, "tls-secrets-cap", f"{plural(left_out, 'secret')} of {log} dropped: at most {TLS_SECRETS_MAX:,} are kept."),
+        (malformed, "tls-key-log-malformed", f"{plural(malformed, 'line')} of {log} {'is' if malformed == 1 else 'are'} not valid."),
+        (dropped, "tls-secrets-cap", f"{plural(dropped, 'secret')} of {log} dropped: at most {TLS_SECRETS_MAX:,} are kept."),
     ):
         if count:
-            found.append(TLS_CODES[code].at(text, {"lines": count, "path": name}, file=file))
-    return found
+            findings.append(TLS_CODES[code].at(text, {"lines": count, "path": name}, file=file))
+    return findings

@@ -1,4 +1,4 @@
-"""Private keys that open end-to-end encrypted payloads: RSA, in PEM (PKCS#1 or PKCS#8) or DER."""
+"""Private keys for end-to-end encrypted payloads: RSA in PEM (PKCS#1 or PKCS#8) or DER."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class KeyFile(msgspec.Struct, frozen=True):
-    """A private key as it stands in its file."""
+    """File of a private key."""
 
     name: str
     content: bytes
 
     def __repr__(self) -> str:
-        """Without the key: what is printed by mistake must not give it away."""
+        """Return a representation without the key, which must not be printed by mistake."""
         return f"KeyFile({self.name!r})"
 
 
 def read_key_files(paths: Iterable[str]) -> tuple[KeyFile, ...]:
-    """The files, each read once: a pipe will do.
+    """Read the files, each once, so that they may be pipes.
 
     Raises:
-        UsageError: one cannot be read, or is too large for a key.
+        UsageError: a file cannot be read, or is too large for a key.
     """
     files = []
     for path in map(str, paths):
@@ -47,10 +47,10 @@ def read_key_files(paths: Iterable[str]) -> tuple[KeyFile, ...]:
 
 
 def rsa_keys(files: Sequence[KeyFile]) -> tuple[RSAPrivateKey, ...]:
-    """The keys in these files.
+    """Parse the keys in the files.
 
     Raises:
-        UsageError: a file holds no private key, one behind a passphrase, or one of another kind.
+        UsageError: a file has no private key, or an encrypted or unsupported one.
     """
     if not files:
         return ()
@@ -64,20 +64,20 @@ def rsa_keys(files: Sequence[KeyFile]) -> tuple[RSAPrivateKey, ...]:
         try:
             key = load(file.content, None)
         except TypeError:
-            why = f"is protected by a passphrase: give a copy without one (openssl pkey -in {file.name} -out PLAIN.pem)"
-            raise _unusable(file.name, why) from None
+            reason = f"is protected by a passphrase: give a copy without one (openssl pkey -in {file.name} -out PLAIN.pem)"
+            raise _unusable(file.name, reason) from None
         except UnsupportedAlgorithm as error:
             raise _unusable(file.name, f"is not supported: {error}") from None
         except ValueError:
             public = b"PUBLIC KEY-----" in file.content or b"BEGIN CERTIFICATE" in file.content
-            why = "is a public key: only the private one opens messages" if public else "is no private key in PEM or DER"
-            raise _unusable(file.name, why) from None
+            reason = "is a public key: only the private key decrypts messages" if public else "is no private key in PEM or DER"
+            raise _unusable(file.name, reason) from None
         if not isinstance(key, RSAPrivateKey):
             kind = type(key).__name__.removesuffix("PrivateKey")
-            raise _unusable(file.name, f"is a key of kind {kind}, which is not supported: only RSA keys open messages")
+            raise _unusable(file.name, f"is a key of kind {kind}, which is not supported: only RSA keys decrypt messages")
         keys.append(key)
     return tuple(keys)
 
 
-def _unusable(name: str, why: str) -> UsageError:
-    return UsageError(f"the private key {name} {why}")
+def _unusable(name: str, reason: str) -> UsageError:
+    return UsageError(f"the private key {name} {reason}")

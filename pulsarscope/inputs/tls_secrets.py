@@ -1,7 +1,7 @@
-"""The secrets of TLS connections, from key logs in the NSS format (draft-ietf-tls-keylogfile).
+"""Secrets of TLS connections, from key logs in the NSS format (draft-ietf-tls-keylogfile).
 
-A secret holds from a place of the capture on: that of the block that brought it, or always, when it was given beforehand. Whoever looks
-for one says where it stands, so a run that reads files side by side, and knows all secrets early, decides as one that reads on.
+A secret is known from a position in the capture on: that of the block that contains it, or from the start if the user gave it. A search
+names its own position, so that a parallel run, which has read all secrets before, decides like a sequential one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pulsarscope.model.limits import TLS_SECRETS_MAX
 
 Position = tuple[int, int]
-"""A file of the run's list, and how many of its packets come before."""
+"""(file, number of its packets before the position)."""
 
 ALWAYS: Position = (-1, 0)
 
@@ -30,69 +30,69 @@ _SESSION_INDEX = len(_LABELS)
 
 
 class Secrets:
-    """Secrets by the random of a client's hello, or by session id; of several for one thing the first is kept."""
+    """Secrets by client random or session id; of several for one key the first is kept."""
 
-    __slots__ = ("_bases", "_kept", "left_out")
+    __slots__ = ("_bases", "_secrets", "dropped")
 
     def __init__(self, base: Secrets | None = None) -> None:
-        """`base`: others, which come first and stay as they are."""
+        """Initialize an empty store, with the secrets of `base` before its own."""
         self._bases: tuple[Secrets, ...] = () if base is None else (*base._bases, base)  # noqa: SLF001 - of the same kind
-        self._kept: dict[bytes, tuple[Position, bytes]] = {}
-        self.left_out = 0
-        """Secrets that are not kept, for there are too many."""
+        self._secrets: dict[bytes, tuple[Position, bytes]] = {}
+        self.dropped = 0
+        """Number of secrets dropped above the bound."""
 
     def __bool__(self) -> bool:
-        return bool(self._kept) or any(self._bases)
+        return bool(self._secrets) or any(self._bases)
 
     def add(self, lines: Iterable[bytes], position: Position = ALWAYS) -> int:
-        """Take the lines of a key log; how many of them are none."""
+        """Add the lines of a key log; return the number of malformed ones."""
         malformed = 0
         for line in lines:
             words = line.split()
             if words and not words[0].startswith(b"#"):
                 try:
-                    self._take(words, position)
+                    self._add_line(words, position)
                 except ValueError:
                     malformed += 1
         return malformed
 
-    def _take(self, words: list[bytes], position: Position) -> None:
-        """One line: label, random, secret; or as `openssl` and agents for old Java write it: RSA Session-ID:… Master-Key:….
+    def _add_line(self, words: list[bytes], position: Position) -> None:
+        """Add a line: label, client random and secret, or as written by `openssl` and agents for old Java: RSA Session-ID:… Master-Key:….
 
         Raises:
-            ValueError: it is none of a key log.
+            ValueError: the line is malformed.
         """
         label, name, secret = words
         if label == b"RSA" and name.startswith(_SESSION) and secret.startswith(_MASTER_KEY):
             index, key, value = _SESSION_INDEX, unhexlify(name[len(_SESSION) :]), unhexlify(secret[len(_MASTER_KEY) :])
-            right = 0 < len(key) <= _RANDOM_BYTES and len(value) == _MASTER_SECRET_BYTES
+            valid = 0 < len(key) <= _RANDOM_BYTES and len(value) == _MASTER_SECRET_BYTES
         else:
             key, value = unhexlify(name), unhexlify(secret)
-            known = _LABELS.get(label)
-            if known is None:
-                return  # of another protocol, or of no use for reading
-            index = known
-            right = len(key) == _RANDOM_BYTES and (len(value) == _MASTER_SECRET_BYTES if index == 0 else len(value) in _HASH_BYTES)
-        if not right:
+            label_index = _LABELS.get(label)
+            if label_index is None:
+                return  # a label of another protocol, or not needed for decryption
+            index = label_index
+            valid = len(key) == _RANDOM_BYTES and (len(value) == _MASTER_SECRET_BYTES if index == 0 else len(value) in _HASH_BYTES)
+        if not valid:
             raise ValueError
         key = bytes((index,)) + key
-        if key not in self._kept:
-            if len(self._kept) < TLS_SECRETS_MAX:
-                self._kept[key] = (position, value)
+        if key not in self._secrets:
+            if len(self._secrets) < TLS_SECRETS_MAX:
+                self._secrets[key] = (position, value)
             else:
-                self.left_out += 1
+                self.dropped += 1
 
     def find(self, label: str, client_random: bytes, place: Position) -> bytes | None:
-        """The secret of this label for a connection, if it holds at packet `place[1]` of file `place[0]`."""
+        """Return the secret with this label of a connection, None when it is not known at position `place`."""
         return self._find(bytes((_LABELS[label.encode()],)) + client_random, place)
 
     def find_session(self, session_id: bytes, place: Position) -> bytes | None:
-        """The master secret of a TLS 1.2 session."""
+        """Return the master secret of a TLS 1.2 session, None when it is not known at position `place`."""
         return self._find(bytes((_SESSION_INDEX,)) + session_id, place) if session_id else None
 
     def _find(self, key: bytes, place: Position) -> bytes | None:
-        for one in (*self._bases, self):
-            position, secret = one._kept.get(key, (place, b""))  # noqa: SLF001 - as above
+        for store in (*self._bases, self):
+            position, secret = store._secrets.get(key, (place, b""))  # noqa: SLF001 - as above
             if position < place:
                 return secret
         return None

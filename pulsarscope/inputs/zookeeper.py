@@ -1,6 +1,6 @@
-"""Dumps of ZooKeeper: lines of text, JSON, and the snapshot files of its servers, told apart by content → nodes.
+"""Dumps of ZooKeeper as text, JSON or snapshot files of its servers, recognised by content.
 
-Text is read line by line, and what several tools write may be mixed:
+Text is read line by line; the formats of several tools may be mixed:
 
     /path<tab>value                   also with spaces or " = " between them
     /path                             and the value in the line below, indented or not
@@ -41,45 +41,45 @@ _CHATTER = re.compile(
     r"-+$|\[[^\]]*\]$|WATCHER::|WatchedEvent |ZNode Details|Session Details|0x[0-9a-f]+, \d+, \d+$|Last zxid|"
     r"Connecting to |Welcome to ZooKeeper|JLine support"
 )
-"""What the tools say between nodes: rules, lists of children, events, sessions."""
+"""Other output of the tools: rules, lists of children, events, sessions."""
 
 
 class Node(NamedTuple):
     """A node of a dump, not escaped."""
 
     path: str
-    """Absolute, as in /brokers/ids/0."""
+    """Absolute path, as in /brokers/ids/0."""
     value: str
-    """"" when it has none."""
+    """Value as text, "" when there is none."""
     place: str
     """Position in the dump, in words: line 7."""
 
 
 class DumpNote(NamedTuple):
-    """An oddity of one node, or of the dump."""
+    """Anomaly of a node or of the dump."""
 
     place: str
     path: str
     text: str
-    """The oddity, without place and path; not escaped."""
+    """Description without place and path, not escaped."""
 
 
 class Decompression(Protocol):
-    """The state of a decompression."""
+    """State of a decompression."""
 
     damage: Finding | None
 
 
 def read_dump(path: str, decompressed: Callable[[Iterator[bytes]], Iterator[bytes]], progress: Decompression) -> Dump:
-    """Read a dump from a file; "-" is standard input.
+    """Read a dump from a file.
 
     Args:
-        path: the file.
-        decompressed: gives the content of pieces of a file that may be compressed.
-        progress: its `damage` is set when the compressed content ends early.
+        path: path of the file; "-" is standard input.
+        decompressed: decompresses pieces of a file that may be compressed.
+        progress: state of `decompressed`, with the finding on damaged content.
 
     Raises:
-        CaptureError: it cannot be read, holds no node, or is larger than is read into memory.
+        CaptureError: the file cannot be read, has no nodes, or is too large.
     """
     name = "standard input" if path == _STANDARD_INPUT else path
     data = bytearray()
@@ -105,27 +105,27 @@ def read_dump(path: str, decompressed: Callable[[Iterator[bytes]], Iterator[byte
 
 
 class Dump:
-    """What a dump says."""
+    """Contents of a dump."""
 
     def __init__(self, data: bytes) -> None:
-        """Reads it. Whatever the bytes are, this does not raise."""
+        """Parse a dump; no input raises an exception."""
         self.notes: list[DumpNote] = []
         self.damaged = False
-        """It ends early; `notes` say where."""
+        """True when the dump ends early; `notes` has the place."""
         self._nodes: dict[str, Node] = {}
         if data.startswith(SNAPSHOT_MAGIC):
-            self._keep_all(self._snapshot(data))
+            self._store(self._snapshot(data))
         elif data.lstrip()[:1] in (b"{", b"["):
-            self._keep_all(self._json(data))
+            self._store(self._json(data))
         else:
-            self._keep_all(self._text(data))
+            self._store(self._text(data))
 
     @property
     def nodes(self) -> list[Node]:
-        """In their order; of those told twice what was told last, and a value rather than none."""
+        """Return the nodes in order; of duplicates the last one with a value counts."""
         return list(self._nodes.values())
 
-    def _keep_all(self, nodes: Iterator[Node]) -> None:
+    def _store(self, nodes: Iterator[Node]) -> None:
         for node in nodes:
             if node.value or node.path not in self._nodes:
                 self._nodes[node.path] = node
@@ -133,17 +133,17 @@ class Dump:
     # ---- text
 
     def _text(self, data: bytes) -> Iterator[Node]:
-        path = ""  # whose value the next line may be
-        for number, raw in enumerate(data.splitlines(), 1):
-            line = raw.decode("utf-8", "backslashreplace").rstrip("\r")
+        path = ""  # path whose value the next line may be
+        for number, raw_line in enumerate(data.splitlines(), 1):
+            line = raw_line.decode("utf-8", "backslashreplace").rstrip("\r")
             text = line.strip()
             place = f"line {number}"
-            if got := _GET.fullmatch(text):
-                path = got[1]
+            if get_command := _GET.fullmatch(text):
+                path = get_command[1]
                 yield Node(path, "", place)
-            elif found := _NODE.fullmatch(line.rstrip(" ")):
-                path = found[1] or found[3] or found[5]
-                value = (found[2] or found[4] or "").strip()
+            elif node_line := _NODE.fullmatch(line.rstrip(" ")):
+                path = node_line[1] or node_line[3] or node_line[5]
+                value = (node_line[2] or node_line[4] or "").strip()
                 yield Node(path, value, place)
                 if value:
                     path = ""
@@ -177,20 +177,20 @@ class Dump:
 
     def _objects(self, data: bytes, place: str) -> Iterator[Node]:
         try:
-            whole = msgspec.json.decode(data)
+            document = msgspec.json.decode(data)
         except (ValueError, RecursionError) as error:
             self.damage(place or "the file", f"not valid JSON: {error}")
             return
-        for number, one in enumerate(whole if isinstance(whole, list) else [whole], 1):
-            yield from self._object(one, place or f"object {number}")
+        for number, item in enumerate(document if isinstance(document, list) else [document], 1):
+            yield from self._object(item, place or f"object {number}")
 
-    def _object(self, one: Any, place: str) -> Iterator[Node]:
-        if not isinstance(one, dict):
+    def _object(self, item: Any, place: str) -> Iterator[Node]:
+        if not isinstance(item, dict):
             self.notes.append(DumpNote(place, "", "not an object with a path and a value"))
-        elif isinstance(path := one.get("path"), str):
-            yield Node(path, _as_text(one.get("value", one.get("data"))), place)
+        elif isinstance(path := item.get("path"), str):
+            yield Node(path, _as_text(item.get("value", item.get("data"))), place)
         else:
-            for path, value in one.items():
+            for path, value in item.items():
                 if path.startswith("/"):
                     yield Node(path, _as_text(value), place)
                 else:
@@ -199,7 +199,7 @@ class Dump:
     # ---- snapshots
 
     def _snapshot(self, data: bytes) -> Iterator[Node]:
-        """FileSnap.serialize: header, sessions, access lists, then nodes in any order; the path "/" ends them."""
+        """Parse the format of FileSnap.serialize: header, sessions, access lists, then nodes in any order up to the path "/"."""
         cursor = _Cursor(data, 4)
         try:
             version = cursor.number(_INT)
@@ -216,7 +216,7 @@ class Dump:
                     cursor.text()  # scheme
                     cursor.text()  # id
             while True:
-                place = f"byte {cursor.at}"
+                place = f"byte {cursor.position}"
                 path = cursor.text()
                 if path == "/":
                     return
@@ -224,10 +224,10 @@ class Dump:
                 cursor.skip(_AFTER_VALUE_BYTES)
                 yield Node(path or "/", value, place)
         except _CutError:
-            self.damage(f"byte {cursor.at}", "the snapshot is cut or damaged here; what came before is given")
+            self.damage(f"byte {cursor.position}", "the snapshot is cut or damaged here; what came before is given")
 
     def damage(self, place: str, text: str) -> None:
-        """Note that it ends early."""
+        """Note that the dump ends early."""
         self.damaged = True
         self.notes.append(DumpNote(place, "", text))
 
@@ -240,41 +240,41 @@ def _as_text(value: Any) -> str:
 
 _INT = Struct(">i")
 _AFTER_VALUE_BYTES = 8 + 4 * 8 + 3 * 4 + 8 + 8
-"""Of a node: number of its access list; then StatPersisted: four times, three versions, owner, change of its children."""
+"""Fields behind the value of a node: number of the access list, then StatPersisted with four times, three versions, owner, pzxid."""
 
 
 class _CutError(Exception):
-    """A length leads beyond the end, or there is no such length."""
+    """Raised for a length that is invalid or beyond the end."""
 
 
 class _Cursor:
-    """Reads big-endian records; never beyond the end, whatever a length claims."""
+    """Cursor over big-endian records."""
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes, position: int) -> None:
         self._data = data
-        self.at = at
+        self.position = position
 
     def skip(self, size: int) -> None:
-        if not 0 <= size <= len(self._data) - self.at:
+        if not 0 <= size <= len(self._data) - self.position:
             raise _CutError
-        self.at += size
+        self.position += size
 
     def number(self, struct: Struct) -> int:
-        start = self.at
+        start = self.position
         self.skip(struct.size)
         value: int = struct.unpack_from(self._data, start)[0]
         return value
 
-    def count(self, least: int) -> int:
-        """A number of items, each of which takes at least so many bytes; a list may be absent, as -1."""
+    def count(self, minimum: int) -> int:
+        """Read the number of items of at least `minimum` bytes; an absent list has -1."""
         count = max(self.number(_INT), 0)
-        if count * least > len(self._data) - self.at:
+        if count * minimum > len(self._data) - self.position:
             raise _CutError
         return count
 
     def text(self) -> str:
-        """A buffer or a string; absent as -1."""
+        """Read a buffer or string; an absent one has size -1."""
         size = self.number(_INT)
-        start = self.at
+        start = self.position
         self.skip(max(size, 0))
-        return self._data[start : self.at].decode("utf-8", "backslashreplace")
+        return self._data[start : self.position].decode("utf-8", "backslashreplace")

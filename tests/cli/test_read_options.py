@@ -121,7 +121,7 @@ def test_a_private_key_of_another_kind_is_one_line_and_two_from_every_command(co
     told = run(command, captures / "encrypted.pcap", "--private-key", str(path), *out)
     assert isinstance(told.exception, UsageError)
     assert told.exception.exit_code == 2
-    assert str(told.exception) == f"the private key {path} is a key of kind EC, which is not supported: only RSA keys open messages"
+    assert str(told.exception) == f"the private key {path} is a key of kind EC, which is not supported: only RSA keys decrypt messages"
     assert told.stdout == ""
 
 

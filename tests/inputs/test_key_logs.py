@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.inputs.key_logs import KeyLogs, key_log_lines, read_key_logs, take_key_log
+from pulsarscope.inputs.key_logs import KeyLogs, key_log_lines, read_key_logs, add_key_log
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import KEY_LOG_LINE_MAX_BYTES
@@ -25,7 +25,7 @@ def test_what_is_no_line_of_a_key_log_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_log_of_a_capture_is_said_to_be_in_it() -> None:
-    (finding,) = take_key_log(Secrets(), [b"odd", b"odder"], "x.pcapng", (3, 17))
+    (finding,) = add_key_log(Secrets(), [b"odd", b"odder"], "x.pcapng", (3, 17))
     assert (finding.file, finding.text) == (3, "2 lines of the TLS key log in x.pcapng are not valid.")
 
 

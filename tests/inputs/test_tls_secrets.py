@@ -127,6 +127,6 @@ def test_no_more_are_kept_than_the_bound_says(monkeypatch: pytest.MonkeyPatch) -
     known = Secrets()
     assert known.add([line(MASTER_SECRET, b"\x01" * 48, bytes((number,)) * 32) for number in range(3)]) == 0
     assert [known.find(MASTER_SECRET, bytes((number,)) * 32, HERE) is not None for number in range(3)] == [True, True, False]
-    assert known.left_out == 1
+    assert known.dropped == 1
     known.add([line(MASTER_SECRET, b"\x01" * 48, bytes(32))])  # known
-    assert known.left_out == 1
+    assert known.dropped == 1
