@@ -177,8 +177,8 @@ class Engine:
         """Take facts that other engines emitted, in order; give the findings that they bring about before the end of the run."""
         if self._rules is None:
             return RowBatch([], *self.progress)
-        for self._rules.key, rule, key, fact in facts:
-            self._rules.emit_fact(rule, key, fact)
+        for self._rules.key, rule, key, packed, time in facts:
+            self._rules.facts.add_packed(rule, key, packed, time)
         found = self._rules.take()
         rows = self.count(row for _, row in found)
         return RowBatch(rows, *self.progress, None, [key for key, _ in found] if rows else [])
@@ -298,6 +298,8 @@ class Engine:
         """Give the rows of connections that end, or are written, with a file or with the run; each with what the rules report of it."""
         self._phase = 0
         index_of, steps, findings = self._timelines.steps(self._selected(events))
+        if self._rules is not None:
+            self._rules.feed([row for _, row in findings])
         rows: list[Any] = []
         keys: list[RowKey] = []
         payload_bytes = 0
@@ -314,8 +316,6 @@ class Engine:
                     payload_bytes = 0
         rows += [row for _, row in findings]
         keys += [(LOCATED, index_of[name]) for name, _ in findings]
-        if self._rules is not None:
-            self._rules.feed([row for _, row in findings])
         yield self._batch(rows, keys)
 
     def _selected(self, events: Sequence[ConnectionEvents]) -> Iterable[tuple[int, ConnectionEvents]]:

@@ -1,4 +1,4 @@
-"""Keys that were judged before all had been said of them: a fact that comes for one of them is one that its judgement lacked."""
+"""Keys that were evaluated before all facts about them were there: a later fact is one that the evaluation lacked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ _SLOTS = EVALUATED_KEYS_MAX * 8 // 7
 """A table that is fuller than this takes long to look through."""
 
 
-class JudgedKeys:
-    """A set of keys by 32 bits of their hashes: four bytes each. One key in a billion is taken for another one."""
+class EvaluatedKeys:
+    """A set of keys by 32 bits of their hashes: four bytes each, 2 MiB in all. One key in a billion is taken for another one.
+
+    A set of Python's, of hashes, takes 36 MiB for as many.
+    """
 
     def __init__(self) -> None:
         self._slots = array("I", bytes(4 * _SLOTS))
@@ -22,7 +25,7 @@ class JudgedKeys:
         return bool(self._slots[self._slot(key)[0]])
 
     def add(self, key: tuple[str, str]) -> bool:
-        """Whether there is room for it."""
+        """Add a key; return False when the set is full."""
         slot, mark = self._slot(key)
         if not self._slots[slot]:
             if self._count == EVALUATED_KEYS_MAX:
@@ -32,7 +35,7 @@ class JudgedKeys:
         return True
 
     def _slot(self, key: tuple[str, str]) -> tuple[int, int]:
-        """Where this key stands, or would, and what stands there for it."""
+        """Return where this key stands, or would, and what stands there for it."""
         number = hash(key)
         mark = number >> 32 & 0xFFFF_FFFF or 1
         slot = number % _SLOTS

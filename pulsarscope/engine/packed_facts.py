@@ -1,101 +1,74 @@
-"""The facts of one key, in order; and packed, while they wait to be judged."""
+"""The facts of one key, packed while they wait to be evaluated; and in order."""
 
 from __future__ import annotations
 
-import marshal
+import pickle
 from bisect import insort
 
-import lz4.block
 import msgspec
 
 from pulsarscope.dissect.rules import Fact, Where
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 
-STORY_BYTES = 280
-"""What a story takes without its bytes: of itself, of its key, and of its place in a dictionary."""
+PENDING_BYTES = 280
+"""Bytes that pending facts take without their packed form: the object itself, its key, and its place in a dictionary."""
 
 TRIM_FACTOR = 2
-"""A story is trimmed when it has so many times the facts that are kept: that unpacks it."""
+"""Pending facts are trimmed when there are so many times those that are kept: that unpacks them."""
 
-MODEL_MAX_BYTES = 4 << 10
-"""So much of the first fact is looked at when another one is packed; facts have some hundred bytes."""
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Fact]).decode
+_LIST = b"\xdd"
+"""Begins a list in MessagePack, with its length in four bytes behind it: packed facts that stand together need no more to be one."""
 
-_LENGTH_BYTES = 4
-_MARSHAL_VERSION = 2
-"""The last one that does not look for objects that come twice: half the time, and a fact has few."""
-
-_PICKLED = b"\x80"
-"""What is pickled begins with this byte; what is marshalled never does."""
+_PICKLED = "\0pickled"
+"""Stands for the word of a fact that MessagePack cannot hold: times off the wire, multiplied, may take more than 64 bits."""
 
 
-class Story(msgspec.Struct, gc=False):
-    """The facts of one key, packed, in the order in which they were told: the first one, of the others what they say otherwise.
+def pack(fact: Fact) -> bytes:
+    """Return a fact as bytes, a quarter of its objects. Its values come out plain: tuples as lists, enumerations as their values."""
+    try:
+        return _encode(fact)
+    except (OverflowError, TypeError):
+        return _encode(Fact(Where(None, 0, 0, 0, 0, ""), _PICKLED, {"": pickle.dumps(fact, pickle.HIGHEST_PROTOCOL)}))
 
-    A quarter of what they take as objects.
-    """
 
-    first: bytes
+def unpack(packs: bytes | bytearray, count: int = 1) -> list[Fact]:
+    """Return so many facts that stand together, packed. Only of bytes that a process of ours has made."""
+    facts = _decode(_LIST + count.to_bytes(4, "big") + packs)
+    return [pickle.loads(fact.values[""]) if fact.what == _PICKLED else fact for fact in facts]  # noqa: S301 - as said
+
+
+class PendingFacts(msgspec.Struct, gc=False):
+    """Facts of one key, packed, in the order in which they were emitted."""
+
+    packs: bytes | bytearray
     time: int
     """Latest of all facts."""
     count: int = 1
-    rest: bytearray | None = None
-    """Each with its length before it."""
 
     @property
     def size(self) -> int:
-        """Bytes in memory, without the characters of its key."""
-        return STORY_BYTES + len(self.first) + (0 if self.rest is None else len(self.rest))
+        """Bytes in memory, without the characters of the key."""
+        return PENDING_BYTES + len(self.packs)
 
-    def add(self, fact: Fact) -> None:
-        """One more fact, which is not the first."""
-        self.time = max(self.time, fact.where.time)
+    def add(self, packed: bytes, time: int) -> None:
+        """Add a fact of this time."""
+        if self.count == 1:
+            self.packs = bytearray(self.packs)
+        self.packs += packed
+        self.time = max(self.time, time)
         self.count += 1
-        if self.rest is None:
-            self.rest = bytearray()
-        pack = lz4.block.compress(_pack(fact), dict=self.first[:MODEL_MAX_BYTES])
-        self.rest += len(pack).to_bytes(_LENGTH_BYTES, "big") + pack
         if self.count >= TRIM_FACTOR * FACTS_PER_KEY_MAX:
-            first, *rest = self.facts()
-            self.first, self.rest, self.count = _pack(first), None, 1
-            for one in rest:
-                self.add(one)
+            kept = self.facts()
+            self.packs, self.count = bytearray().join(map(pack, kept)), len(kept)
 
     def facts(self) -> list[Fact]:
-        """In the order of their places; of too many the first and the last."""
-        facts = [_unpack(self.first)]
-        rest = self.rest or b""
-        model, start = self.first[:MODEL_MAX_BYTES], 0
-        while start < len(rest):
-            end = start + _LENGTH_BYTES
-            start = end + int.from_bytes(rest[start:end], "big")
-            keep(facts, _unpack(lz4.block.decompress(rest[end:start], dict=model)))
-        return facts
-
-
-def begin(fact: Fact) -> Story:
-    """The story whose first fact this is."""
-    return Story(_pack(fact), fact.where.time)
-
-
-def _pack(fact: Fact) -> bytes:
-    parts = (*fact.where, fact.what, fact.values)
-    try:
-        return marshal.dumps(parts, _MARSHAL_VERSION)
-    except ValueError:  # a dissector of another package tells members of an enumeration, or other such that only look plain
-        import pickle  # noqa: PLC0415 - takes a millisecond, and is seldom needed
-
-        return pickle.dumps(parts, pickle.HIGHEST_PROTOCOL)
-
-
-def _unpack(pack: bytes) -> Fact:
-    if pack.startswith(_PICKLED):
-        import pickle  # noqa: PLC0415 - as above
-
-        parts = pickle.loads(pack)  # noqa: S301 - this process packed it
-    else:
-        parts = marshal.loads(pack)  # noqa: S302 - as above
-    source, file, packet, sub, time, connection, what, values = parts
-    return Fact(Where(source, file, packet, sub, time, connection), what, values)
+        """Return them in the order of their places; of too many the first and the last."""
+        kept: list[Fact] = []
+        for fact in unpack(self.packs, self.count):
+            keep(kept, fact)
+        return kept
 
 
 def keep(facts: list[Fact], fact: Fact) -> None:
@@ -109,6 +82,6 @@ def keep(facts: list[Fact], fact: Fact) -> None:
 
 
 def place_of(fact: Fact) -> tuple[str, int, int, int, str]:
-    """By what facts are sorted; those of one place in the order in which their connection told them."""
+    """Return the place by which facts are sorted; those of one place stay in the order in which their connection emitted them."""
     where = fact.where
     return where.source or "", where.file, where.packet, where.sub, where.connection

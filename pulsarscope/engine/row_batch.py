@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.model.records import FindingRow
 
 DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})
 """Findings that say that an input is damaged or no capture: exit code 4."""
 
-KeyedFact = tuple[RowKey, str, str, Fact]
-"""A fact: key of its row, name of its rule, its key there."""
+KeyedFact = tuple[RowKey, str, str, bytes, int]
+"""A fact: key of its row, name of its rule, its key there, its packed form, and its time."""
 
 
 class Totals:

@@ -212,8 +212,9 @@ class RuleEngine:
             for name, rule in rule_set.keys.items()
         }
         self._idle_ns = {name: rule.idle_ns for name, (rule, _) in keys.items()}
-        self._facts = Facts(keys)
-        self.emit_fact = self._facts.add if emit_fact is None else emit_fact
+        self.facts = Facts(keys)
+        """Of rules across connections."""
+        self.emit_fact = self.facts.add if emit_fact is None else emit_fact
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -262,20 +263,20 @@ class RuleEngine:
 
     def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
         """Evaluate the facts of one key, sorted by place."""
-        self._facts.evaluate(rule, key, facts)
+        self.facts.evaluate(rule, key, facts)
 
     def settle(self, time: int) -> None:
         """Evaluate what can be said already of keys that are quiet: someone watches, and it is this time, nanoseconds since the epoch."""
-        self._facts.settle(time)
+        self.facts.settle(time)
 
     def finish(self) -> None:
         """Evaluate the keys that still wait: the capture has ended."""
-        self._facts.finish()
+        self.facts.finish()
         self._report_cap()
 
     def _report_cap(self) -> None:
         """Whether the bound on facts may have changed a verdict."""
-        parted, unknown = self._facts.parted, self._facts.unknown
+        parted, unknown = self.facts.parted, self.facts.unknown
         if not parted and not unknown:
             return
         early = {name.partition(":")[2]: number for name, number in sorted(parted.items())}

@@ -6,13 +6,13 @@ files that it wrote, when it wrote its records itself, and the flows that are op
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from pulsarscope.engine import packed_facts
 from pulsarscope.engine.flows import Fact
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.record_batch import batch_of
@@ -114,7 +114,7 @@ def unpack(cells: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def fact_batch(facts: list[tuple[int, str, str, Fact]]) -> pa.RecordBatch:
     """Facts, each as (told, rule, key, fact)."""
     rows = [
-        (rule, key, where.source, where.file, where.packet, where.sub, where.connection, told, pickle.dumps(fact, pickle.HIGHEST_PROTOCOL))
+        (rule, key, where.source, where.file, where.packet, where.sub, where.connection, told, packed_facts.pack(fact))
         for told, rule, key, fact in facts
         for where in (fact.where,)
     ]
@@ -125,7 +125,7 @@ def facts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Fact
     """(rule, key, fact) of each row."""
     for batch in batches:
         for rule, key, fact in zip(*(batch.column(name) for name in ("rule", "key", "fact")), strict=True):
-            yield rule.as_py(), key.as_py(), pickle.loads(fact.as_py())  # noqa: S301 - a task of the same job wrote it
+            yield rule.as_py(), key.as_py(), packed_facts.unpack(fact.as_py())[0]
 
 
 class Cells:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
-from pulsarscope.engine import evaluated_keys as judged
+from pulsarscope.engine import evaluated_keys, packed_facts
 from pulsarscope.engine import facts as module
-from pulsarscope.engine import packed_facts as story
 from pulsarscope.engine.facts import QUIET_NANOSECONDS, Facts
-from pulsarscope.engine.packed_facts import begin
+from pulsarscope.engine.packed_facts import PendingFacts, pack
 
 HOUR = 3_600_000_000_000
 
@@ -111,7 +110,7 @@ def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_orde
 
 def bounded(monkeypatch: pytest.MonkeyPatch, stories: int) -> None:
     """Facts of so many stories of one fact have room."""
-    monkeypatch.setattr(module, "FACTS_MAX_BYTES", stories * (begin(fact(0, 0)).size + len("key 10")))
+    monkeypatch.setattr(module, "FACTS_MAX_BYTES", stories * (PendingFacts(pack(fact(0, 0)), 0).size + len("key 10")))
 
 
 def test_keys_silent_longest_are_judged_when_the_facts_of_all_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +151,7 @@ def test_a_fact_of_a_key_that_was_judged_to_make_room_is_counted(monkeypatch: py
 
 def test_keys_judged_to_make_room_are_counted_when_there_are_too_many_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
-    monkeypatch.setattr(judged, "EVALUATED_KEYS_MAX", 5)
+    monkeypatch.setattr(evaluated_keys, "EVALUATED_KEYS_MAX", 5)
     told = Told(early=False)
     for number in range(100):
         told.facts.add("rule", f"key {number:02}", fact(number, number))
@@ -164,22 +163,22 @@ def test_what_is_counted_is_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     told = Told(early=True)
     for number in range(1_000):
         told.facts.add("rule", f"key {number * number % 37}", fact(number, number))
-        (waiting,) = told.facts._waiting.values()
-        kept = sum(story.size + len(key) for key, story in waiting.stories.items())
-        assert told.facts._size == waiting.size == kept <= 4_000
+        (pending,) = told.facts._pending.values()
+        kept = sum(facts.size + len(key) for key, facts in pending.keys.items())
+        assert told.facts._size == pending.size == kept <= 4_000
     told.facts.settle(2 * HOUR)
-    assert told.facts._size == waiting.size == 0
-    assert not waiting.unsettled
-    assert not waiting.told
+    assert told.facts._size == pending.size == 0
+    assert not pending.unsettled
+    assert not pending.reported
 
 
 def test_a_key_that_never_ends_remembers_no_more_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 4)
-    monkeypatch.setattr(story, "FACTS_PER_KEY_MAX", 4)
+    monkeypatch.setattr(packed_facts, "FACTS_PER_KEY_MAX", 4)
     told = Told(early=True)
     for number in range(50):
         told.add(fact(number, 2 * number * QUIET_NANOSECONDS))
         told.facts.settle((2 * number + 1) * QUIET_NANOSECONDS)
     assert told.packets == list(range(50))
-    (waiting,) = told.facts._waiting.values()
-    assert len(waiting.told["key"]) <= 4
+    (pending,) = told.facts._pending.values()
+    assert len(pending.reported["key"]) <= 4

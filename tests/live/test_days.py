@@ -11,8 +11,7 @@ import pytest
 
 from pulsarscope.capture import Block, PacketRecord, read_blocks
 from pulsarscope.capture.formats.pcapng import PcapngDecoder
-from pulsarscope.engine import facts
-from pulsarscope.engine import packed_facts as story
+from pulsarscope.engine import facts, packed_facts
 from pulsarscope.engine.local import ALL_RECORDS, Options, run_blocks
 from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block
 
@@ -68,7 +67,7 @@ def memory_after(capture: Path, connections: tuple[int, ...]) -> list[int]:
 
 @pytest.mark.slow
 def test_memory_is_flat(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (facts, story):
+    for module in (facts, packed_facts):
         monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 10)  # all is about the same topics here: their stories are full sooner
     after_hours, after_more = memory_after(captures / "errors.pcap", (240, 720))
     assert after_more < after_hours + 200_000

@@ -18,6 +18,7 @@ from pulsarscope.dissect.rules import Fact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
+from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.share import Share
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
@@ -86,7 +87,7 @@ class Decode(msgspec.Struct, frozen=True):
         facts: list[KeyedFact] = []
 
         def emit_fact(rule: str, key: str, fact: Fact) -> None:
-            facts.append((engine.key, rule, key, fact))
+            facts.append((engine.key, rule, key, pack(fact), fact.where.time))
 
         totals = Totals()
         select = Share(self.number, self.count).select

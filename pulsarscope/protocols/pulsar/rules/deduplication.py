@@ -116,7 +116,7 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
             return bool(values["epoch"])
         return any(previous.values["confirmed"] < lowest and highest <= previous.values["highest"] for previous in earlier)
 
-    samples = dict.fromkeys([*values["dropped"], values["dropped_highest"]])
+    samples = dict.fromkeys(map(tuple, [*values["dropped"], values["dropped_highest"]]))
     resent = [(frame, number) for frame, number in samples if is_resend(number, number)]
     fresh = [(frame, number) for frame, number in samples if not is_resend(number, number)]
     # Ids without a sample lie between the lowest and the highest: when these two are not of a kind, they do not count as resent.

@@ -33,7 +33,7 @@ def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path
     row, evidence = diagnosis.only("broker-silent")
     assert row.severity == "warning"
     assert diagnosis.commands(row) == ["MESSAGE", "SEND_RECEIPT"]
-    assert (evidence["permits"], evidence["backlog"], evidence["last_delivered"], evidence["act"]) == (9, [7, 2], (7, 1), "broker")
+    assert (evidence["permits"], evidence["backlog"], evidence["last_delivered"], evidence["act"]) == (9, [7, 2], [7, 1], "broker")
     assert 57 <= evidence["silent_ns"] / SECOND <= 59
     assert "7:2" in (row.text or "")
     assert diagnosis.frames[evidence["frames"][0]].time == row.time

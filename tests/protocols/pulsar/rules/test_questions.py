@@ -79,7 +79,7 @@ QUESTIONS = (
                 WARNING,
                 backlog.silent,
                 ("MESSAGE", "SEND_RECEIPT"),
-                {"permits": 9, "backlog": [7, 2], "last_delivered": (7, 1), "act": "broker"},
+                {"permits": 9, "backlog": [7, 2], "last_delivered": [7, 1], "act": "broker"},
             ),
             Sign(
                 "permits-negative",
