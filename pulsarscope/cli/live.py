@@ -41,7 +41,7 @@ from pulsarscope.cli.read_options import filter_of, hint_for, record_kinds
 from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, write_rows
 from pulsarscope.cli.signals import handled
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.live.interfaces import ANY, interfaces
+from pulsarscope.live.interfaces import ANY, all_interfaces
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from pulsarscope.model.text import escape
@@ -51,7 +51,7 @@ from pulsarscope.output.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
     from pulsarscope.cli.live_capture import LiveCapture
-    from pulsarscope.live.feed import Feed
+    from pulsarscope.live.feed import LiveFeed
     from pulsarscope.live.pipe import PipeFeed
     from pulsarscope.output.render.top import Top
 
@@ -133,13 +133,13 @@ def capture_and_decode(request: LiveRequest) -> int:
     """
     from pulsarscope.cli.live_capture import LiveCapture  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.engine.local import run_blocks  # noqa: PLC0415 - as above
-    from pulsarscope.live.metrics import Metrics, address, served  # noqa: PLC0415 - as above
+    from pulsarscope.live.metrics import Metrics, parse_address, serve_metrics  # noqa: PLC0415 - as above
 
     kinds = record_kinds(request.records)
     name = output_name(request, kinds)
     _check_options(request)
     seconds = None if request.duration is None else quantity(request.duration, DURATIONS, "--for") / SECOND
-    metrics_address = None if request.metrics is None else address(request.metrics)
+    metrics_address = None if request.metrics is None else parse_address(request.metrics)
 
     def run_capture(command_output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)
@@ -156,7 +156,7 @@ def capture_and_decode(request: LiveRequest) -> int:
             stack.enter_context(_stopped(capture.feed, seconds))
             if metrics_address is not None:
                 capture.metrics = Metrics(capture.feed.health)
-                stack.enter_context(served(capture.metrics, *metrics_address))
+                stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
             run = run_blocks(capture.feed.name, capture.feed, options)
             sink = command_output.open(request.out, (), folder=name == FOLDER_OUTPUT and len(kinds) > 1)
             if not (request.quiet or request.top):
@@ -241,7 +241,7 @@ def _check_options(request: LiveRequest) -> None:
 
 
 @contextmanager
-def _stopped(feed: Feed | PipeFeed, seconds: float | None) -> Iterator[None]:
+def _stopped(feed: LiveFeed | PipeFeed, seconds: float | None) -> Iterator[None]:
     """Stop the capture at a first signal or after a time; captured packets are still decoded. A second signal interrupts that."""
     stopping = False
 
@@ -265,7 +265,7 @@ def _stopped(feed: Feed | PipeFeed, seconds: float | None) -> Iterator[None]:
 
 def list_interfaces() -> None:
     """Write the interfaces to standard output, one a line."""
-    names = interfaces()
+    names = all_interfaces()
     width = max((len(interface.name) for interface in names), default=0)
     for interface in names:
         sys.stdout.write(f"{escape(interface.name):{width}}  {interface.state:8} MTU {interface.mtu}\n")

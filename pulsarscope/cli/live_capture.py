@@ -18,16 +18,16 @@ from pulsarscope.cli.live import LiveRequest
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.engine.local import RowBatch
 from pulsarscope.engine.options import Options
-from pulsarscope.live.bpf import compiled, tcp_program
-from pulsarscope.live.feed import LAG_SECONDS, Feed
-from pulsarscope.live.interfaces import ANY, interface, interfaces
+from pulsarscope.live.bpf import compile_filter, tcp_program
+from pulsarscope.live.feed import LAG_SECONDS, LiveFeed
+from pulsarscope.live.interfaces import ANY, all_interfaces, find_interface
 from pulsarscope.live.metrics import Metrics
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.privileges import drop_privileges
-from pulsarscope.live.recorder import Keeper, Rotation, TriggeredKeeper
+from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
 from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
-from pulsarscope.live.source import Keep, Source
+from pulsarscope.live.source import PacketSource, PacketWriter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
 from pulsarscope.model.records import FindingRow, RawFrame
@@ -71,13 +71,13 @@ class LiveCapture:
         size, seconds = _rotation(request.rotate or ())
         self._rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
         self._around = quantity(request.around, DURATIONS, "--around")
-        self._keeper: Keeper | None = None
-        self._triggered: TriggeredKeeper | None = None
+        self._recorder: Recorder | None = None
+        self._triggered: TriggeredRecorder | None = None
         if is_pipe(request.interface):
             self._source = None
-            keep = self._keep(b"", bytes)
-            pipe = PipeFeed(request.interface, keep=keep, packets_max=request.packets, by_interface=options.by_interface)
-            self.feed: Feed | PipeFeed = pipe
+            recorder = self._open_recorder(b"", bytes)
+            pipe = PipeFeed(request.interface, recorder=recorder, packets_max=request.packets, by_interface=options.by_interface)
+            self.feed: LiveFeed | PipeFeed = pipe
             self.listening = f"listening to {self.feed.name}; Ctrl-C stops"
             return
         ports = ports_of(request, options)
@@ -85,20 +85,20 @@ class LiveCapture:
         source = self._source = open_source(request, ports)
         drop_privileges()
         try:
-            keep = self._keep(interface_block(source.link_type, PACKET_MAX_BYTES, source.name), self._statistics)
+            recorder = self._open_recorder(interface_block(source.link_type, PACKET_MAX_BYTES, source.name), self._statistics)
         except BaseException:
             source.close()
             raise
-        self.feed = Feed(source, keep=keep, packets_max=request.packets, by_interface=options.by_interface)
+        self.feed = LiveFeed(source, recorder=recorder, packets_max=request.packets, by_interface=options.by_interface)
 
-    def _keep(self, head: bytes, tail: Callable[[], bytes]) -> Keep | None:
+    def _open_recorder(self, head: bytes, tail: Callable[[], bytes]) -> PacketWriter | None:
         request = self._request
         if request.write is None:
             return None
-        self._keeper = Keeper(request.write, section_block(f"pulsarscope {__version__}") + head, self._rotation, tail)
+        self._recorder = Recorder(request.write, section_block(f"pulsarscope {__version__}") + head, self._rotation, tail)
         if request.trigger is None:
-            return self._keeper
-        self._triggered = TriggeredKeeper(self._keeper, self._around / SECOND)
+            return self._recorder
+        self._triggered = TriggeredRecorder(self._recorder, self._around / SECOND)
         return self._triggered
 
     def _statistics(self) -> bytes:
@@ -129,13 +129,13 @@ class LiveCapture:
 
         health = self.feed.health()
         notes = [(f"{health.skipped_packets:,} not decoded", bool(health.skipped_packets))]
-        if self._source is not None and self._source.tells_drops:
+        if self._source is not None and self._source.reports_drops:
             notes.insert(0, (f"{health.dropped:,} dropped by the kernel", bool(health.dropped)))
             notes.append((f"{size_text(health.waiting_bytes)} waiting", health.waiting_bytes > LIVE_QUEUE_MAX_BYTES // 2))
             notes.append((f"ring {health.ring:.0%} full", health.ring > 0.5))
         notes.append((f"{health.lag:.1f} s behind", health.lag > LAG_SECONDS))
-        if self._keeper is not None and self._keeper.written:
-            notes.append((f"saved to {self._keeper.written[-1]}", False))
+        if self._recorder is not None and self._recorder.written:
+            notes.append((f"saved to {self._recorder.written[-1]}", False))
         return Status(f"{self.feed.name}: {count_text(health.packets, 'packet')}", notes)
 
     def summary(self) -> str:
@@ -144,11 +144,11 @@ class LiveCapture:
         parts = [f"{count_text(feed.packets, 'packet')} from {feed.name}"]
         if self._source is not None:
             dropped = f"{self._source.dropped:,} dropped by the kernel" if self._source.dropped else "none dropped by the kernel"
-            parts.append(dropped if self._source.tells_drops else "number of dropped packets unknown on this system")
+            parts.append(dropped if self._source.reports_drops else "number of dropped packets unknown on this system")
         if skipped := feed.health().skipped_packets:
             parts.append(f"{skipped:,} not decoded")
-        if self._keeper is not None:
-            written = self._keeper.written
+        if self._recorder is not None:
+            written = self._recorder.written
             parts.append(f"saved to {written[-1]}" if len(written) == 1 else f"saved to {len(written)} files")
         if self._triggered is not None and self._triggered.shortened:
             parts.append(f"packets before {count_text(self._triggered.shortened, 'finding')} were partly gone already")
@@ -177,7 +177,7 @@ def _traffic(request: LiveRequest, ports: Collection[int]) -> str:
     return f"TCP ports {', '.join(map(str, sorted(ports)))}" if ports else "all TCP"
 
 
-def open_source(request: LiveRequest, ports: Collection[int]) -> Source:
+def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
     """Open the interface for these TCP ports (empty: all): a packet ring of the kernel, or scapy's socket where there is none.
 
     Raises:
@@ -185,19 +185,19 @@ def open_source(request: LiveRequest, ports: Collection[int]) -> Source:
     """
     name = request.interface
     try:
-        source_interface = interface(name)
+        source_interface = find_interface(name)
     except OSError as error:
         if Path(name).is_file():
             message = f"{name} is a file: use pulsarscope decode"
             raise UsageError(message) from error
-        names = ", ".join(known.name for known in interfaces())
+        names = ", ".join(known.name for known in all_interfaces())
         message = f"unknown interface {name}; known: {names}, {ANY}; or - for standard input, or the path of a pipe"
         raise UsageError(message) from error
     try:
         if not hasattr(socket, "AF_PACKET"):
             return open_sniffer(name, request.capture_filter or expression(ports))
         if request.capture_filter is not None:
-            program = compiled(request.capture_filter, ETHERNET if source_interface.is_ethernet else RAW_IP, name)
+            program = compile_filter(request.capture_filter, ETHERNET if source_interface.is_ethernet else RAW_IP, name)
         else:
             program = tcp_program(ports)
         return PacketRing(source_interface, program, _ring_bytes(request.buffer))

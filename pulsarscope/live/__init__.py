@@ -1,1 +1,1 @@
-"""Packets as they happen: interfaces and pipes, read into the blocks that captures give."""
+"""Live capture from network interfaces and pipes, decoded into the same blocks as capture files."""

@@ -1,7 +1,7 @@
 """Socket filters: classic Berkeley packet filter programs, which the kernel runs on each packet before it is copied.
 
-The usual one is built here and needs no compiler; it looks at the network header wherever the link layer ends (SKF_NET_OFF of
-linux/filter.h), so that it fits every kind of interface. What a user writes is compiled by libpcap, as it comes with tcpdump or scapy.
+The default program is built here without a compiler. It addresses the network header directly (SKF_NET_OFF of linux/filter.h), so that
+it fits every kind of interface. User expressions are compiled by libpcap, through tcpdump or scapy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from struct import Struct
 from pulsarscope.model.errors import UsageError
 
 Instruction = tuple[int, int, int, int]
-"""Code, jumps if true and if false (instructions to leave out), operand."""
+"""(code, jump if true, jump if false, operand); jumps are numbers of instructions to skip."""
 
 Program = tuple[Instruction, ...]
 
@@ -24,65 +24,65 @@ _AND, _SHIFT_LEFT, _TO_INDEX, _RETURN = 0x54, 0x64, 0x07, 0x06
 _IF_EQUAL, _IF_ANY_BIT = 0x15, 0x45
 
 _PROTOCOL = 0xFFFF_F000
-"""SKF_AD_OFF + SKF_AD_PROTOCOL: the type of what the link layer carries."""
+"""SKF_AD_OFF + SKF_AD_PROTOCOL: the ethertype."""
 _DIRECTION, _INTERFACE = 0xFFFF_F004, 0xFFFF_F008
-"""SKF_AD_OFF + SKF_AD_PKTTYPE and SKF_AD_IFINDEX: where a packet is bound, and the interface that it passes."""
+"""SKF_AD_OFF + SKF_AD_PKTTYPE and SKF_AD_IFINDEX: direction and interface of a packet."""
 _OUTGOING = 4
 _NETWORK = 0xFFF0_0000
 """SKF_NET_OFF: the network header."""
 
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _TAGS = (0x8100, 0x88A8, 0x8847, 0x8864)
-"""VLAN tags, MPLS, PPPoE: the decoder looks at what follows."""
+"""VLAN tags, MPLS and PPPoE, whose content is left to the decoder."""
 _TCP, _UDP, _FRAGMENT = 6, 17, 44
 _CARRIERS = (4, 41, 47)
-"""IP protocols that carry packets: IPv4, IPv6, GRE."""
+"""IP protocols of tunnels: IPv4, IPv6, GRE."""
 _CARRIER_PORTS = (4789, 6081, 8472)
-"""UDP ports that do: VXLAN, Geneve, VXLAN as Linux had it."""
+"""UDP ports of tunnels: VXLAN, Geneve, VXLAN of older Linux."""
 _EXTENSIONS = (0, 43, 60)
-"""IPv6 headers that may stand before TCP: the decoder looks at what follows."""
+"""IPv6 extension headers before TCP, whose content is left to the decoder."""
 _IPV6_BYTES = 40
 
 _WHOLE_PACKET = 262_144
 
 PORTS_MAX = 50
-"""Jumps reach 255 instructions far, and a port takes four of them."""
+"""Ports in a program: a jump spans at most 255 instructions, and a port takes four."""
 
 _ETHERNET = 1
 _TCPDUMP_LINKS: Mapping[int, str] = {_ETHERNET: "EN10MB", 101: "RAW"}
-"""What tcpdump calls the link types of `ring`."""
+"""Names of the link types of `ring` for tcpdump."""
 
 _COMPILE_SECONDS = 10.0
 
 _VLAN = re.compile(r"\bvlan\b")
-"""Of a live interface the kernel takes the tag off before a filter sees it; only for that interface libpcap asks after it."""
+"""Use of VLAN tags, which the kernel removes before the filter; libpcap compiles a test for them only for a live interface."""
 
 _instruction = Struct("=HBBI")
 
 
 def packed(program: Program) -> bytes:
-    """As the kernel takes it: an array of struct sock_filter."""
+    """Encode a program as an array of struct sock_filter."""
     return b"".join([_instruction.pack(*instruction) for instruction in program])
 
 
-# ---- the usual program
+# ---- the default program
 
 _Line = tuple[int, int, str] | str
-"""Code, operand, and the place to jump to if a test holds; a test that does not goes on. A string is a place. All jumps go forward."""
+"""(code, operand, label to jump to if the test holds), or a label; all jumps go forward."""
 
 _DROP: _Line = (_RETURN, 0, "")
 
 
 def tcp_program(ports: Collection[int]) -> Program:
-    """TCP from or to these ports, and what may turn out to be it: fragments, tags. Without ports all TCP and all that may carry it.
+    """Build a program that accepts TCP from or to the ports and packets that may carry it, all TCP when there are no ports.
 
     Raises:
-        UsageError: more than PORTS_MAX ports.
+        UsageError: there are more than PORTS_MAX ports.
     """
     if len(ports) > PORTS_MAX:
         message = f"{len(ports)} ports are more than a filter in the kernel takes ({PORTS_MAX}): use --any-port, or -f with a range"
         raise UsageError(message)
-    return _assembled(
+    return _assemble(
         [
             (_LOAD_WORD, _PROTOCOL, ""),
             (_IF_EQUAL, _IPV4, "ipv4"),
@@ -91,7 +91,7 @@ def tcp_program(ports: Collection[int]) -> Program:
             _DROP,
             "ipv4",
             (_LOAD_HALF, _NETWORK + 6, ""),
-            (_IF_ANY_BIT, 0x1FFF, "accept"),  # a fragment, which has no ports
+            (_IF_ANY_BIT, 0x1FFF, "accept"),  # a fragment without ports
             (_LOAD_BYTE, _NETWORK, ""),
             (_AND, 0x0F, ""),
             (_SHIFT_LEFT, 2, ""),
@@ -108,8 +108,8 @@ def tcp_program(ports: Collection[int]) -> Program:
     )
 
 
-def once(program: Program, loopbacks: Collection[int]) -> Program:
-    """The same without what goes out of these interfaces, by their indexes: each packet comes in there, too."""
+def without_outgoing(program: Program, loopbacks: Collection[int]) -> Program:
+    """Extend a program to drop outgoing packets of loopback interfaces, given by index, where each packet is also incoming."""
     for index in loopbacks:
         program = (
             (_LOAD_WORD, 0, 0, _DIRECTION),
@@ -127,7 +127,7 @@ def _any_of(values: Iterable[int]) -> list[_Line]:
 
 
 def _by_protocol(place: str, ports: Collection[int], load: int, header: int) -> list[_Line]:
-    """Judges the IP protocol that is loaded; its ports stand at `header`, source first."""
+    """Test the loaded IP protocol, with its ports at `header`, source first."""
     if ports:
         tests = _any_of(sorted(ports))
         return [(_IF_EQUAL, _TCP, place), _DROP, place, (load, header, ""), *tests, (load, header + 2, ""), *tests, _DROP]
@@ -135,7 +135,7 @@ def _by_protocol(place: str, ports: Collection[int], load: int, header: int) -> 
     return [*others, (_IF_EQUAL, _UDP, place), _DROP, place, (load, header + 2, ""), *_any_of(_CARRIER_PORTS), _DROP]
 
 
-def _assembled(lines: Sequence[_Line]) -> Program:
+def _assemble(lines: Sequence[_Line]) -> Program:
     places: dict[str, int] = {}
     instructions: list[tuple[int, int, str]] = []
     for line in lines:
@@ -146,14 +146,19 @@ def _assembled(lines: Sequence[_Line]) -> Program:
     return tuple((code, places[target] - at - 1 if target else 0, 0, operand) for at, (code, operand, target) in enumerate(instructions))
 
 
-# ---- what a user writes
+# ---- user expressions
 
 
-def compiled(expression: str, link_type: int, interface: str) -> Program:
-    """A filter expression in the language of tcpdump, for packets of a link type that come from an interface.
+def compile_filter(expression: str, link_type: int, interface: str) -> Program:
+    """Compile a filter expression in the language of tcpdump.
+
+    Args:
+        expression: the expression.
+        link_type: link type of the packets.
+        interface: interface of the packets.
 
     Raises:
-        UsageError: it is none, or neither tcpdump nor scapy with libpcap is there.
+        UsageError: the expression is invalid, or neither tcpdump nor scapy with libpcap is installed.
     """
     if tcpdump := shutil.which("tcpdump"):
         return _by_tcpdump(tcpdump, expression, link_type, interface)
@@ -164,21 +169,21 @@ def compiled(expression: str, link_type: int, interface: str) -> Program:
 
 
 def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -> Program:
-    opened = ["-i", interface] if link_type == _ETHERNET and _VLAN.search(expression) else []  # which takes the capability to capture
-    command = [tcpdump, "-ddd", *opened, "-y", _TCPDUMP_LINKS[link_type], "--", expression]
+    interface_options = ["-i", interface] if link_type == _ETHERNET and _VLAN.search(expression) else []  # needs the capability to capture
+    command = [tcpdump, "-ddd", *interface_options, "-y", _TCPDUMP_LINKS[link_type], "--", expression]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)  # noqa: S603 - as found
+        result = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)  # noqa: S603 - as found
     except (OSError, subprocess.TimeoutExpired) as error:
         message = f"-f cannot be compiled: {error}"
         raise UsageError(message) from error
-    if told.returncode:
-        reason = (told.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
-        message = f'-f "{expression}" is no packet filter: {reason}'
+    if result.returncode:
+        reason = (result.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
+        message = f'-f "{expression}" is not a valid packet filter: {reason}'
         raise UsageError(message)
-    return tuple(_four(line) for line in told.stdout.splitlines()[1:])
+    return tuple(_parse_instruction(line) for line in result.stdout.splitlines()[1:])
 
 
-def _four(line: str) -> Instruction:
+def _parse_instruction(line: str) -> Instruction:
     code, true, false, operand = map(int, line.split())
     return code, true, false, operand
 
@@ -191,9 +196,12 @@ def _by_scapy(expression: str, link_type: int) -> Program:
         try:
             program = compile_filter(expression, linktype=link_type)
         except Scapy_Exception as error:
-            message = f'-f "{expression}" is no packet filter: {error}'
+            message = f'-f "{expression}" is not a valid packet filter: {error}'
             raise UsageError(message) from error
     except (ImportError, OSError) as error:
         message = "-f needs libpcap to compile the filter: install tcpdump, or libpcap and scapy; without -f none is needed"
         raise UsageError(message) from error
-    return tuple((one.code, one.jt, one.jf, one.k) for one in (program.bf_insns[index] for index in range(program.bf_len)))
+    return tuple(
+        (instruction.code, instruction.jt, instruction.jf, instruction.k)
+        for instruction in (program.bf_insns[index] for index in range(program.bf_len))
+    )

@@ -1,6 +1,6 @@
-"""From a source to blocks: one thread takes packets from the kernel and keeps them, the other decodes as fast as it can.
+"""Live decoding in two threads: one captures and records packets, the other decodes them.
 
-What waits between the two is bounded. When it is full decoding skips packets, and says so; the file that keeps them has them all.
+The queue between them is bounded. When it is full, packets are skipped and reported; the recorded file has all packets.
 """
 
 from __future__ import annotations
@@ -13,72 +13,74 @@ from typing import Any
 
 from pulsarscope.capture import Block
 from pulsarscope.capture.formats.pcapng import PcapngDecoder
-from pulsarscope.live.source import Captured, Health, Keep, Source
+from pulsarscope.live.source import CapturedPackets, CaptureHealth, PacketSource, PacketWriter
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, PACKET_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.pcapng import interface_block, section_block
 
 WAIT_SECONDS = 0.2
-"""How long a thread waits before it looks whether it shall stop: more than the kernel holds a packet back."""
+"""Interval in which the threads check for a stop; longer than the kernel delays a packet."""
 
 REPORT_SECONDS = 10.0
-"""Losses are told at once, and then not more often than this."""
+"""Smallest interval between reports of losses."""
 
 LAG_SECONDS = 5.0
-"""Decoding that is further behind than this is told."""
+"""Delay of decoding above which it is reported."""
 
 
-class Feed:
-    """The blocks of a source, an iterator that ends when `stop` is called, or the source ends.
+class LiveFeed:
+    """Iterator over the blocks of a packet source, which ends with the source or after `stop`.
 
-    The counts may be read at any time, by any thread.
+    Any thread may read the counts.
     """
 
     recognised = True
 
-    def __init__(self, source: Source, *, keep: Keep | None = None, packets_max: int | None = None, by_interface: bool = False) -> None:
-        """Begins to take packets when it is iterated.
+    def __init__(
+        self, source: PacketSource, *, recorder: PacketWriter | None = None, packets_max: int | None = None, by_interface: bool = False
+    ) -> None:
+        """Prepare to capture; the first iteration starts the capturing thread.
 
         Args:
-            source: closed by `close`.
-            keep: gets all packets, in the thread that captures; what it raises ends the feed.
-            packets_max: stop after so many.
-            by_interface: as for `capture.read_blocks`.
+            source: packet source, closed by `close`.
+            recorder: receives all packets in the capturing thread; its exceptions end the feed.
+            packets_max: number of packets after which to stop.
+            by_interface: append the interface to flow keys, see `capture.read_blocks`.
         """
         self.source = source
         self.packets = 0
-        """Taken from the source."""
+        """Packets captured."""
         self.skipped_packets = 0
-        """Taken, and not decoded because decoding was too slow."""
+        """Packets captured but not decoded, because decoding was too slow."""
         self.skipped_bytes = 0
         self.waiting_bytes = 0
-        """Taken, and still to be decoded."""
+        """Bytes that wait to be decoded."""
         self.lag = 0.0
-        """Seconds between a packet's time and now, of the packets that were decoded last."""
+        """Age of the last decoded packets, seconds."""
         self.failure: Exception | None = None
-        """What the keeping raised, or an error of the thread that captures."""
-        self._keep = keep
+        """Exception of the recorder or the capturing thread."""
+        self._recorder = recorder
         self._packets_max = packets_max
-        self._waiting: deque[Captured | int] = deque()
-        """Packets, or how many were left out at this place."""
+        self._waiting: deque[CapturedPackets | int] = deque()
+        """Captured packets, or the number of packets skipped at this position."""
         self._changed = threading.Condition()
         self._stopping = False
         self._ended = False
-        self._gone: OSError | None = None
+        self._source_error: OSError | None = None
         self._decoder = PcapngDecoder(0, by_interface=by_interface)
         self._bytes = 0
-        self._told_dropped = 0
-        self._told_skipped = (0, 0)
+        self._reported_dropped = 0
+        self._reported_skipped = (0, 0)
         self._ring = 0.0
-        self._look_again = self._tell_again = 0.0
+        self._next_check = self._next_report = 0.0
         self._late = False
         self._thread = threading.Thread(target=self._capture, name="capture", daemon=True)
-        self._blocks = self._decoded()
+        self._blocks = self._decode()
 
     @property
     def name(self) -> str:
-        """What messages call the source."""
+        """Return the name of the source for messages."""
         return self.source.name
 
     def __iter__(self) -> Iterator[Block]:
@@ -88,63 +90,63 @@ class Feed:
         return next(self._blocks)
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
-        """An interface brings none."""
+        """Return no TLS key logs: an interface has none."""
         return []
 
-    def health(self) -> Health:
-        """As of a moment ago; from any thread."""
-        return Health(self.packets, self.source.dropped, self.skipped_packets, self.waiting_bytes, self._ring, self.lag)
+    def health(self) -> CaptureHealth:
+        """Return the recent state; safe from any thread."""
+        return CaptureHealth(self.packets, self.source.dropped, self.skipped_packets, self.waiting_bytes, self._ring, self.lag)
 
     def stop(self) -> None:
-        """Take no more; what was taken is still decoded. May be called from a signal handler or another thread."""
+        """Stop capturing; packets captured so far are still decoded. Safe in a signal handler and from other threads."""
         self._stopping = True
 
     def close(self) -> None:
-        """Stop, and let go of the source."""
+        """Stop, and close the source."""
         self.stop()
         self._blocks.close()
         if self._thread.is_alive():  # an interrupt has ended the blocks before it
             self._thread.join()
         self.source.close()
 
-    # ---- the thread that captures
+    # ---- capturing thread
 
     def _capture(self) -> None:
         try:
             try:
-                self._take()
+                self._capture_packets()
             except OSError as error:
-                self._gone = error
-            if self._keep is not None:
-                self._keep.end()
-        except Exception as error:  # noqa: BLE001 - of any kind: who runs the feed raises it
+                self._source_error = error
+            if self._recorder is not None:
+                self._recorder.end()
+        except Exception as error:  # noqa: BLE001 - raised by the user of the feed
             self.failure = error
         finally:
             with self._changed:
                 self._ended = True
                 self._changed.notify()
 
-    def _take(self) -> None:
+    def _capture_packets(self) -> None:
         last = False
         stopped = 0
         while True:
-            stopping = self._stopping  # asked before the read: what came before the request is taken
+            stopping = self._stopping  # before the read, so that packets before the request are captured
             if stopping and not stopped:
                 stopped = time.time_ns()
-            left = None if self._packets_max is None else self._packets_max - self.packets
-            captured = self.source.read(WAIT_SECONDS, left)
+            remaining = None if self._packets_max is None else self._packets_max - self.packets
+            captured = self.source.read(WAIT_SECONDS, remaining)
             if captured is not None:
                 self.packets += captured.packets
-                if self._keep is not None:
-                    self._keep(captured)
-                self._hand_on(captured)
+                if self._recorder is not None:
+                    self._recorder(captured)
+                self._enqueue(captured)
                 if self.packets == self._packets_max:
                     return
-            if stopping and (captured is None or last or captured.time >= stopped):  # a line that is too fast never leaves nothing
+            if stopping and (captured is None or last or captured.time >= stopped):  # on a fast line the source is never empty
                 return
             last = stopping and self.source.fullness() == 0
 
-    def _hand_on(self, captured: Captured) -> None:
+    def _enqueue(self, captured: CapturedPackets) -> None:
         size = len(captured.data)
         with self._changed:
             if self.waiting_bytes + size <= LIVE_QUEUE_MAX_BYTES:
@@ -159,29 +161,29 @@ class Feed:
                     self._waiting.append(captured.packets)
             self._changed.notify()
 
-    # ---- the thread that decodes
+    # ---- decoding thread
 
-    def _decoded(self) -> Generator[Block, None, None]:
+    def _decode(self) -> Generator[Block, None, None]:
         self._thread.start()
         decoder = self._decoder
         decoder.feed(section_block("") + interface_block(self.source.link_type, PACKET_MAX_BYTES, self.source.name), 0)
         try:
-            while (waiting := self._next()) is not None:
-                if isinstance(waiting, int):
-                    decoder.skip(waiting)
-                    if not waiting:
-                        yield self._now()
+            while (entry := self._dequeue()) is not None:
+                if isinstance(entry, int):
+                    decoder.skip(entry)
+                    if not entry:
+                        yield self._idle_block()
                 else:
-                    self._bytes += len(waiting.data)
-                    self.lag = max(time.time() - waiting.time / 1e9, 0.0)
-                    size = max(READ_BLOCK_BYTES, len(waiting.data) * READ_BLOCK_PACKETS // max(waiting.packets, 1))
-                    for start in range(0, len(waiting.data), size):
-                        yield decoder.feed(waiting.data[start : start + size], self._bytes)
-                yield from self._told()
-            yield from self._told(at_end=True)
+                    self._bytes += len(entry.data)
+                    self.lag = max(time.time() - entry.time / 1e9, 0.0)
+                    size = max(READ_BLOCK_BYTES, len(entry.data) * READ_BLOCK_PACKETS // max(entry.packets, 1))
+                    for start in range(0, len(entry.data), size):
+                        yield decoder.feed(entry.data[start : start + size], self._bytes)
+                yield from self._report()
+            yield from self._report(at_end=True)
             last = decoder.finish(self._bytes)
-            if self._gone is not None:
-                text = f"{self.source.name} is gone: {self._gone.strerror or self._gone}."
+            if self._source_error is not None:
+                text = f"{self.source.name} is gone: {self._source_error.strerror or self._source_error}."
                 last.findings.append(CAPTURE_CODES["interface-gone"].at(text, {"interface": self.source.name}, file=0))
             yield last
         finally:
@@ -189,53 +191,53 @@ class Feed:
             self._thread.join()
             self.source.close()
 
-    def _now(self) -> Block:
-        """A block without packets: nothing happens, and time passes."""
+    def _idle_block(self) -> Block:
+        """Return a block without packets, which carries the present time."""
         block = self._decoder.feed(b"", self._bytes)
         block.last_time = time.time_ns()
         self.lag = 0.0
         return block
 
-    def _next(self) -> Captured | int | None:
-        """What is to be decoded; None at the end. A place without packets comes now and then."""
+    def _dequeue(self) -> CapturedPackets | int | None:
+        """Return the next packets or number of skipped packets; 0 after an interval without any, None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ended, WAIT_SECONDS)
             if not self._waiting:
                 return None if self._ended else 0
-            waiting = self._waiting.popleft()
-            if isinstance(waiting, Captured):
-                self.waiting_bytes -= len(waiting.data)
-            return waiting
+            entry = self._waiting.popleft()
+            if isinstance(entry, CapturedPackets):
+                self.waiting_bytes -= len(entry.data)
+            return entry
 
-    def _told(self, *, at_end: bool = False) -> Iterator[Block]:
-        """A block with what is to be told about losses and lag, if anything is."""
+    def _report(self, *, at_end: bool = False) -> Iterator[Block]:
+        """Yield a block with findings on losses and delay, if there are any."""
         now = time.monotonic()
-        if now < self._look_again and not at_end:
+        if now < self._next_check and not at_end:
             return
-        self._look_again = now + WAIT_SECONDS
+        self._next_check = now + WAIT_SECONDS
         self.source.count()
         self._ring = self.source.fullness()
-        if now < self._tell_again and not at_end:
+        if now < self._next_report and not at_end:
             return
         findings = [*self._losses(), *self._slowness()]
         if findings:
-            self._tell_again = now + REPORT_SECONDS
+            self._next_report = now + REPORT_SECONDS
             block = self._decoder.feed(b"", self._bytes)
             block.findings += findings
             yield block
 
     def _losses(self) -> Iterator[Finding]:
         where: dict[str, Any] = {"interface": self.source.name}
-        dropped, told = self.source.dropped, self._told_dropped
-        if dropped > told:
-            self._told_dropped = dropped
-            text = f"The kernel dropped {plural(dropped - told, 'packet')}: they came faster than they were taken."
-            yield self._finding("packets-dropped", text, {"packets": dropped - told, "packets_so_far": dropped, **where})
+        dropped, reported = self.source.dropped, self._reported_dropped
+        if dropped > reported:
+            self._reported_dropped = dropped
+            text = f"The kernel dropped {plural(dropped - reported, 'packet')}: they arrived faster than they were captured."
+            yield self._finding("packets-dropped", text, {"packets": dropped - reported, "packets_so_far": dropped, **where})
         with self._changed:
             packets, size = self.skipped_packets, self.skipped_bytes
-        before_packets, before_size = self._told_skipped
+        before_packets, before_size = self._reported_skipped
         if packets > before_packets:
-            self._told_skipped = packets, size
+            self._reported_skipped = packets, size
             skipped = packets - before_packets
             lost = size - before_size
             text = f"{plural(skipped, 'packet')} ({plural(lost, 'byte')}) were not decoded: decoding is too slow for this traffic."

@@ -1,4 +1,4 @@
-"""The network interfaces of this host, as Linux tells of them in /sys."""
+"""Network interfaces of this host, as listed by Linux in /sys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 ANY = "any"
-"""Names all interfaces at once."""
+"""Name of all interfaces together."""
 
 _SYSTEM = Path("/sys/class/net")
 _ETHERNET_HARDWARE = {1, 772}
@@ -17,48 +17,48 @@ _LOOPBACK = 772
 
 
 class NetworkInterface(msgspec.Struct, frozen=True):
-    """One interface."""
+    """Network interface."""
 
     name: str
     index: int
-    """0 for all of them."""
+    """Index, 0 for all interfaces."""
     state: str
-    """up, down, unknown …, as the kernel calls it."""
+    """State as named by the kernel: up, down, unknown and others."""
     mtu: int
     is_ethernet: bool
-    """Its packets begin with an Ethernet header."""
+    """True when its packets begin with an Ethernet header."""
     is_loopback: bool
 
 
-def interfaces() -> list[NetworkInterface]:
-    """All of them, in the order of their indexes."""
-    return [_described(name, index) for index, name in sorted(socket.if_nameindex())]
+def all_interfaces() -> list[NetworkInterface]:
+    """Return all interfaces in the order of their indexes."""
+    return [_interface(name, index) for index, name in sorted(socket.if_nameindex())]
 
 
-def interface(name: str) -> NetworkInterface:
-    """One by name, or `any`.
+def find_interface(name: str) -> NetworkInterface:
+    """Return the interface with a name, or `any`.
 
     Raises:
-        OSError: there is none of that name.
+        OSError: there is no interface of that name.
     """
     if name == ANY:
         return NetworkInterface(ANY, 0, "up", 0, is_ethernet=False, is_loopback=False)
-    return _described(name, socket.if_nametoindex(name))
+    return _interface(name, socket.if_nametoindex(name))
 
 
-def _described(name: str, index: int) -> NetworkInterface:
+def _interface(name: str, index: int) -> NetworkInterface:
     hardware = _number(name, "type")
     return NetworkInterface(
         name,
         index,
-        _told(name, "operstate") or "unknown",
+        _attribute(name, "operstate") or "unknown",
         _number(name, "mtu"),
         is_ethernet=hardware in _ETHERNET_HARDWARE,
         is_loopback=hardware == _LOOPBACK,
     )
 
 
-def _told(name: str, what: str) -> str:
+def _attribute(name: str, what: str) -> str:
     try:
         return (_SYSTEM / name / what).read_text().strip()
     except OSError:
@@ -66,5 +66,5 @@ def _told(name: str, what: str) -> str:
 
 
 def _number(name: str, what: str) -> int:
-    told = _told(name, what)
-    return int(told) if told.isdigit() else 0
+    text = _attribute(name, what)
+    return int(text) if text.isdigit() else 0

@@ -1,4 +1,4 @@
-"""What a live run has seen, for Prometheus: served over HTTP, in its text format."""
+"""Metrics of a live run for Prometheus, served over HTTP."""
 
 from __future__ import annotations
 
@@ -7,23 +7,27 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pulsarscope.live.source import Health
+from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 
 OTHER = "other"
-"""What all names are called that are met when there are too many."""
+"""Label value of the names above METRICS_NAMES_MAX."""
 
 LATENCY_BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""From 0.1 ms, the fastest that brokers store a message, to the 30 s after which clients give up."""
+"""Buckets from 0.1 ms, the shortest time in which brokers store a message, to the 30 s after which clients time out."""
 
 
 class Metrics:
-    """Counts rows, and collects what Prometheus asks for."""
+    """Collector of counts of rows and of the state of the capture."""
 
-    def __init__(self, health: Callable[[], Health]) -> None:
-        """Raises UsageError: prometheus-client is not installed."""
+    def __init__(self, health: Callable[[], CaptureHealth]) -> None:
+        """Register the metrics.
+
+        Raises:
+            UsageError: prometheus-client is not installed.
+        """
         try:
             from prometheus_client import CollectorRegistry, Histogram  # noqa: PLC0415 - only --metrics needs it
             from prometheus_client import Counter as Count  # noqa: PLC0415 - as above
@@ -33,31 +37,31 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         self._health = health
         self._names: dict[str, set[str]] = {}
-        what: dict[str, Any] = {"registry": self.registry, "namespace": "pulsarscope"}
-        self._frames = Count("frames", "Frames decoded.", ("command", "direction"), **what)
-        self._bytes = Count("frame_bytes", "Bytes of frames decoded.", ("command", "direction"), **what)
-        self._messages = Count("messages", "Messages that clients sent and that servers delivered.", ("topic", "direction"), **what)
-        self._exchanges = Count("requests", "Requests by how they ended.", ("request", "status"), **what)
-        self._findings = Count("findings", "Findings.", ("code", "severity"), **what)
+        common: dict[str, Any] = {"registry": self.registry, "namespace": "pulsarscope"}
+        self._frames = Count("frames", "Frames decoded.", ("command", "direction"), **common)
+        self._bytes = Count("frame_bytes", "Bytes of frames decoded.", ("command", "direction"), **common)
+        self._messages = Count("messages", "Messages that clients sent and that servers delivered.", ("topic", "direction"), **common)
+        self._exchanges = Count("requests", "Requests by how they ended.", ("request", "status"), **common)
+        self._findings = Count("findings", "Findings.", ("code", "severity"), **common)
         self._latencies = Histogram(
-            "request_seconds", "Time from a request to its response.", ("request",), buckets=LATENCY_BUCKETS_SECONDS, **what
+            "request_seconds", "Time from a request to its response.", ("request",), buckets=LATENCY_BUCKETS_SECONDS, **common
         )
         self.registry.register(self)
 
     def count(self, rows: Iterable[Any]) -> None:
-        """Count these rows: frames, exchanges and findings."""
+        """Count frames, exchanges and findings."""
         frames: Counter[tuple[str, str]] = Counter()
         sizes: Counter[tuple[str, str]] = Counter()
         messages: Counter[tuple[str, str]] = Counter()
         for row in rows:
             if isinstance(row, FrameRow):
-                key = self._name("command", row.command), row.direction or ""
+                key = self._label_value("command", row.command), row.direction or ""
                 frames[key] += 1
                 sizes[key] += row.size or 0
                 if row.num_messages is not None and row.num_messages > 0:
-                    messages[self._name("topic", row.topic), row.direction or ""] += row.num_messages
+                    messages[self._label_value("topic", row.topic), row.direction or ""] += row.num_messages
             elif type(row) is ExchangeRow:
-                request = self._name("request", row.request)
+                request = self._label_value("request", row.request)
                 self._exchanges.labels(request, row.status or "").inc()
                 if row.latency_ns is not None:
                     self._latencies.labels(request).observe(row.latency_ns / 1e9)
@@ -67,8 +71,8 @@ class Metrics:
             for key, number in counts.items():
                 metric.labels(*key).inc(number)
 
-    def _name(self, label: str, name: str | None) -> str:
-        """A value of a label: there are never too many."""
+    def _label_value(self, label: str, name: str | None) -> str:
+        """Return a name as label value, of which there are at most METRICS_NAMES_MAX."""
         known = self._names.setdefault(label, set())
         name = (name or "")[:METRICS_NAME_MAX_CHARACTERS]
         if not name or name in known:
@@ -79,7 +83,7 @@ class Metrics:
         return name
 
     def collect(self) -> Iterator[Any]:
-        """As prometheus-client asks a collector: the state of the capture itself."""
+        """Yield the metrics of the capture, as a collector of prometheus-client."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - as above
 
         health = self._health()
@@ -98,8 +102,12 @@ class Metrics:
 
 
 @contextmanager
-def served(metrics: Metrics, host: str, port: int) -> Iterator[int]:
-    """Serve them at http://host:port/metrics while entered; gives the port. Raises UsageError: that address cannot be had."""
+def serve_metrics(metrics: Metrics, host: str, port: int) -> Iterator[int]:
+    """Serve the metrics at http://host:port/metrics within the context, which returns the port.
+
+    Raises:
+        UsageError: the address is not available.
+    """
     from prometheus_client import start_http_server  # noqa: PLC0415 - as above
 
     try:
@@ -115,8 +123,12 @@ def served(metrics: Metrics, host: str, port: int) -> Iterator[int]:
         thread.join()
 
 
-def address(text: str) -> tuple[str, int]:
-    """HOST:PORT as --metrics takes it. Raises UsageError when it is none."""
+def parse_address(text: str) -> tuple[str, int]:
+    """Parse HOST:PORT of --metrics.
+
+    Raises:
+        UsageError: the text is not an address with a port.
+    """
     host, _, port = text.rpartition(":")
     if not (host and port.isascii() and port.isdigit() and int(port) < 65_536):
         message = f"--metrics {text}: give an address and a port, as in 127.0.0.1:9464"

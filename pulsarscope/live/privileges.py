@@ -1,4 +1,4 @@
-"""What capturing needs of the system, and letting go of it."""
+"""Dropping of the privileges that capturing needs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _CAPABILITY_VERSION_3 = 0x2008_0522
 
 
 def drop_privileges() -> None:
-    """Keep only what an ordinary user has: under sudo become who called it, and in any case give all capabilities up.
+    """Become the calling user under sudo, and give up all capabilities.
 
-    Files that are opened afterwards belong to that user. Errors are passed over: whoever may not drop has nothing to lose.
+    Files opened afterwards belong to that user. Errors are ignored: a process that may not drop privileges has none.
     """
     if not hasattr(os, "geteuid"):
         return
@@ -29,4 +29,4 @@ def drop_privileges() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    libc.capset(header, (ctypes.c_uint32 * 6)())  # effective, permitted and inheritable, each in two halves: none
+    libc.capset(header, (ctypes.c_uint32 * 6)())  # effective, permitted and inheritable, two words each

@@ -1,4 +1,4 @@
-"""Live packets into pcapng files: one, a ring of several, or only what happened around a finding."""
+"""Recording of live packets to pcapng files: a single file, a ring of files, or only the packets around a finding."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from typing import BinaryIO
 
 import msgspec
 
-from pulsarscope.live.source import Captured
+from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.limits import LIVE_TRIGGER_MAX_BYTES
 
 NANOSECONDS = 1_000_000_000
 
 LATE_SECONDS = 60
-"""How late a trigger may come: findings about what did not happen wait until it cannot happen any more."""
+"""Delay of a trigger: findings about missing events are reported only when the event can no longer occur."""
 
 
 class Rotation(msgspec.Struct, frozen=True):
-    """When a file is full, and how many are kept; None: no bound."""
+    """Bounds on files, None for no bound."""
 
     size: int | None = None
-    """Bytes of a file."""
+    """Largest file, bytes."""
     seconds: float | None = None
-    """From the first to the last packet of a file."""
+    """Longest time from the first to the last packet of a file."""
     files: int | None = None
-    """The oldest is removed when there would be more."""
+    """Number of files kept; beyond it the oldest is removed."""
     numbered: bool = False
-    """There may be several files even so."""
+    """True when there may be several files without bounds."""
 
 
-class Keeper:
-    """Takes all packets into files. Not for several threads, but for `written`."""
+class Recorder:
+    """Recorder of all packets; only `written` may be read from other threads."""
 
     def __init__(self, path: str, head: bytes, rotation: Rotation, tail: Callable[[], bytes]) -> None:
-        """Opens the first file.
+        """Open the first file.
 
         Args:
-            path: of the file; when there may be several, each has a number and its first moment between name and suffix.
-            head: what each file begins with.
-            rotation: when the next one begins.
-            tail: what each file ends with, asked for at its end.
+            path: path of the file; of several files, each has a number and its first time between name and suffix.
+            head: first bytes of each file.
+            rotation: bounds on the files.
+            tail: returns the last bytes of a file at its end.
 
         Raises:
             OutputError: the file cannot be written.
         """
         self.written: list[str] = []
-        """The files that are there, the oldest first."""
+        """Existing files, the oldest first."""
         self.files = 0
-        """All that were begun."""
+        """Number of files begun."""
         self._path = Path(path)
         self._head = head
         self._tail = tail
@@ -61,7 +61,7 @@ class Keeper:
         self._file: BinaryIO | None = None
         self._name = path
         self._size = 0
-        self._since = 0
+        self._first_time = 0
         if not self._rotates:
             self._begin(0)
 
@@ -70,20 +70,24 @@ class Keeper:
         return self._rotation.numbered or self._rotation.size is not None or self._rotation.seconds is not None
 
     def describe(self, interface: bytes) -> None:
-        """See `Keep`."""
+        """Add an interface to this and all further files."""
         self._head += interface
         if self._file is not None:
             self._write(interface)
 
-    def __call__(self, captured: Captured) -> None:
-        """Keep some packets. Raises OutputError when they cannot be written; the file then ends with the packets before."""
+    def __call__(self, captured: CapturedPackets) -> None:
+        """Write packets.
+
+        Raises:
+            OutputError: the packets cannot be written; the file then ends with the packets before them.
+        """
         if self._file is None or self._is_full(captured):
             self.end()
             self._begin(captured.time)
         self._write(captured.data)
 
     def end(self) -> None:
-        """The packets that come go into another file."""
+        """End the current file; further packets begin another."""
         if self._file is not None:
             try:
                 self._write(self._tail())
@@ -93,15 +97,15 @@ class Keeper:
     def _close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with _told_errors(self._name):
+            with _output_errors(self._name):
                 file.close()
 
-    def _is_full(self, captured: Captured) -> bool:
+    def _is_full(self, captured: CapturedPackets) -> bool:
         if not self._rotates or self._size <= len(self._head):
             return False
         size, seconds = self._rotation.size, self._rotation.seconds
         return (size is not None and self._size + len(captured.data) > size) or (
-            seconds is not None and captured.time - self._since >= seconds * NANOSECONDS
+            seconds is not None and captured.time - self._first_time >= seconds * NANOSECONDS
         )
 
     def _begin(self, first_time: int) -> None:
@@ -113,17 +117,17 @@ class Keeper:
         self._name = str(name)
         while self._rotation.files is not None and len(self.written) >= self._rotation.files:
             oldest = self.written.pop(0)
-            with _told_errors(oldest, "remove"):
+            with _output_errors(oldest, "remove"):
                 Path(oldest).unlink(missing_ok=True)
-        with _told_errors(self._name):
+        with _output_errors(self._name):
             self._file = name.open("wb", buffering=0)
         self.written.append(self._name)
         self._size = 0
-        self._since = first_time
+        self._first_time = first_time
         self._write(self._head)
 
     def _write(self, data: bytes) -> None:
-        """All or nothing: a file that cannot grow ends where a packet ends."""
+        """Write all bytes or none: a file that cannot grow ends at the end of a packet."""
         file = self._file
         if file is None:
             return
@@ -132,7 +136,7 @@ class Keeper:
             while view:
                 view = view[file.write(view) :]
         except OSError as error:
-            with suppress(OSError):  # a device has no end to be moved
+            with suppress(OSError):  # a device cannot be truncated
                 os.ftruncate(file.fileno(), self._size)
             with suppress(OutputError):
                 self._close()
@@ -142,70 +146,70 @@ class Keeper:
 
 
 @contextmanager
-def _told_errors(name: str, what: str = "write") -> Iterator[None]:
-    """Turn what the system refuses into OutputError: an OSError would say that the interface is gone."""
+def _output_errors(name: str, action: str = "write") -> Iterator[None]:
+    """Convert OSError to OutputError, because an OSError of the capture means that the interface is gone."""
     try:
         yield
     except OSError as error:
-        message = f"cannot {what} {name}: {error.strerror or error}"
+        message = f"cannot {action} {name}: {error.strerror or error}"
         raise OutputError(message) from error
 
 
-class TriggeredKeeper:
-    """Keeps the packets around what triggers it: each time a file of its own, longer when it happens again meanwhile."""
+class TriggeredRecorder:
+    """Recorder of the packets around triggers, each in a file of its own, extended by further triggers meanwhile."""
 
-    def __init__(self, keeper: Keeper, seconds: float) -> None:
-        """`keeper` writes the files, `seconds` before and after the trigger."""
-        self._keeper = keeper
-        self._around = int(seconds * NANOSECONDS)
-        self._before: deque[Captured] = deque()
+    def __init__(self, recorder: Recorder, seconds: float) -> None:
+        """Initialize with the recorder of the files, and the seconds to record before and after a trigger."""
+        self._recorder = recorder
+        self._margin = int(seconds * NANOSECONDS)
+        self._before: deque[CapturedPackets] = deque()
         self._bytes = 0
         self._triggers: deque[int] = deque()
         self._until = 0
-        self._gone = 0
-        """When the last packet was taken that has not been kept."""
+        self._dropped_until = 0
+        """Time of the last packet dropped without being recorded, ns."""
         self.shortened = 0
-        """Triggers before which packets are missing: they came too late, or the packets needed more memory than there is for them."""
+        """Number of triggers with missing packets before them: they came too late, or the memory for packets was full."""
 
     def trigger(self, moment: int) -> None:
-        """Something has happened, nanoseconds since the epoch. May be called from another thread."""
+        """Add a trigger at a time in ns since the epoch; safe from another thread."""
         self._triggers.append(moment)
 
     def describe(self, interface: bytes) -> None:
-        """See `Keep`."""
-        self._keeper.describe(interface)
+        """Add an interface, see `PacketWriter`."""
+        self._recorder.describe(interface)
 
     def end(self) -> None:
-        """See `Keep`."""
-        self._answer()
-        self._keeper.end()
+        """Handle the pending triggers, and end the current file."""
+        self._handle_triggers()
+        self._recorder.end()
 
-    def __call__(self, captured: Captured) -> None:
-        """Keep these packets when they are close enough to a trigger; else have them ready for one."""
-        self._answer()
+    def __call__(self, captured: CapturedPackets) -> None:
+        """Write packets that follow a trigger closely enough; keep others for a later trigger."""
+        self._handle_triggers()
         if captured.time <= self._until:
-            self._keeper(captured)
+            self._recorder(captured)
             return
         self._before.append(captured)
         self._bytes += len(captured.data)
-        longest = self._around + LATE_SECONDS * NANOSECONDS
+        longest = self._margin + LATE_SECONDS * NANOSECONDS
         while self._bytes > LIVE_TRIGGER_MAX_BYTES or captured.time - self._before[0].time > longest:
-            self._gone = self._before[0].time
+            self._dropped_until = self._before[0].time
             self._bytes -= len(self._before.popleft().data)
 
-    def _answer(self) -> None:
-        """Save what has waited for the triggers that have come."""
+    def _handle_triggers(self) -> None:
+        """Record the kept packets of the pending triggers."""
         while self._triggers:
             self._save_from(self._triggers.popleft())
 
     def _save_from(self, moment: int) -> None:
-        if self._gone >= moment - self._around:
+        if self._dropped_until >= moment - self._margin:
             self.shortened += 1
-        if moment - self._around > self._until:
-            self._keeper.end()  # not sooner: a trigger that comes late may continue the file
-        self._until = max(self._until, moment + self._around)
+        if moment - self._margin > self._until:
+            self._recorder.end()  # only here, because a late trigger may extend the file
+        self._until = max(self._until, moment + self._margin)
         while self._before and self._before[0].time <= self._until:
             captured = self._before.popleft()
             self._bytes -= len(captured.data)
-            if captured.time >= moment - self._around:
-                self._keeper(captured)
+            if captured.time >= moment - self._margin:
+                self._recorder(captured)

@@ -1,7 +1,6 @@
-"""Packets of an interface from the ring that the kernel shares with us: AF_PACKET with TPACKET_V3 (linux/if_packet.h, packet_mmap.rst).
+"""Live packets from the kernel's ring buffer: AF_PACKET with TPACKET_V3 (linux/if_packet.h, packet_mmap.rst).
 
-The kernel fills blocks of many packets and hands over one after the other; each becomes pcapng blocks in one piece of bytes, which a
-file takes as they are and the capture room decodes like any other.
+The kernel fills blocks of many packets. Each block is converted to pcapng blocks, which are written to files and decoded like a capture.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ import socket
 import threading
 from struct import Struct
 
-from pulsarscope.live.bpf import Program, once, packed
-from pulsarscope.live.interfaces import NetworkInterface, interfaces
-from pulsarscope.live.source import Captured
+from pulsarscope.live.bpf import Program, packed, without_outgoing
+from pulsarscope.live.interfaces import NetworkInterface, all_interfaces
+from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.limits import LIVE_RING_BLOCK_BYTES
 
 ETHERNET, COOKED = 1, 276
-"""Link types that a ring gives: Ethernet, and Linux cooked v2 for interfaces without such a header, or several of them."""
+"""Link types of a ring: Ethernet, or Linux cooked v2 for interfaces without an Ethernet header and for several interfaces."""
 
 _SOL_PACKET = 263
 _PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION, _PACKET_IGNORE_OUTGOING = 5, 6, 10, 23
@@ -30,16 +29,16 @@ _ALL_PROTOCOLS = 3
 _SO_ATTACH_FILTER = 26
 
 _FRAME_BYTES = 2_048
-"""Without meaning in version 3, but checked."""
+"""Frame size, which version 3 checks but does not use."""
 _COUNT_MAX = 0xFFFF_FFFF
 _RETIRE_MILLISECONDS = 100
-"""A block that is not full is handed over after this time: how late a quiet line shows."""
+"""Time after which the kernel releases a block that is not full: the delay on a quiet line."""
 
 _STATUS_KERNEL, _STATUS_USER = 0, 1
 _STATUS_AT, _PACKETS_AT, _FIRST_AT = 8, 12, 16
 _VLAN_VALID = 0x10
 _ADDRESS_AT = 48
-"""struct sockaddr_ll stands behind struct tpacket3_hdr, aligned."""
+"""Offset of struct sockaddr_ll, aligned behind struct tpacket3_hdr."""
 
 _ring_request = Struct("=IIIIIII").pack
 _int = Struct("=i").pack
@@ -58,36 +57,37 @@ _TAILS = tuple(bytes(size) for size in range(4))
 
 
 class PacketRing:
-    """The packets of one interface, or of all. Close it."""
+    """Packet source on the ring of one interface or of all, see `PacketSource`."""
 
-    tells_drops = True
+    reports_drops = True
 
     def __init__(self, interface: NetworkInterface, program: Program, ring_bytes: int) -> None:
-        """Begins to capture.
+        """Begin to capture.
 
         Args:
-            interface: where.
-            program: which packets.
-            ring_bytes: how much the kernel may hold before it drops packets.
+            interface: interface to capture on.
+            program: packet filter.
+            ring_bytes: size of the ring.
 
         Raises:
-            PermissionError: the process lacks CAP_NET_RAW. OSError: the interface is not there.
+            PermissionError: the process lacks CAP_NET_RAW.
+            OSError: the interface does not exist.
         """
         self.link_type = ETHERNET if interface.is_ethernet else COOKED
         self.received = 0
         """Packets that passed the filter, dropped ones included."""
         self.dropped = 0
-        """Those of them that found no room in the ring."""
+        """Packets dropped because the ring was full."""
         self.name = interface.name
         self._interface = interface
         self._blocks = max(ring_bytes // LIVE_RING_BLOCK_BYTES, 2)
         self._next = 0
         self._error = 0
-        """What the kernel says has happened to the interface."""
+        """Error number of the interface."""
         self._counting = threading.Lock()
-        if not interface.index:  # of all interfaces the kernel cannot be told to leave out what goes out
-            program = once(program, [one.index for one in interfaces() if one.is_loopback])
-        # Without a protocol no packet comes before the filter is there.
+        if not interface.index:  # PACKET_IGNORE_OUTGOING would apply to all interfaces
+            program = without_outgoing(program, [each_interface.index for each_interface in all_interfaces() if each_interface.is_loopback])
+        # Protocol 0 keeps packets out until the filter is attached.
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW if interface.is_ethernet else socket.SOCK_DGRAM, 0)
         try:
             self._open(program)
@@ -106,10 +106,10 @@ class PacketRing:
         request = _ring_request(LIVE_RING_BLOCK_BYTES, self._blocks, _FRAME_BYTES, size // _FRAME_BYTES, _RETIRE_MILLISECONDS, 0, 0)
         self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
         if self._interface.is_loopback:
-            self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, _int(1))  # each packet comes in, too
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, _int(1))  # each packet is also incoming
         self._ring = mmap.mmap(self._socket.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         address = _link_address(socket.AF_PACKET, socket.htons(_ALL_PROTOCOLS), self._interface.index, 0, 0, 0)
-        if ctypes.CDLL(None, use_errno=True).bind(self._socket.fileno(), address, len(address)):  # socket.bind knows no "all interfaces"
+        if ctypes.CDLL(None, use_errno=True).bind(self._socket.fileno(), address, len(address)):  # socket.bind has no "all interfaces"
             self._raise(ctypes.get_errno())
 
     def _attach(self, program: Program) -> None:
@@ -117,31 +117,31 @@ class PacketRing:
         attached = Struct("@HP").pack(len(program), ctypes.addressof(code))
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
 
-    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
-        """See `Source`: the packets of the next block."""
-        at = self._next * LIVE_RING_BLOCK_BYTES
-        if not self._is_ready(at):
+    def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
+        """Return the packets of the next block, see `PacketSource`."""
+        block_start = self._next * LIVE_RING_BLOCK_BYTES
+        if not self._is_ready(block_start):
             self._raise(self._error)
             ready = self._poll.poll(seconds * 1_000)
-            if not self._is_ready(at):
+            if not self._is_ready(block_start):
                 if not any(event & select.POLLERR for _, event in ready):
                     return None
-                self._error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # asked for once: the next poll waits
-                self._poll.poll(2 * _RETIRE_MILLISECONDS)  # the last packets are in a block that is not handed over yet
-                if not self._is_ready(at):
+                self._error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # reading the error clears it
+                self._poll.poll(2 * _RETIRE_MILLISECONDS)  # the last packets are in a block that is not released yet
+                if not self._is_ready(block_start):
                     self._raise(self._error)
                     return None
-        captured = self._captured(at, packets_max)
-        _word.pack_into(self._ring, at + _STATUS_AT, _STATUS_KERNEL)
+        captured = self._captured(block_start, packets_max)
+        _word.pack_into(self._ring, block_start + _STATUS_AT, _STATUS_KERNEL)
         self._next = (self._next + 1) % self._blocks
         return captured
 
     def _is_ready(self, block: int) -> bool:
-        """Whether the kernel has handed the block over."""
+        """Return True when the kernel has released a block."""
         return bool(_word.unpack_from(self._ring, block + _STATUS_AT)[0] & _STATUS_USER)
 
-    def _captured(self, block: int, packets_max: int | None) -> Captured:
-        """The loop that each packet goes through: header, packet, padding and length are collected, and joined once."""
+    def _captured(self, block: int, packets_max: int | None) -> CapturedPackets:
+        """Convert a block: header, packet, padding and length of each packet are collected and joined once."""
         ring, cooked = self._ring, self.link_type == COOKED
         _, count, first = _block_status(ring, block + _STATUS_AT)
         position = block + first
@@ -157,7 +157,7 @@ class PacketRing:
                 _, ethertype, index, hardware, kind, length, address = _socket_address(ring, position + _ADDRESS_AT)
                 data = _cooked(ethertype, 0, index, hardware, kind, length, address) + data
                 captured, wire_bytes = captured + _COOKED_BYTES, wire_bytes + _COOKED_BYTES
-            elif status & _VLAN_VALID:  # the interface has taken the tag off
+            elif status & _VLAN_VALID:  # the interface has removed the tag
                 data = data[:12] + _tag(protocol or _VLAN, tag) + data[12:]
                 captured, wire_bytes = captured + _TAG_BYTES, wire_bytes + _TAG_BYTES
             padding = -captured & 3
@@ -166,22 +166,22 @@ class PacketRing:
             pieces += (head, data, _TAILS[padding], _length(size))
             packets += 1
             position += following
-        return Captured(b"".join(pieces), packets, time)
+        return CapturedPackets(b"".join(pieces), packets, time)
 
     def count(self) -> None:
-        """See `Source`."""
-        with self._counting:  # asking sets the kernel's counts to nothing
+        """Add the kernel's counts, which reading resets."""
+        with self._counting:
             received, dropped, _ = _statistics.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _statistics.size))
             self.received += received
             self.dropped += dropped
 
     def fullness(self) -> float:
-        """See `Source`."""
+        """Return the used part of the ring, 0 to 1."""
         statuses = (_word.unpack_from(self._ring, number * LIVE_RING_BLOCK_BYTES + _STATUS_AT)[0] for number in range(self._blocks))
         return float(sum(status & _STATUS_USER for status in statuses) / self._blocks)
 
     def close(self) -> None:
-        """Stops capturing."""
+        """Stop capturing."""
         self._ring.close()
         self._socket.close()
 

@@ -1,6 +1,6 @@
-"""Packets through the sniffing socket of scapy, where the kernel shares no ring with us: other systems than Linux, and old kernels.
+"""Live packets from the sniffing socket of scapy, for systems without a packet ring: other than Linux, and old kernels.
 
-Slower by far, packet by packet, and without counts of what the system dropped.
+It is much slower, packet by packet, and does not report dropped packets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from pulsarscope.live.interfaces import ANY
 from pulsarscope.live.ring import ETHERNET
-from pulsarscope.live.source import Captured
+from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import READ_BLOCK_BYTES
 from pulsarscope.output.export.pcapng import packet_block
@@ -20,12 +20,12 @@ NANOSECONDS = 1_000_000_000
 
 
 class SniffSource:
-    """See `Source`. Close it."""
+    """Packet source on a socket of scapy, see `PacketSource`."""
 
-    tells_drops = False
+    reports_drops = False
 
     def __init__(self, sniffer: Any, name: str, link_types: Any) -> None:
-        """`sniffer`: a listening socket of scapy. `link_types`: scapy's numbers of them by class of packet."""
+        """Initialize with a listening socket of scapy and its link type numbers by packet class."""
         self.name = name
         self.received = 0
         self.dropped = 0
@@ -33,54 +33,54 @@ class SniffSource:
         self._link_types = link_types
         self.link_type: int = link_types.get(getattr(sniffer, "LL", None), ETHERNET)
 
-    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
-        """See `Source`: the packets that are ready, some of them at a time."""
+    def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
+        """Return available packets, see `PacketSource`."""
         pieces: list[bytes] = []
-        size = packets = moment = 0
+        size = packets = last_time = 0
         while size < READ_BLOCK_BYTES and packets != packets_max and self._sniffer.select([self._sniffer], 0 if pieces else seconds):
-            _, data, at = self._sniffer.recv_raw()
+            _, data, captured_at = self._sniffer.recv_raw()
             if data is None:
                 break
-            moment = time.time_ns() if at is None else int(at * NANOSECONDS)
-            pieces.append(packet_block(0, moment, len(data), data))
+            last_time = time.time_ns() if captured_at is None else int(captured_at * NANOSECONDS)
+            pieces.append(packet_block(0, last_time, len(data), data))
             size += len(data)
             packets += 1
         self.received += packets
-        return Captured(b"".join(pieces), packets, moment) if pieces else None
+        return CapturedPackets(b"".join(pieces), packets, last_time) if pieces else None
 
     def count(self) -> None:
-        """See `Source`: nothing is known but what was taken."""
+        """Do nothing: only captured packets are counted."""
 
     def fullness(self) -> float:
-        """See `Source`: not known."""
+        """Return 0, because the state of the buffer is not known."""
         return 0.0
 
     def close(self) -> None:
-        """See `Source`."""
+        """Close the socket."""
         self._sniffer.close()
 
 
 def expression(ports: Collection[int]) -> str:
-    """TCP from or to these ports, or all of it, as libpcap takes it."""
+    """Return the libpcap expression for TCP from or to these ports, all TCP without ports."""
     return " or ".join(f"tcp port {port}" for port in sorted(ports)) or "tcp"
 
 
 def open_sniffer(name: str, capture_filter: str) -> SniffSource:
-    """The interface, with a filter in the language of tcpdump.
+    """Open an interface with a filter in the language of tcpdump.
 
     Raises:
-        UsageError: scapy is not installed, or cannot do it.
-        PermissionError: only the superuser may.
+        UsageError: scapy is not installed, or cannot capture.
+        PermissionError: capturing needs superuser rights.
     """
     try:
         from scapy.all import Scapy_Exception, conf
     except ImportError as error:
-        message = "this system has no ring of packets: install scapy (pip install 'pulsarscope[live]'), or read a pipe with -i -"
+        message = "this system has no packet ring: install scapy (pip install 'pulsarscope[live]'), or read a pipe with -i -"
         raise UsageError(message) from error
     try:
         sniffer = conf.L2listen(iface=None if name == ANY else name, filter=capture_filter)
     except PermissionError:
-        raise  # it has an answer of its own
+        raise  # handled by the caller
     except (Scapy_Exception, OSError, ValueError) as error:
         message = f"scapy cannot capture on {name}: {error}"
         raise UsageError(message) from error

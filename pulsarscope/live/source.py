@@ -1,78 +1,82 @@
-"""What live packets come from."""
+"""Interfaces of live packet sources and recorders."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
 
-class Captured(NamedTuple):
-    """Some packets, as pcapng blocks one after the other."""
+class CapturedPackets(NamedTuple):
+    """Captured packets as consecutive pcapng blocks."""
 
     data: bytes
     packets: int
     time: int
-    """Of the last one, nanoseconds since the epoch."""
+    """Time of the last packet, ns since the epoch."""
 
 
-class Health(NamedTuple):
-    """How a capture fares."""
+class CaptureHealth(NamedTuple):
+    """State of a live capture."""
 
     packets: int
-    """Taken."""
+    """Packets captured."""
     dropped: int
-    """By the kernel."""
+    """Packets dropped by the kernel."""
     skipped_packets: int
-    """Taken and not decoded."""
+    """Packets captured but not decoded."""
     waiting_bytes: int
-    """Taken, and still to be decoded."""
+    """Bytes that wait to be decoded."""
     ring: float
-    """How much of the kernel's room is taken, 0 to 1."""
+    """Used part of the kernel's ring, 0 to 1."""
     lag: float
-    """Seconds that decoding is behind."""
+    """Delay of decoding, seconds."""
 
 
-class Source(Protocol):
-    """Packets of one interface, as they come."""
+class PacketSource(Protocol):
+    """Live packets of one interface."""
 
     name: str
-    """Of the interface."""
+    """Name of the interface."""
     link_type: int
-    tells_drops: bool
-    """Whether the system says how many packets it had no room for."""
+    reports_drops: bool
+    """True when the system reports dropped packets."""
     received: int
-    """Packets that the kernel took for us, dropped ones included, as of the last `count`."""
+    """Packets that passed the filter up to the last `count`, dropped ones included."""
     dropped: int
-    """Those of them that it had no room for."""
+    """Packets dropped up to the last `count`."""
 
-    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
-        """Packets that are ready; None when there are none in so many seconds. What is beyond `packets_max` of them is let go.
+    def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
+        """Return available packets, at most `packets_max`, or None after a number of seconds without any.
 
         Raises:
             OSError: the interface is gone.
         """
 
     def count(self) -> None:
-        """Bring the counts up to date; from any thread."""
+        """Update the counts; safe from any thread."""
 
     def fullness(self) -> float:
-        """How much of the room for packets is taken, 0 to 1."""
+        """Return the used part of the packet buffer, 0 to 1."""
 
     def close(self) -> None:
-        """Stop capturing. May be called again."""
+        """Stop capturing; further calls have no effect."""
 
 
-class Keep(Protocol):
-    """What packets are handed to, to be kept."""
+class PacketWriter(Protocol):
+    """Recorder of live packets."""
 
     def describe(self, interface: bytes) -> None:
-        """The pcapng block of one more interface, before its first packet."""
+        """Write the pcapng block of an interface, before its first packet."""
 
-    def __call__(self, captured: Captured) -> None:
-        """Some packets.
+    def __call__(self, captured: CapturedPackets) -> None:
+        """Write packets.
 
         Raises:
-            OutputError: they cannot be kept.
+            OutputError: the packets cannot be written.
         """
 
     def end(self) -> None:
-        """No more will come for now. Raises OutputError as well."""
+        """End the current file.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.inputs.key_logs import KeyLogs, key_log_lines, read_key_logs, add_key_log
+from pulsarscope.inputs.key_logs import KeyLogs, add_key_log, key_log_lines, read_key_logs
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import KEY_LOG_LINE_MAX_BYTES

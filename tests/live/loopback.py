@@ -12,7 +12,7 @@ import pytest
 
 from pulsarscope.capture import read_blocks
 from pulsarscope.live.bpf import tcp_program
-from pulsarscope.live.interfaces import interface
+from pulsarscope.live.interfaces import find_interface
 from pulsarscope.live.ring import PacketRing
 from pulsarscope.model.flow import reverse_key, source_port
 from pulsarscope.tcp import Assembler
@@ -24,7 +24,7 @@ RING_BYTES = 8 << 20
 def may_capture() -> bool:
     """Whether this process may open a packet socket."""
     try:
-        PacketRing(interface("lo"), tcp_program({1}), RING_BYTES).close()
+        PacketRing(find_interface("lo"), tcp_program({1}), RING_BYTES).close()
     except OSError:
         return False
     return True

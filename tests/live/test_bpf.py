@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.live.bpf import PORTS_MAX, Program, compiled, packed, tcp_program
+from pulsarscope.live.bpf import PORTS_MAX, Program, compile_filter, packed, tcp_program
 from pulsarscope.model.errors import UsageError
 from tests.live.loopback import needs_capturing
 
@@ -110,25 +110,25 @@ def test_more_ports_than_jumps_reach_are_refused() -> None:
 
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason="tcpdump is not installed")
 def test_what_a_user_writes_is_compiled() -> None:
-    program = compiled("tcp port 6650", 101, "any")
+    program = compile_filter("tcp port 6650", 101, "any")
     assert program[-1][0] == 0x06
     with pytest.raises(UsageError, match="no packet filter"):
-        compiled("tcp prt 6650", 1, "lo")
+        compile_filter("tcp prt 6650", 1, "lo")
 
 
 @needs_capturing
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason="tcpdump is not installed")
 def test_tags_that_the_kernel_has_taken_off_are_asked_after() -> None:
     has_tag = (0x30, 0, 0, 0xFFFF_F000 + 48)  # SKF_AD_VLAN_TAG_PRESENT
-    assert has_tag in compiled("vlan and tcp port 6650", 1, "lo")
+    assert has_tag in compile_filter("vlan and tcp port 6650", 1, "lo")
     with pytest.raises(UsageError, match="no VLAN support"):
-        compiled("vlan", 101, "any")
+        compile_filter("vlan", 101, "any")
 
 
 def test_without_libpcap_there_is_one_line_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     monkeypatch.setitem(__import__("sys").modules, "scapy.arch.common", None)
     with pytest.raises(UsageError, match="install tcpdump"):
-        compiled("tcp", 1, "lo")
+        compile_filter("tcp", 1, "lo")
     with pytest.raises(UsageError, match="leave vlan out"):
-        compiled("vlan and tcp", 1, "lo")
+        compile_filter("vlan and tcp", 1, "lo")

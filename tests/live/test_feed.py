@@ -11,8 +11,8 @@ import pytest
 
 from pulsarscope.capture import Block
 from pulsarscope.live import feed as module
-from pulsarscope.live.feed import Feed
-from pulsarscope.live.source import Captured
+from pulsarscope.live.feed import LiveFeed
+from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.flow import source_of_key
 from tests.live.test_recorder import SECOND, START, captured
@@ -22,9 +22,9 @@ class Scripted:
     """A source that gives what it is told, then waits or fails."""
 
     link_type = 1
-    tells_drops = True
+    reports_drops = True
 
-    def __init__(self, script: Iterable[Captured], *, failure: OSError | None = None, dropped: int = 0) -> None:
+    def __init__(self, script: Iterable[CapturedPackets], *, failure: OSError | None = None, dropped: int = 0) -> None:
         self.name = "test0"
         self.received = self.dropped = 0
         self.closed = False
@@ -33,7 +33,7 @@ class Scripted:
         self._failure = failure
         self._dropped = dropped
 
-    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
+    def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
         if self._script:
             found = self._script.popleft()
             if packets_max is not None and found.packets > packets_max:
@@ -66,7 +66,7 @@ def codes(blocks: Iterable[Block]) -> list[str]:
     return [finding.code for block in blocks for finding in block.findings]
 
 
-def run(feed: Feed, source: Scripted) -> list[Block]:
+def run(feed: LiveFeed, source: Scripted) -> list[Block]:
     """All blocks until the script is at its end."""
 
     def stop() -> None:
@@ -82,7 +82,7 @@ def run(feed: Feed, source: Scripted) -> list[Block]:
 
 def test_all_packets_arrive_in_order() -> None:
     source = Scripted(captured(number) for number in range(1000))
-    feed = Feed(source)
+    feed = LiveFeed(source)
     assert numbers(run(feed, source)) == [(number + 1, number) for number in range(1000)]
     assert (feed.packets, feed.skipped_packets, feed.waiting_bytes) == (1000, 0, 0)
     assert source.closed
@@ -90,17 +90,17 @@ def test_all_packets_arrive_in_order() -> None:
 
 def test_the_interface_stands_behind_flow_keys_when_asked() -> None:
     source = Scripted(captured(number) for number in range(3))
-    assert {source_of_key(key) for block in run(Feed(source, by_interface=True), source) for key in block.flows} == {"test0"}
+    assert {source_of_key(key) for block in run(LiveFeed(source, by_interface=True), source) for key in block.flows} == {"test0"}
 
 
 def test_it_stops_after_so_many_packets() -> None:
     source = Scripted(captured(number) for number in range(10))
-    assert len(numbers(Feed(source, packets_max=4))) == 4
+    assert len(numbers(LiveFeed(source, packets_max=4))) == 4
 
 
 def test_what_waited_when_it_was_stopped_is_still_taken() -> None:
     source = Scripted(captured(number) for number in range(50))
-    feed = Feed(source)
+    feed = LiveFeed(source)
     feed.stop()
     assert len(numbers(feed)) == 50
 
@@ -108,18 +108,18 @@ def test_what_waited_when_it_was_stopped_is_still_taken() -> None:
 def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     size = len(captured(0).data)
     monkeypatch.setattr(module, "LIVE_QUEUE_MAX_BYTES", 5 * size)
-    kept: list[Captured] = []
+    kept: list[CapturedPackets] = []
 
     class Kept:
         def describe(self, interface: bytes) -> None: ...
 
-        def __call__(self, captured: Captured) -> None:
+        def __call__(self, captured: CapturedPackets) -> None:
             kept.append(captured)
 
         def end(self) -> None: ...
 
     source = Scripted(captured(number) for number in range(100))
-    feed = Feed(source, keep=Kept())
+    feed = LiveFeed(source, recorder=Kept())
     first = next(feed)  # while this block is looked at, all others come
     source.exhausted.wait(5)
     blocks = [first, *run(feed, source)]
@@ -134,18 +134,18 @@ def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(monkeypa
 
 def test_what_the_kernel_dropped_is_told_once() -> None:
     source = Scripted((captured(number) for number in range(10)), dropped=7)
-    blocks = run(Feed(source), source)
+    blocks = run(LiveFeed(source), source)
     (finding,) = [one for block in blocks for one in block.findings if one.code != "decode-lag"]
     assert (finding.code, finding.evidence) == ("packets-dropped", {"packets": 7, "packets_so_far": 7, "interface": "test0"})
 
 
 def test_decoding_that_is_late_is_told() -> None:
     source = Scripted([captured(0)])  # of the year 2023
-    assert "decode-lag" in codes(run(Feed(source), source))
+    assert "decode-lag" in codes(run(LiveFeed(source), source))
 
 
 def test_an_interface_that_goes_away_ends_it_with_what_came_before() -> None:
-    feed = Feed(Scripted([captured(0)], failure=OSError(100, "Network is down")))
+    feed = LiveFeed(Scripted([captured(0)], failure=OSError(100, "Network is down")))
     blocks = list(feed)
     assert len(numbers(blocks)) == 1
     assert "interface-gone" in codes(blocks)
@@ -155,12 +155,12 @@ def test_a_full_disk_ends_it_with_what_came_before() -> None:
     class Full:
         def describe(self, interface: bytes) -> None: ...
 
-        def __call__(self, captured: Captured) -> None:
+        def __call__(self, captured: CapturedPackets) -> None:
             raise OutputError(str(captured.packets))
 
         def end(self) -> None: ...
 
-    feed = Feed(Scripted(captured(number) for number in range(10)), keep=Full())
+    feed = LiveFeed(Scripted(captured(number) for number in range(10)), recorder=Full())
     assert numbers(feed) == []
     assert str(feed.failure) == "1"
 
@@ -168,7 +168,7 @@ def test_a_full_disk_ends_it_with_what_came_before() -> None:
 class Endless(Scripted):
     """A line so fast that something is always there."""
 
-    def read(self, seconds: float, packets_max: int | None = None) -> Captured | None:
+    def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
         assert seconds > 0
         assert packets_max is None
         return captured(0, time.time() - START / SECOND)
@@ -178,7 +178,7 @@ class Endless(Scripted):
 
 
 def test_a_line_that_never_pauses_is_left_when_asked() -> None:
-    feed = Feed(Endless(()))
+    feed = LiveFeed(Endless(()))
     assert next(feed) is not None
     feed.stop()
     assert codes(feed) == []
@@ -188,11 +188,11 @@ def test_an_error_of_the_capturing_thread_is_no_quiet_end() -> None:
     class Broken:
         def describe(self, interface: bytes) -> None: ...
 
-        def __call__(self, captured: Captured) -> None:
+        def __call__(self, captured: CapturedPackets) -> None:
             raise ValueError(captured.packets)
 
         def end(self) -> None: ...
 
-    feed = Feed(Scripted([captured(0)]), keep=Broken())
+    feed = LiveFeed(Scripted([captured(0)]), recorder=Broken())
     assert numbers(feed) == []
     assert isinstance(feed.failure, ValueError)

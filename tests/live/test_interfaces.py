@@ -6,23 +6,23 @@ import sys
 
 import pytest
 
-from pulsarscope.live.interfaces import ANY, interface, interfaces
+from pulsarscope.live.interfaces import ANY, all_interfaces, find_interface
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of interfaces in /sys")
 
 
 def test_loopback_is_among_them() -> None:
-    (loopback,) = [one for one in interfaces() if one.is_loopback]
-    assert loopback == interface(loopback.name)
+    (loopback,) = [one for one in all_interfaces() if one.is_loopback]
+    assert loopback == find_interface(loopback.name)
     assert loopback.is_ethernet
     assert loopback.mtu > 0
 
 
 def test_all_of_them_have_a_name_of_their_own() -> None:
-    assert interface(ANY).index == 0
-    assert not interface(ANY).is_ethernet
+    assert find_interface(ANY).index == 0
+    assert not find_interface(ANY).is_ethernet
 
 
 def test_one_that_is_not_there_is_an_error() -> None:
     with pytest.raises(OSError, match=r"No such device|no interface"):
-        interface("nothing0")
+        find_interface("nothing0")

@@ -8,13 +8,13 @@ import urllib.request
 import pytest
 
 from pulsarscope.live import metrics as module
-from pulsarscope.live.metrics import OTHER, Metrics, address, served
-from pulsarscope.live.source import Health
+from pulsarscope.live.metrics import OTHER, Metrics, parse_address, serve_metrics
+from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from tests.live.loopback import free_port
 
-HEALTH = Health(packets=10, dropped=2, skipped_packets=3, waiting_bytes=4, ring=0.5, lag=1.5)
+HEALTH = CaptureHealth(packets=10, dropped=2, skipped_packets=3, waiting_bytes=4, ring=0.5, lag=1.5)
 ROWS = [
     FrameRow(direction="client", command="SEND", topic="t", num_messages=5, size=1000),
     FrameRow(direction="client", command="SEND", topic="t", num_messages=1, size=10),
@@ -72,23 +72,23 @@ def test_there_are_never_too_many_names(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_they_are_served_until_the_end() -> None:
     metrics, port = counted(), free_port()
-    with served(metrics, "127.0.0.1", port):
+    with serve_metrics(metrics, "127.0.0.1", port):
         assert b"pulsarscope_packets_total 10.0" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
-        with pytest.raises(UsageError, match=f"--metrics 127.0.0.1:{port}: "), served(metrics, "127.0.0.1", port):
+        with pytest.raises(UsageError, match=f"--metrics 127.0.0.1:{port}: "), serve_metrics(metrics, "127.0.0.1", port):
             pass
-    with served(metrics, "127.0.0.1", port):
+    with serve_metrics(metrics, "127.0.0.1", port):
         pass  # the port is free again
 
 
 @pytest.mark.parametrize(("given", "host", "port"), [("127.0.0.1:9464", "127.0.0.1", 9464), ("[::1]:1", "::1", 1), ("host:0", "host", 0)])
 def test_an_address_has_a_host_and_a_port(given: str, host: str, port: int) -> None:
-    assert address(given) == (host, port)
+    assert parse_address(given) == (host, port)
 
 
 @pytest.mark.parametrize("given", ["9464", ":9464", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:x"])
 def test_what_is_no_address_is_one_line(given: str) -> None:
     with pytest.raises(UsageError, match="give an address and a port"):
-        address(given)
+        parse_address(given)
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

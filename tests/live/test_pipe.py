@@ -12,7 +12,7 @@ import pytest
 
 from pulsarscope.capture import Block, Segment, read_blocks
 from pulsarscope.live.pipe import PipeFeed
-from pulsarscope.live.recorder import Keeper, Rotation
+from pulsarscope.live.recorder import Recorder, Rotation
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.output.export.pcapng import section_block
 
@@ -52,8 +52,8 @@ def segments(blocks: list[Block]) -> list[tuple[bytes, Segment]]:
 def test_it_gives_what_the_file_gives_and_keeps_it(name: str, piece: int, captures: Path, tmp_path: Path) -> None:
     original = captures / name
     path, end = piped(tmp_path, original.read_bytes(), piece)
-    keeper = Keeper(str(tmp_path / "kept.pcapng"), section_block("test"), Rotation(), bytes)
-    feed = PipeFeed(path, keep=keeper)
+    recorder = Recorder(str(tmp_path / "kept.pcapng"), section_block("test"), Rotation(), bytes)
+    feed = PipeFeed(path, recorder=recorder)
     blocks = list(feed)
     end()
     feed.close()

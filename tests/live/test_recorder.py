@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.capture import read_blocks
-from pulsarscope.live.recorder import Keeper, Rotation, TriggeredKeeper
-from pulsarscope.live.source import Captured
+from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
+from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block, statistics_block
 from tests.capture.builders import segment_packet
@@ -23,11 +23,11 @@ START = 1_700_000_000 * SECOND
 HEAD = section_block("test") + interface_block(1, 0, "eth0")
 
 
-def captured(number: int, seconds: float | None = None) -> Captured:
+def captured(number: int, seconds: float | None = None) -> CapturedPackets:
     """A packet that says its number."""
     data = segment_packet(number.to_bytes(4, "big"), sequence=1000 + 4 * number)
     time = START + int((number if seconds is None else seconds) * SECOND)
-    return Captured(packet_block(0, time, len(data), data), 1, time)
+    return CapturedPackets(packet_block(0, time, len(data), data), 1, time)
 
 
 def numbers(*paths: str) -> list[int]:
@@ -45,22 +45,22 @@ def nothing() -> bytes:
 
 
 def test_one_file_holds_all(tmp_path: Path) -> None:
-    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(), nothing)
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(), nothing)
     for number in range(5):
-        keeper(captured(number))
-    keeper.end()
+        recorder(captured(number))
+    recorder.end()
     assert numbers(str(tmp_path / "a.pcapng")) == [0, 1, 2, 3, 4]
 
 
 def test_without_packets_it_is_a_capture_all_the_same(tmp_path: Path) -> None:
-    Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(), nothing).end()
+    Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(), nothing).end()
     assert numbers(str(tmp_path / "a.pcapng")) == []
 
 
 def test_each_file_ends_with_what_was_lost(tmp_path: Path) -> None:
-    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(), lambda: statistics_block(0, START, 10, 3))
-    keeper(captured(0))
-    keeper.end()
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(), lambda: statistics_block(0, START, 10, 3))
+    recorder(captured(0))
+    recorder.end()
     (finding,) = [finding for block in read_blocks(str(tmp_path / "a.pcapng")) for finding in block.findings]
     assert (finding.code, finding.evidence["packets"]) == ("packets-dropped", 3)
 
@@ -69,49 +69,49 @@ def test_each_file_ends_with_what_was_lost(tmp_path: Path) -> None:
 @settings(max_examples=30)
 def test_files_are_no_larger_than_asked_and_lose_nothing(tmp_path_factory: pytest.TempPathFactory, size: int, count: int) -> None:
     folder = tmp_path_factory.mktemp("ring")
-    keeper = Keeper(str(folder / "a.pcapng"), HEAD, Rotation(size=size), nothing)
+    recorder = Recorder(str(folder / "a.pcapng"), HEAD, Rotation(size=size), nothing)
     for number in range(count):
-        keeper(captured(number))
-    keeper.end()
-    assert numbers(*keeper.written) == list(range(count))
-    assert sorted(keeper.written) == sorted(str(path) for path in folder.iterdir())
+        recorder(captured(number))
+    recorder.end()
+    assert numbers(*recorder.written) == list(range(count))
+    assert sorted(recorder.written) == sorted(str(path) for path in folder.iterdir())
     least = len(HEAD) + len(captured(0).data)
-    assert all(Path(path).stat().st_size <= max(size, least) for path in keeper.written)
+    assert all(Path(path).stat().st_size <= max(size, least) for path in recorder.written)
 
 
 def test_files_span_no_more_time_than_asked(tmp_path: Path) -> None:
-    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(seconds=2.0), nothing)
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(seconds=2.0), nothing)
     for number in range(5):
-        keeper(captured(number))
-    keeper.end()
-    assert [numbers(path) for path in keeper.written] == [[0, 1], [2, 3], [4]]
-    assert Path(keeper.written[1]).name == "a_00002_20231114221322.pcapng"
+        recorder(captured(number))
+    recorder.end()
+    assert [numbers(path) for path in recorder.written] == [[0, 1], [2, 3], [4]]
+    assert Path(recorder.written[1]).name == "a_00002_20231114221322.pcapng"
 
 
 def test_the_oldest_files_go(tmp_path: Path) -> None:
-    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(seconds=1.0, files=2), nothing)
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(seconds=1.0, files=2), nothing)
     for number in range(5):
-        keeper(captured(number))
-    keeper.end()
-    assert numbers(*keeper.written) == [3, 4]
+        recorder(captured(number))
+    recorder.end()
+    assert numbers(*recorder.written) == [3, 4]
     assert len(list(tmp_path.iterdir())) == 2
-    assert keeper.files == 5
+    assert recorder.files == 5
 
 
 def test_an_interface_met_later_is_described_in_every_file_from_then_on(tmp_path: Path) -> None:
-    keeper = Keeper(str(tmp_path / "a.pcapng"), section_block("test"), Rotation(seconds=1.0), nothing)
-    keeper.describe(interface_block(1, 0, "eth0"))
-    keeper(captured(0))
-    keeper(captured(1))
-    keeper.end()
-    assert [numbers(path) for path in keeper.written] == [[0], [1]]
+    recorder = Recorder(str(tmp_path / "a.pcapng"), section_block("test"), Rotation(seconds=1.0), nothing)
+    recorder.describe(interface_block(1, 0, "eth0"))
+    recorder(captured(0))
+    recorder(captured(1))
+    recorder.end()
+    assert [numbers(path) for path in recorder.written] == [[0], [1]]
 
 
 def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room = len(HEAD) + 2 * len(captured(0).data) + 10
     path = tmp_path / "a.pcapng"
-    keeper = Keeper(str(path), HEAD, Rotation(), nothing)
-    file = cast("BinaryIO", keeper._file)
+    recorder = Recorder(str(path), HEAD, Rotation(), nothing)
+    file = cast("BinaryIO", recorder._file)
 
     class Full:
         """A file on a disk with so much room."""
@@ -128,57 +128,57 @@ def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pyte
         def close(self) -> None:
             file.close()
 
-    monkeypatch.setattr(keeper, "_file", Full())
-    keeper(captured(0))
-    keeper(captured(1))
+    monkeypatch.setattr(recorder, "_file", Full())
+    recorder(captured(0))
+    recorder(captured(1))
     with pytest.raises(OutputError, match=r"No space left.*packets before"):
-        keeper(captured(2))
+        recorder(captured(2))
     file.close()
     assert numbers(str(path)) == [0, 1]
 
 
 def test_a_file_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="No such file"):
-        Keeper(str(tmp_path / "none" / "a.pcapng"), HEAD, Rotation(), nothing)
+        Recorder(str(tmp_path / "none" / "a.pcapng"), HEAD, Rotation(), nothing)
 
 
 def test_a_trigger_keeps_what_was_around_it(tmp_path: Path) -> None:
-    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
-    triggered = TriggeredKeeper(keeper, 2.0)
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
+    triggered = TriggeredRecorder(recorder, 2.0)
     for number in range(40):
         triggered(captured(number))
         if number in {11, 13, 31, 39}:  # two seconds late, as decoding may be
             triggered.trigger(START + (number - 1) * SECOND)
     triggered.end()
-    assert [numbers(path) for path in keeper.written] == [[*range(8, 15)], [*range(28, 33)], [*range(36, 40)]]
+    assert [numbers(path) for path in recorder.written] == [[*range(8, 15)], [*range(28, 33)], [*range(36, 40)]]
 
 
 def test_a_trigger_may_come_later_than_the_time_around_it_is_long(tmp_path: Path) -> None:
-    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
-    triggered = TriggeredKeeper(keeper, 1.0)
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
+    triggered = TriggeredRecorder(recorder, 1.0)
     for number in range(10):
         triggered(captured(number))
     triggered.trigger(START + 3 * SECOND)
     triggered.end()
-    assert [numbers(path) for path in keeper.written] == [[2, 3, 4]]
+    assert [numbers(path) for path in recorder.written] == [[2, 3, 4]]
     assert triggered.shortened == 0
 
 
 def test_packets_that_a_trigger_finds_gone_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing)
     monkeypatch.setattr("pulsarscope.live.recorder.LIVE_TRIGGER_MAX_BYTES", 4 * len(captured(0).data))
-    triggered = TriggeredKeeper(keeper, 2.0)
+    triggered = TriggeredRecorder(recorder, 2.0)
     for number in range(10):
         triggered(captured(number))
     triggered.trigger(START + 7 * SECOND)
     triggered.trigger(START + 9 * SECOND)
     triggered.end()
-    assert [numbers(path) for path in keeper.written] == [[6, 7, 8, 9]]
+    assert [numbers(path) for path in recorder.written] == [[6, 7, 8, 9]]
     assert triggered.shortened == 1
 
 
 def test_without_a_trigger_there_is_no_file(tmp_path: Path) -> None:
-    triggered = TriggeredKeeper(Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing), 1.0)
+    triggered = TriggeredRecorder(Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(numbered=True), nothing), 1.0)
     triggered(captured(0))
     triggered.end()
     assert not list(tmp_path.iterdir())
@@ -188,14 +188,14 @@ def test_a_file_that_cannot_be_removed_is_no_error_of_the_interface(tmp_path: Pa
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    keeper = Keeper(str(tmp_path / "a.pcapng"), HEAD, Rotation(seconds=1.0, files=1), nothing)
-    keeper(captured(0))
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(seconds=1.0, files=1), nothing)
+    recorder(captured(0))
     monkeypatch.setattr(Path, "unlink", refused)
     with pytest.raises(OutputError, match=r"cannot remove .*a_00001_.*: Permission denied"):
-        keeper(captured(1))
+        recorder(captured(1))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
 def test_a_device_that_is_full_is_one_line() -> None:
     with pytest.raises(OutputError, match="cannot write /dev/full: No space left"):
-        Keeper("/dev/full", HEAD, Rotation(), nothing)
+        Recorder("/dev/full", HEAD, Rotation(), nothing)

@@ -9,8 +9,8 @@ import pytest
 
 from pulsarscope.capture import Block
 from pulsarscope.live.bpf import tcp_program
-from pulsarscope.live.feed import Feed
-from pulsarscope.live.interfaces import interface
+from pulsarscope.live.feed import LiveFeed
+from pulsarscope.live.interfaces import find_interface
 from pulsarscope.live.ring import COOKED, ETHERNET, PacketRing
 from tests.live.loopback import RING_BYTES, Said, free_port, needs_capturing, replay
 
@@ -31,8 +31,8 @@ def streams(blocks: list[Block]) -> dict[bytes, bytes]:
 @pytest.mark.parametrize(("name", "host"), [("lo", "127.0.0.1"), ("lo", "::1"), ("any", "127.0.0.1"), ("any", "::1")])
 def test_all_that_was_said_is_captured_once(name: str, host: str) -> None:
     port = free_port()
-    ring = PacketRing(interface(name), tcp_program({port}), RING_BYTES)
-    feed = Feed(ring)
+    ring = PacketRing(find_interface(name), tcp_program({port}), RING_BYTES)
+    feed = LiveFeed(ring)
 
     def talked() -> None:
         replay([SAID], port, host)
@@ -52,7 +52,7 @@ def test_all_that_was_said_is_captured_once(name: str, host: str) -> None:
 
 def test_other_ports_are_left_out_by_the_kernel() -> None:
     port, other = free_port(), free_port()
-    with closing(PacketRing(interface("lo"), tcp_program({port}), RING_BYTES)) as ring:
+    with closing(PacketRing(find_interface("lo"), tcp_program({port}), RING_BYTES)) as ring:
         replay([SAID], other)
         assert ring.read(0.3) is None
         ring.count()
@@ -61,7 +61,7 @@ def test_other_ports_are_left_out_by_the_kernel() -> None:
 
 def test_what_finds_no_room_is_counted_as_the_kernel_counts_it() -> None:
     port = free_port()
-    with closing(PacketRing(interface("lo"), tcp_program({port}), 0)) as ring:  # two blocks, the least
+    with closing(PacketRing(find_interface("lo"), tcp_program({port}), 0)) as ring:  # two blocks, the least
         replay([SAID], port)
         taken = 0
         while (captured := ring.read(0.3)) is not None:
@@ -73,7 +73,7 @@ def test_what_finds_no_room_is_counted_as_the_kernel_counts_it() -> None:
 
 def test_it_takes_no_more_packets_than_asked() -> None:
     port = free_port()
-    with closing(PacketRing(interface("lo"), tcp_program({port}), RING_BYTES)) as ring:
+    with closing(PacketRing(find_interface("lo"), tcp_program({port}), RING_BYTES)) as ring:
         replay([SAID], port)
         captured = ring.read(1.0, 3)
         assert captured is not None
@@ -82,12 +82,12 @@ def test_it_takes_no_more_packets_than_asked() -> None:
 
 def test_a_ring_larger_than_can_be_asked_for_is_an_error_of_the_system() -> None:
     with pytest.raises(OSError, match="Cannot allocate memory"):
-        PacketRing(interface("lo"), tcp_program({1}), 20 << 40)
+        PacketRing(find_interface("lo"), tcp_program({1}), 20 << 40)
 
 
 def test_what_loopback_shows_twice_is_counted_once_of_all_interfaces() -> None:
     port = free_port()
-    with closing(PacketRing(interface("any"), tcp_program({port}), 8 * RING_BYTES)) as ring:
+    with closing(PacketRing(find_interface("any"), tcp_program({port}), 8 * RING_BYTES)) as ring:
         replay([SAID], port)
         taken = 0
         while (captured := ring.read(0.3)) is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.live.feed import Feed
+from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.sniff import SniffSource, expression, open_sniffer
 from pulsarscope.model.errors import UsageError
 from tests.live.loopback import needs_capturing
@@ -45,8 +45,8 @@ FRAMES = [captured(number).data[28:-4] for number in range(5)]
 def test_what_the_socket_brings_is_decoded_like_any_other() -> None:
     sniffer = Sniffer(FRAMES)
     source = SniffSource(sniffer, "en0", {Ethernet: 1})
-    assert (source.link_type, source.tells_drops) == (1, False)
-    assert numbers(Feed(source, packets_max=5)) == [(number + 1, number) for number in range(5)]
+    assert (source.link_type, source.reports_drops) == (1, False)
+    assert numbers(LiveFeed(source, packets_max=5)) == [(number + 1, number) for number in range(5)]
     assert source.received == 5
     assert sniffer.closed
 
