@@ -112,7 +112,7 @@ def test_more_ports_than_jumps_reach_are_refused() -> None:
 def test_what_a_user_writes_is_compiled() -> None:
     program = compile_filter("tcp port 6650", 101, "any")
     assert program[-1][0] == 0x06
-    with pytest.raises(UsageError, match="no packet filter"):
+    with pytest.raises(UsageError, match="not a valid packet filter"):
         compile_filter("tcp prt 6650", 1, "lo")
 
 
