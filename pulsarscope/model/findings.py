@@ -59,6 +59,21 @@ class Finding(msgspec.Struct, gc=False):
     connection: str | None = None
 
 
+def session_error(code: str, meaning: str, hint: str) -> Code:
+    """Return a code of severity error that a rule reports."""
+    return Code(code, ERROR, "session", meaning, hint)
+
+
+def session_warning(code: str, meaning: str, hint: str) -> Code:
+    """Return a code of severity warning that a rule reports."""
+    return Code(code, WARNING, "session", meaning, hint)
+
+
+def session_note(code: str, meaning: str, hint: str) -> Code:
+    """Return a code of severity note that a rule reports."""
+    return Code(code, NOTE, "session", meaning, hint)
+
+
 def table(*codes: Code) -> dict[str, Code]:
     """Return a table of codes by name.
 

@@ -34,13 +34,7 @@ CODES = table(
         "Bytes between frames that are no frame.",
         "They follow a gap, a middle start or damage; decoding went on behind them.",
     ),
-    Code(
-        "trailing-bytes",
-        WARNING,
-        "frame",
-        "Bytes follow the contents of a frame.",
-        "The sender's length and contents disagree.",
-    ),
+    Code("trailing-bytes", WARNING, "frame", "Bytes follow the contents of a frame.", "The sender's length and contents disagree."),
     Code(
         "response-mismatch",
         ERROR,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
-from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.findings import session_error, session_note, session_warning, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import (
@@ -20,66 +20,44 @@ from pulsarscope.protocols.kafka07.commands import (
 from pulsarscope.protocols.kafka07.summary import summary
 
 CODES = table(
-    Code(
-        "request-failed",
-        ERROR,
-        "session",
-        "The broker refused a request.",
-        "The error says why; the request's frame has what was asked for.",
-    ),
-    Code(
+    session_error("request-failed", "The broker refused a request.", "The error says why; the request's frame has what was asked for."),
+    session_error(
         "offset-out-of-range",
-        ERROR,
-        "session",
         "A consumer asks for an offset that the broker's log does not have.",
         "The log was cleaned past it, or it was lost: compare with OFFSETS, and see autooffset.reset and log.retention.hours.",
     ),
-    Code(
+    session_error(
         "produce-lost",
-        ERROR,
-        "session",
         "The broker closed a connection behind messages that were produced on it.",
         "That is how a broker of 0.7 says that it did not store them: see its log. The producer notices at its next send.",
     ),
-    Code(
+    session_error(
         "fetch-too-small",
-        ERROR,
-        "session",
         "The next message is larger than what the consumer asks for at a time: it stands still.",
         "Raise fetch.size of the consumer above the size of the message.",
     ),
-    Code(
+    session_warning(
         "connection-closed-by-broker",
-        WARNING,
-        "session",
         "The broker closed a connection on which requests were open.",
         "A broker of 0.7 closes on what it cannot read or do, and when it stops; its log says which.",
     ),
-    Code(
+    session_note(
         "request-retried",
-        NOTE,
-        "session",
         "A request without an answer was sent again on a new connection.",
         "SimpleConsumer of 0.7 does so once after an error; see why the connection ended.",
     ),
-    Code(
+    session_warning(
         "request-unanswered",
-        WARNING,
-        "session",
         "A request got no answer while the connection went on.",
         "Look at the broker's log at that time; a client gives up after socket.timeout.ms.",
     ),
-    Code(
+    session_note(
         "response-unrequested",
-        NOTE,
-        "session",
         "An answer came to a request that is not in the capture.",
         "The capture began after the request, or lost it. Without it nobody can tell what the answer is about.",
     ),
-    Code(
+    session_warning(
         "slow-exchange",
-        WARNING,
-        "session",
         "A request was answered late.",
         "Brokers of 0.7 answer at once, with what there is: see their disks and the network.",
     ),

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import NOTE, WARNING, Code, table
+from pulsarscope.model.findings import session_note, session_warning, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
@@ -14,25 +14,19 @@ from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
-    Code(
+    session_warning(
         "connection-closed-by-broker",
-        WARNING,
-        "session",
         "The broker closed a connection on which requests, producers or consumers were open, or after a frame that does not decode.",
         "See the last commands: a broker closes on what it cannot read, on a missing PONG, and when it stops; its log says which.",
     ),
-    Code(
+    session_note(
         "connection-closed-by-client",
-        NOTE,
-        "session",
         "The client closed a connection on which requests were not answered, or because one topic was not ready.",
         "Whether requests were carried out is not known. A client closes so when it times out, dies, or is told ServiceNotReady: "
         "then all its topics on this connection reconnect.",
     ),
-    Code(
+    session_warning(
         "keepalive-lost",
-        WARNING,
-        "session",
         "One side no longer answers the other's PING.",
         "It hangs, or the network drops its packets one way: look for retransmissions, pauses, and a middlebox that forgot it.",
     ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import ERROR, Code, table
+from pulsarscope.model.findings import session_error, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
@@ -14,10 +14,8 @@ from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 
 CODES = table(
-    Code(
+    session_error(
         "message-corrupted",
-        ERROR,
-        "session",
         "A message was damaged, and the checksums at both hops say on which.",
         "Suspect what stands on that hop: a proxy, a network card that offloads checksums, memory, the broker's disk.",
     ),

@@ -6,30 +6,24 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
-from pulsarscope.model.findings import ERROR, Code, table
+from pulsarscope.model.findings import session_error, table
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
-    Code(
+    session_error(
         "producer-busy",
-        ERROR,
-        "session",
         "A producer was refused because another holds its name, or the topic for itself.",
         "Two applications with one producer name, or a connection that died unnoticed: the broker frees it after its keep-alive time.",
     ),
-    Code(
+    session_error(
         "producer-fenced",
-        ERROR,
-        "session",
         "A producer lost its topic to another with exclusive access.",
         "What it sent since is not stored: let only one application take the topic with ExclusiveWithFencing.",
     ),
-    Code(
+    session_error(
         "consumer-busy",
-        ERROR,
-        "session",
         "A consumer was refused because another holds the subscription.",
         "Use one subscription type for all its consumers, Shared or Failover for several; a dead holder goes after the keep-alive time.",
     ),

@@ -9,25 +9,21 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.findings import session_warning, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
-    Code(
+    session_warning(
         "slow-publish",
-        WARNING,
-        "session",
         "A producer waits long for its receipts.",
         "When the broker closed its window it had stopped reading: look at its publish limits and memory; "
         "else at the write latency of its bookies.",
     ),
-    Code(
+    session_warning(
         "send-unanswered",
-        WARNING,
-        "session",
         "SENDs got neither a receipt nor an error while the connection went on.",
         "The producer gives up after its send time-out and may send them again: look at the broker's log at that time.",
     ),

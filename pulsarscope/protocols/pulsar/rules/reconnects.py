@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
-from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.findings import session_warning, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
-    Code(
+    session_warning(
         "reconnect-loop",
-        WARNING,
-        "session",
         "A client connects again and again, and fails each time.",
         "The reason stands with each: the client will not get on until that is mended.",
     ),

@@ -5,45 +5,33 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.findings import session_error, session_note, session_warning, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.transactions import AUTHORIZATION_ERRORS, is_transaction_error
 
 CODES = table(
-    Code(
-        "request-failed",
-        ERROR,
-        "session",
-        "The broker refused a request.",
-        "The error and its message say why; the request's frame has what was asked for.",
+    session_error(
+        "request-failed", "The broker refused a request.", "The error and its message say why; the request's frame has what was asked for."
     ),
-    Code(
+    session_error(
         "auth-failed",
-        ERROR,
-        "session",
         "The broker refused who the client is, or what it may do.",
         "Check the token or certificate and its expiry, and the permissions of its role on the namespace.",
     ),
-    Code(
+    session_warning(
         "request-unanswered",
-        WARNING,
-        "session",
         "A request got no answer while the connection went on.",
         "Look at the broker's log at that time; a client gives up after its operation timeout.",
     ),
-    Code(
+    session_note(
         "response-unrequested",
-        NOTE,
-        "session",
         "An answer came to a request that is not in the capture.",
         "The capture began after the request, or lost it.",
     ),
-    Code(
+    session_warning(
         "slow-exchange",
-        WARNING,
-        "session",
         "A request was answered late.",
         "Compare with the latencies of its family in the statistics, and with the broker's metrics at that time.",
     ),

@@ -7,16 +7,14 @@ from typing import Any, ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.findings import session_warning, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, capitalized
 from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 CODES = table(
-    Code(
+    session_warning(
         "resend-loop",
-        WARNING,
-        "session",
         "A producer sends one message again and again, and the broker refuses its checksum each time.",
         "The bytes are damaged behind the producer's own check: replace the network path or proxy between them; "
         "no later message of this producer gets through.",

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import ERROR, Code, table
+from pulsarscope.model.findings import session_error, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 
 CODES = table(
-    Code(
+    session_error(
         "message-too-large",
-        ERROR,
-        "session",
         "A SEND is larger than the broker's maxMessageSize.",
         "The broker refuses it or closes the connection: use chunking or compression, or raise maxMessageSize on all brokers.",
     ),

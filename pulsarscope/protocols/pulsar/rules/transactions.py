@@ -7,24 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import ERROR, WARNING, Code, table
+from pulsarscope.model.findings import session_error, session_warning, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, listing, quantity
 
 CODES = table(
-    Code(
+    session_warning(
         "txn-open",
-        WARNING,
-        "session",
         "A transaction was neither committed nor aborted.",
         "Consumers wait behind it until its timeout aborts it: look for a client that died, or forgot to end it.",
     ),
-    Code(
+    session_error(
         "txn-failed",
-        ERROR,
-        "session",
         "A step of a transaction was refused.",
         "Abort it and begin anew; at a conflict look for who else acknowledged the same messages, at TransactionNotFound for the timeout.",
     ),

@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import WARNING, Code, table
+from pulsarscope.model.findings import session_warning, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
@@ -17,17 +17,13 @@ from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNA
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
-    Code(
+    session_warning(
         "consumer-not-acking",
-        WARNING,
-        "session",
         "A consumer acknowledges nothing of what it was given, or has reached the limit of what it may leave unacknowledged.",
         "Look at the application: it must acknowledge; at 50,000 messages a consumer, or 200,000 a subscription, brokers send no more.",
     ),
-    Code(
+    session_warning(
         "ack-hole",
-        WARNING,
-        "session",
         "A message is long unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
         "Find out what the application did with this message id; an ack timeout or a negative acknowledgement would bring it again.",
     ),

@@ -6,51 +6,37 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
-from pulsarscope.model.findings import ERROR, NOTE, Code, table
+from pulsarscope.model.findings import session_error, session_note, table
 from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
-    Code(
+    session_note(
         "topic-unloaded",
-        NOTE,
-        "session",
         "The broker closed producers and consumers of a topic, as when it unloads it.",
         "They look the topic up and come back by themselves; see the times to recover, and why a broker unloads if it was not you.",
     ),
-    Code(
+    session_note(
         "unload-burst",
-        NOTE,
-        "session",
         "A broker closed the producers and consumers of several topics at once, as when it stops or sheds load.",
         "See topic-unloaded for how long each was away; many at a time make a storm of lookups.",
     ),
-    Code(
+    session_error(
         "topic-terminated",
-        ERROR,
-        "session",
         "A producer was refused because the topic is terminated.",
         "Nothing can be published to it any more: write to another topic, or delete and create it.",
     ),
-    Code(
-        "end-of-topic",
-        NOTE,
-        "session",
-        "Consumers have reached the end of a terminated topic.",
-        "There is nothing more to receive: consumers may close.",
+    session_note(
+        "end-of-topic", "Consumers have reached the end of a terminated topic.", "There is nothing more to receive: consumers may close."
     ),
-    Code(
+    session_note(
         "topic-migrated",
-        NOTE,
-        "session",
         "The topic has moved to another cluster, and the broker sent its clients there.",
         "See whether they came back there: the address must be reachable for them, and known under their listener name.",
     ),
-    Code(
+    session_error(
         "quota-exceeded",
-        ERROR,
-        "session",
         "Producers were refused because the topic's backlog is over quota.",
         "Find the subscription that does not acknowledge, skip or expire its backlog, or raise the backlog quota.",
     ),
