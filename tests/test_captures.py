@@ -266,7 +266,7 @@ def test_without_a_key_every_entry_is_found_and_called_encrypted(name: str) -> N
     findings = list(ps.open(str(CAPTURES / name)).findings())
     assert {(row.code, row.severity) for row in findings} == {("encrypted-payload", "note")}
     assert all(" bytes are encrypted for e2e-a" in str(row.text) for row in findings)
-    assert {row.hint for row in findings} == {"Give the private key of one of the names (--private-key) to read it."}
+    assert {row.hint for row in findings} == {"Pass the private key for one of the named keys (--private-key) to read it."}
 
 
 @pytest.mark.parametrize("name", ENCRYPTED)

@@ -28,12 +28,12 @@ CODES = table(
     ),
     session_error(
         "produce-lost",
-        "The broker closed a connection behind messages that were produced on it.",
+        "The broker closed a connection after messages were produced on it.",
         "That is how a broker of 0.7 says that it did not store them: see its log. The producer notices at its next send.",
     ),
     session_error(
         "fetch-too-small",
-        "The next message is larger than what the consumer asks for at a time: it stands still.",
+        "The next message is larger than the consumer's fetch size: the consumer is stuck.",
         "Raise fetch.size of the consumer above the size of the message.",
     ),
     session_warning(
@@ -53,8 +53,8 @@ CODES = table(
     ),
     session_note(
         "response-unrequested",
-        "An answer came to a request that is not in the capture.",
-        "The capture began after the request, or lost it. Without it nobody can tell what the answer is about.",
+        "A response to a request that is not in the capture.",
+        "The capture began after the request, or lost it. Without the request, the contents of the response are unknown.",
     ),
     session_warning(
         "slow-exchange",
@@ -170,7 +170,7 @@ class ProduceRule(ConnectionRule):
         elif row.closed_by == SERVER:
             name = request.where.name
             count = f"{self._messages:,} message{'' if self._messages == 1 else 's'}"
-            text = f"The broker closed the connection behind {request.command} {name}: {count} since the last answer may be lost."
+            text = f"The broker closed the connection after {request.command} {name}: {count} since the last answer may be lost."
             evidence = {"frames": [name], "topic": request.topic, "messages": self._messages, "closed": row.closed}
             self._context.report("produce-lost", request.where, text, evidence)
 

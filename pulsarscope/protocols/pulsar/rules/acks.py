@@ -145,7 +145,7 @@ class AckRule(ConsumerRule[AckState]):
         if consumer.late and consumer.closed is not None:
             closer = "its client" if consumer.closed_by == CLIENT else "the broker"
             acks = f"{quantity(consumer.late, 'ACK')} came after that"
-            text = f"{consumer.title} was closed by {closer}, and {acks}: the broker ignores such."
+            text = f"{consumer.title} was closed by {closer}, and {acks}: the broker ignores these."
             evidence = {"frames": [consumer.closed.name, *consumer.late_frames], **consumer.evidence, "count": consumer.late}
             self.context.report("ack-after-close", consumer.closed, text, evidence)
 

@@ -23,7 +23,7 @@ from pulsarscope.protocols.pulsar.text.formatting import quantity
 CODES = table(
     session_warning(
         "chunk-stuck",
-        "A chunked message does not become whole at a consumer, though its chunks were sent.",
+        "A consumer does not get all chunks of a message, though they were sent.",
         "The consumer holds its chunks until they expire or it runs out of room: look at acknowledgments of single chunks, "
         "at expireTimeOfIncompleteChunkedMessage and maxPendingChunkedMessage.",
     ),

@@ -22,13 +22,14 @@ CODES = table(
     session_note(
         "connection-closed-by-client",
         "The client closed a connection on which requests were not answered, or because one topic was not ready.",
-        "Whether requests were carried out is not known. A client closes so when it times out, dies, or is told ServiceNotReady: "
-        "then all its topics on this connection reconnect.",
+        "It is unknown whether the requests were carried out. A client does this when it times out, dies, or gets ServiceNotReady: "
+        "all its topics on this connection then reconnect.",
     ),
     session_warning(
         "keepalive-lost",
         "One side no longer answers the other's PING.",
-        "It hangs, or the network drops its packets one way: look for retransmissions, pauses, and a middlebox that forgot it.",
+        "It hangs, or the network drops its packets one way: look for retransmissions, pauses, and a middlebox that dropped the "
+        "connection.",
     ),
 )
 

@@ -94,7 +94,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     def sentence(self, text: str) -> str:
         """Return a sentence with its full stop; qualified when the capture lacks bytes of the connection."""
-        lost = "; the capture lacks bytes of this connection, so some may have been said unseen"
+        lost = "; the capture lacks bytes of this connection, so that frames may be missing"
         return f"{text}{lost if self.context.lost else ''}."
 
     def end(self, row: ConnectionRow, last: Where) -> None:

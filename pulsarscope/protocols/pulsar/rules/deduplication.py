@@ -25,7 +25,8 @@ CODES = table(
     session_warning(
         "sequence-regression",
         "Sequence ids of a producer go back, or their ranges overlap.",
-        "With deduplication such messages are dropped: start a named producer behind its last id (initialSequenceId), do not share a name.",
+        "With deduplication such messages are dropped: start a named producer after its last id (initialSequenceId), and do not "
+        "share its name.",
     ),
 )
 
@@ -72,7 +73,7 @@ def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates
         return
     _, number, highest = regressions[0]
     times = values["repeated_count"] + (values["lower_count"] if deduplicates else 0)
-    ids = listing([f"{sent} behind {highest_before}" for _, sent, highest_before in regressions])
+    ids = listing([f"{sent} after {highest_before}" for _, sent, highest_before in regressions])
     text = f" sent {quantity(times, 'message')} with a sequence id that is not above those before: {ids}"
     producer.add(
         "sequence-regression",

@@ -213,7 +213,7 @@ def _evaluate_journey(journey: Journey, report: ReportFinding) -> None:
         "bad": len(bad),
         "good": len(good),
     }
-    deliveries = f"bad are {len(bad)} of its {len(journey.deliveries)} deliveries"
+    deliveries = f"{len(bad)} of its {len(journey.deliveries)} deliveries are bad"
     text = f"{entry} was corrupted {hop}: {message} has a wrong checksum, {proof}; {deliveries}."
     report("message-corrupted", first.where, capitalized(text), evidence)
 

@@ -32,7 +32,7 @@ CODES = table(
     session_warning(
         "key-out-of-order",
         "An entry of a key of a Key_Shared subscription was delivered after a later one of the same key.",
-        "Nothing says that it was a redelivery: look at the consumers that joined or left at that time, and at the broker's version.",
+        "It is not marked as a redelivery: look at the consumers that joined or left at that time, and at the broker's version.",
     ),
 )
 

@@ -17,7 +17,7 @@ from pulsarscope.protocols.pulsar.text.formatting import duration, error_message
 CODES = table(
     session_warning(
         "lookup-loop",
-        "Brokers send a client round in circles, or on and on, when it looks for a topic.",
+        "Brokers redirect a lookup in circles, or again and again.",
         "The brokers disagree on who owns the bundle: look at their load manager, advertised addresses and listener names.",
     ),
     session_error(
@@ -192,7 +192,7 @@ def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding) ->
         }.get(last["response"], f"it failed with {last['error']}")
         span = duration(last["answered"] - chain[0].where.time)
         path = f"{quantity(redirects, 'redirect')} in {span}: {listing(servers, ' → ')}"
-        text = f"The lookup of {topic} by {client} was sent {'in circles' if circle else 'on and on'}, {path}; {ending}."
+        text = f"The lookup of {topic} by {client} was redirected {'in circles' if circle else 'again and again'}, {path}; {ending}."
         hops = [
             {name: hop.values[name] for name in ("asked", "authoritative", "response", "url")} | {"frame": hop.where.name}
             for hop in chain[:HOPS_MAX]

@@ -145,10 +145,10 @@ class PermitRule(ConsumerRule[PermitState]):
         consumer.reported = True
         starved = now - since.time
         if consumer.granted == 0:
-            text = f"{consumer.title} gave no permits for {duration(starved)} after it subscribed: its client has to send FLOW"
+            text = f"{consumer.title} granted no permits for {duration(starved)} after it subscribed: its client has to send FLOW"
         else:
             used = f"used up its {quantity(consumer.granted, 'permit')} with {quantity(consumer.delivered, 'message')}"
-            text = f"{consumer.title} {used} and sent no FLOW that gives more for {duration(starved)}: its client has to act"
+            text = f"{consumer.title} {used} and sent no further FLOW for {duration(starved)}: its client has to act"
         evidence = {
             "frames": [since.name],
             **consumer.evidence,

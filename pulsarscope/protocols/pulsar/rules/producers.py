@@ -25,7 +25,8 @@ CODES = table(
     session_error(
         "consumer-busy",
         "A consumer was refused because another holds the subscription.",
-        "Use one subscription type for all its consumers, Shared or Failover for several; a dead holder goes after the keep-alive time.",
+        "Use one subscription type for all its consumers, Shared or Failover for several; a dead holder is removed after the "
+        "keep-alive time.",
     ),
 )
 
@@ -83,8 +84,8 @@ class Tenure(NamedTuple):
         if self.last_active is None:
             return "is not seen to end"
         if self.last_active > at:
-            return f"is alive: it spoke for another {duration(self.last_active - at)}"
-        return f"spoke last {duration(at - self.last_active)} before"
+            return f"is alive: it sent frames for another {duration(self.last_active - at)}"
+        return f"sent its last frame {duration(at - self.last_active)} before"
 
 
 def _tenures(facts: Sequence[Fact]) -> list[Tenure]:
@@ -124,7 +125,7 @@ def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure
         f"{holder.title(noun)} has held it for {duration(holder.held_ns(answered))} and {holder.liveness(requested)}"
         for holder in holders[:HOLDERS_MAX]
     )
-    holder_text = held or "who holds it is not in the capture"
+    holder_text = held or "its holder is not in the capture"
     text = f"{capitalized(name)} ({values['mode']}) was refused on {place} with {values['error']}{times}: {holder_text}."
     attempts = [{"frame": fact.where.name, "epoch": fact.values.get("epoch"), "mode": fact.values["mode"]} for fact in refused]
     evidence = {

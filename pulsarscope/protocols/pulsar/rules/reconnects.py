@@ -15,7 +15,7 @@ CODES = table(
     session_warning(
         "reconnect-loop",
         "A client connects again and again, and fails each time.",
-        "The reason stands with each: the client will not get on until that is mended.",
+        "Each failure has its reason: the client cannot work until that is fixed.",
     ),
 )
 

@@ -31,7 +31,7 @@ CODES = table(
     ),
     session_note(
         "dead-lettered",
-        "A consumer gave a message up and moved it to a dead letter topic.",
+        "A consumer gave up on a message and moved it to a dead letter topic.",
         "The properties of the message name the topic and the id that it came from.",
     ),
 )
@@ -121,7 +121,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             self._report_storm(consumer)
         if ending and consumer.all_requests:
             times = "once" if consumer.all_count == 1 else f"{consumer.all_count} times"
-            text = f"{consumer.title} was to get all its unacknowledged messages again: its client asked {times}."
+            text = f"{consumer.title} requested redelivery of all its unacknowledged messages {times}."
             evidence = {
                 "frames": frame_names(where.name for where in consumer.all_requests),
                 **consumer.evidence,

@@ -17,7 +17,7 @@ CODES = table(
     ),
     session_error(
         "auth-failed",
-        "The broker refused who the client is, or what it may do.",
+        "The broker refused a client's identity or its permissions.",
         "Check the token or certificate and its expiry, and the permissions of its role on the namespace.",
     ),
     session_warning(
@@ -27,13 +27,13 @@ CODES = table(
     ),
     session_note(
         "response-unrequested",
-        "An answer came to a request that is not in the capture.",
+        "A response to a request that is not in the capture.",
         "The capture began after the request, or lost it.",
     ),
     session_warning(
         "slow-exchange",
         "A request was answered late.",
-        "Compare with the latencies of its family in the statistics, and with the broker's metrics at that time.",
+        "Compare with the latencies of such requests in the statistics, and with the broker's metrics at that time.",
     ),
 )
 
@@ -97,9 +97,9 @@ class RequestRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Report unrequested responses and unanswered requests."""
         for response, (count, first) in self._unrequested.items():
-            requests = "a request that is" if count == 1 else f"requests that are, {count:,} times,"
+            answers = f"{response} answers a request that is" if count == 1 else f"{count:,} {response} frames answer requests that are"
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
-            self._context.report("response-unrequested", first, f"{response} answers {requests} not in the capture.", evidence)
+            self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
         limit = SLOW_NS if row.closed == "open" else ANSWER_NS
         for where, title in self._unanswered:
             waited = (row.end or last.time) - where.time

@@ -119,7 +119,7 @@ class ResendRule(ConnectionRule):
             self._context.report("message-corrupted", suspect.first, capitalized(text), evidence)
         elif suspect.refused:
             hop = "between the place of the capture and the broker"
-            text = f"{message} was corrupted {hop}: its checksum is right here and was {refusals}; {outcome}."
+            text = f"{message} was corrupted {hop}: its checksum is correct here and was {refusals}; {outcome}."
             self._context.report("message-corrupted", suspect.first, capitalized(text), evidence)
         if suspect.refused >= LOOP_REFUSALS:
             text = f"{message} was sent {suspect.sent} times and refused {suspect.refused} times with ChecksumError; {outcome}."

@@ -181,7 +181,7 @@ def _report_refused(topic: str, group: Sequence[Fact], known: Fact | None, repor
     name = f" of {values['name']}" if values["name"] else ""
     times = f" {len(group):,} times" if len(group) > 1 else ""
     text = f"{values['command']}{name} ({values['client']}) for {topic or 'an unknown topic'} was refused{times} with IncompatibleSchema: "
-    text += "it brings no schema" if new is None else f"its schema is {new['type']} {new['name'] or 'without a name'}"
+    text += "it has no schema" if new is None else f"its schema is {new['type']} {new['name'] or 'without a name'}"
     phrases: list[str] = []
     if known is not None:
         theirs = known.values["schema"]

@@ -22,7 +22,8 @@ CODES = table(
     session_error(
         "txn-failed",
         "A step of a transaction was refused.",
-        "Abort it and begin anew; at a conflict look for who else acknowledged the same messages, at TransactionNotFound for the timeout.",
+        "Abort it and start again. After a conflict, look for another consumer of the same messages; after TransactionNotFound, "
+        "check the timeout.",
     ),
 )
 
@@ -212,7 +213,7 @@ def _report_failed(history: TransactionHistory, report: ReportFinding) -> None:
     about = f" for {values['about']}" if values["about"] else ""
     text = (
         f"{values['command']}{about} of transaction {history.transaction} was refused with {values['error']}: "
-        f"{values['message']}{times}; seen of it: {history.summary}."
+        f"{values['message']}{times}; steps seen: {history.summary}."
     )
     names = [name for fact in history.refused for name in (fact.where.name, fact.values["response"])]
     error = {"error": values["error"], "count": len(history.refused)}
@@ -229,7 +230,7 @@ def _report_open(history: TransactionHistory, left: Fact, report: ReportFinding)
     limit = f", its timeout is {duration(values['ttl'])}" if values["ttl"] else ""
     closed = f"the {values['closed']} closed the connection" if values["closed"] else "its connection is open"
     text = (
-        f"Transaction {history.transaction} has no END_TXN after {duration(age)}{limit}; {closed}; seen of it: {history.summary}"
+        f"Transaction {history.transaction} has no END_TXN after {duration(age)}{limit}; {closed}; steps seen: {history.summary}"
         f"{gap_note(lost=values['lost'])}."
     )
     evidence = history.evidence([begun.name, *(step["frame"] for step in history.steps)])

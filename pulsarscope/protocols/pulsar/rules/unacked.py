@@ -19,7 +19,7 @@ from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 CODES = table(
     session_warning(
         "consumer-not-acking",
-        "A consumer acknowledges nothing of what it was given, or has reached the limit of what it may leave unacknowledged.",
+        "A consumer acknowledges none of its messages, or has reached the limit of unacknowledged messages.",
         "Look at the application: it must acknowledge; at 50,000 messages a consumer, or 200,000 a subscription, brokers send no more.",
     ),
     session_warning(

@@ -15,7 +15,7 @@ CODES = table(
     session_note(
         "topic-unloaded",
         "The broker closed producers and consumers of a topic, as when it unloads it.",
-        "They look the topic up and come back by themselves; see the times to recover, and why a broker unloads if it was not you.",
+        "They look up the topic and reconnect by themselves; see the recovery times, and why the broker unloads if you did not ask for it.",
     ),
     session_note(
         "unload-burst",
@@ -145,7 +145,7 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
         text += f" and sent {'them' if len(clients) > 1 else 'it'} to {listing(urls)}"
     text += _recovery_text(outcomes)
     if not_ready:
-        text += f"; {quantity(not_ready, 'request')} met ServiceNotReady"
+        text += f"; {quantity(not_ready, 'request')} got ServiceNotReady"
     evidence = {
         "frames": frame_names([*(fact.where.name for fact in burst), *(outcome.frame for outcome in outcomes.values())]),
         "topic": topic,

@@ -163,7 +163,7 @@ class Values:
 
         _remember(self._missing, name)
         topic, version = name
-        text = f"the connection does not tell version {schema_version_text(version)} of the schema of {short_topic(topic) or 'its topic'}"
+        text = f"unknown on this connection: version {schema_version_text(version)} of the schema of {short_topic(topic) or 'its topic'}"
         notes.append(("schema-unknown", f"{text}; values are those that fit the consumer's own schema" if assumed else text))
 
 

@@ -97,7 +97,7 @@ def test_a_fresh_one_behind_many_that_were_sent_again_is_told(tmp_path: Path) ->
 def test_repeated_ids_are_counted_and_named_among_very_many_lower_ones(tmp_path: Path) -> None:
     told = sends(producing(), 200, *range(100), 200, 200)
     text, evidence = only(judged(tmp_path, told.close()), "sequence-regression")
-    assert "sent 2 messages with a sequence id that is not above those before: 200 behind 200, 200 behind 200" in text
+    assert "sent 2 messages with a sequence id that is not above those before: 200 after 200, 200 after 200" in text
     assert evidence["count"] == 2
 
 
@@ -136,7 +136,7 @@ def test_a_reconnect_whose_past_is_not_in_the_capture_is_not_judged(tmp_path: Pa
 
 def test_an_id_that_comes_twice_is_told_with_the_one_before(tmp_path: Path) -> None:
     text, evidence = only(judged(tmp_path, sends(producing(), 0, 1, 1, 2).close()), "sequence-regression")
-    assert "sent 1 message with a sequence id that is not above those before: 1 behind 1" in text
+    assert "sent 1 message with a sequence id that is not above those before: 1 after 1" in text
     assert (evidence["frames"], evidence["count"]) == (["0:12.1"], 1)
 
 
@@ -161,4 +161,4 @@ def test_ranges_that_overlap_are_told_where_the_broker_deduplicates(stored: int,
         told.client(send(1, first, highest_sequence_id=last)).server(receipt(1, first))
     found = of(judged(tmp_path, told.close()), "sequence-regression")
     assert len(found) == number
-    assert all("3 behind 6; the broker de-duplicates" in (row.text or "") for row in found)
+    assert all("3 after 6; the broker de-duplicates" in (row.text or "") for row in found)

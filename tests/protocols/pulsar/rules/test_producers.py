@@ -111,12 +111,12 @@ def test_a_holder_that_spoke_later_is_alive(tmp_path: Path) -> None:
     alive = until(dial().client(producer()).server(created()), 30 * SECOND).server(PING).client(PONG).close()
     again = dial(40001, start=10 * SECOND).client(producer()).server(error(1, "ProducerBusy"))
     text, _ = only(judged(tmp_path, alive, again), "producer-busy")
-    assert "is alive: it spoke for another 20.0 s" in text
+    assert "is alive: it sent frames for another 20.0 s" in text
 
 
 def test_a_holder_that_is_not_in_the_capture_is_not_made_up(tmp_path: Path) -> None:
     text, evidence = only(judged(tmp_path, dial().client(subscribe()).server(error(2, "ConsumerBusy"))), "consumer-busy")
-    assert text.endswith("who holds it is not in the capture.")
+    assert text.endswith("its holder is not in the capture.")
     assert evidence["holders"] == []
 
 

@@ -65,7 +65,7 @@ def test_the_latest_schema_before_is_the_one_to_compare_with(tmp_path: Path) -> 
 
 def test_nothing_known_is_said_so(tmp_path: Path) -> None:
     text, evidence = only(judged(tmp_path, dial().client(producer()).server(error(1, "IncompatibleSchema"))), "schema-incompatible")
-    assert text.endswith("it brings no schema; the topic's own schema is not in the capture.")
+    assert text.endswith("it has no schema; the topic's own schema is not in the capture.")
     assert evidence["known"] is None
 
 

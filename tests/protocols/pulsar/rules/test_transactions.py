@@ -41,7 +41,7 @@ def test_one_that_outlives_its_timeout_is_open(tmp_path: Path) -> None:
     found = judged(tmp_path, told)
     text, evidence = only(found, "txn-open")
     assert "Transaction (3,5) has no END_TXN after 90.0 s, its timeout is 60.0 s; its connection is open" in text
-    assert text.endswith("seen of it: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 SEND.")
+    assert text.endswith("steps seen: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 SEND.")
     assert [(step["frame"], step["command"], step["about"]) for step in evidence["steps"]] == [
         ("0:7.1", "NEW_TXN", None),
         ("0:8.1", "ADD_PARTITION_TO_TXN", TOPIC),
@@ -75,7 +75,7 @@ def test_a_step_that_is_refused_is_told_with_the_whole_transaction(tmp_path: Pat
     found = judged(tmp_path, ended(begun(), error="TransactionNotFound", message="expired"))
     text, evidence = only(found, "txn-failed")
     assert text.startswith("END_TXN of transaction (3,5) was refused with TransactionNotFound: expired")
-    assert text.endswith("seen of it: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 END_TXN.")
+    assert text.endswith("steps seen: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 END_TXN.")
     assert evidence["frames"] == ["0:10.1", "0:11.1"]
     assert troubles(found) == ["txn-failed"]
     assert of(found, "txn-failed")[0].severity == ERROR

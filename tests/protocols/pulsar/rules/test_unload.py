@@ -92,7 +92,7 @@ def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
     told.client(producer(request=9, epoch=1)).server(created(request=9))
     text, evidence = only(judged(tmp_path, told), "topic-unloaded")
     assert "1 of 2 came back" in text
-    assert "not seen to come back: consumer c of s (not seen to ask); 1 request met ServiceNotReady" in text
+    assert "not seen to come back: consumer c of s (not seen to ask); 1 request got ServiceNotReady" in text
     assert evidence["service_not_ready"] == 1
 
 

@@ -178,7 +178,7 @@ class TestDelivered:
         assert dialogue.codes == ([] if kind else ["schema-unknown"] * 2)
         if not kind:
             finding = next(row for row in dialogue.rows if row.kind == "finding")
-            assert finding.text == "MESSAGE 0:2.1: the connection does not tell version 0 of the schema of orders."
+            assert finding.text == "MESSAGE 0:2.1: unknown on this connection: version 0 of the schema of orders."
             assert "--schema" in finding.hint
 
     def test_hostile_versions_and_topics_are_no_trouble(self) -> None:
