@@ -1,4 +1,4 @@
-"""Every output by name, and what all of them share. The modules behind the names are imported on use only."""
+"""The outputs by name, and the protocols that they share. Their modules are imported on use."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 class Output(Protocol):
-    """Takes the rows of a run, block by block. The rows are handed over: an output may change them."""
+    """An output for the rows of a run. It owns the rows that it gets, and may change them."""
 
     def write(self, rows: list[Any]) -> None:
-        """Put out some rows (`records.Row`; after a frame row its `records.RawFrame` where a hex view asked for it)."""
+        """Write rows (`records.Row`; for a hex view with a `records.RawFrame` after each frame row)."""
 
     def close(self) -> None:
-        """Put out what is left. The sink is finished by its owner."""
+        """Write what is pending. The sink is finished by its owner."""
 
 
-class Encoder(Protocol):
-    """The part of an output that needs nothing but the rows: another process may do it."""
+class RowEncoder(Protocol):
+    """The part of an output that needs nothing but the rows, and may run in another process."""
 
     def encode(self, rows: list[Any]) -> Any:
-        """What `EncodedOutput.put` takes. The rows are handed over."""
+        """Return the rows as `EncodedOutput.put` takes them. The encoder owns the rows, and may change them."""
 
 
-class LineEncoder(Encoder, Protocol):
+class LineEncoder(RowEncoder, Protocol):
     """An encoder that makes one line of each row, so that those of several processes can be merged."""
 
     def lines(self, rows: list[Any]) -> list[bytes]:
@@ -40,46 +40,46 @@ class LineEncoder(Encoder, Protocol):
 
 
 class EncodedOutput(Output, Protocol):
-    """An output whose rows may be encoded elsewhere."""
+    """An output whose rows may be encoded in another process."""
 
     def put(self, encoded: Any) -> None:
-        """Put out what an encoder made of some rows."""
+        """Write rows that an encoder has encoded."""
 
 
 class RunView(Protocol):
-    """What an output may ask of the run whose rows it gets."""
+    """The run whose rows an output gets, as the output sees it."""
 
     @property
     def endpoints(self) -> Mapping[str, tuple[str, str]]:
-        """Client and server of the connections that have not ended, by name."""
+        """Client and server of the open connections, by name."""
 
     @property
     def packets(self) -> int:
-        """Packets read so far."""
+        """Number of packets read so far."""
 
     @property
     def connections(self) -> int:
-        """TCP connections met so far, of any protocol."""
+        """Number of TCP connections so far, of any protocol."""
 
     @property
     def judged(self) -> bool:
-        """Whether the rules judge what is said: only then findings are all there are."""
+        """True when rules are evaluated; else findings are only those of the form of frames."""
 
     @property
     def complete(self) -> bool:
-        """Whether all has been read: not when the output stops early."""
+        """True when all has been read, false when the output stops early."""
 
     @property
     def severities(self) -> Mapping[str, int]:
-        """Findings so far, by severity."""
+        """Number of findings so far, by severity."""
 
     @property
     def dissectors(self) -> Mapping[str, Any]:
-        """The dissectors, by name."""
+        """Dissectors by name."""
 
     @property
     def dissector_of(self) -> Mapping[str, str]:
-        """Dissector of each connection, both by name."""
+        """Name of the dissector of each connection, by its name."""
 
 
 class RowSelection(Protocol):
@@ -95,15 +95,15 @@ class RowSelection(Protocol):
 
     @property
     def seen(self) -> Mapping[str, int]:
-        """Rows before the filter so far, by kind."""
+        """Number of rows before the filter so far, by kind."""
 
     @property
     def kept(self) -> Mapping[str, int]:
-        """Rows that passed so far, by kind."""
+        """Number of rows that passed so far, by kind."""
 
 
 class OutputOptions(msgspec.Struct, frozen=True):
-    """How to put rows out. `width` in terminal cells, None when lines are never clipped."""
+    """Options of an output. `width` in terminal cells; None: lines are never clipped."""
 
     kinds: tuple[str, ...]
     run: RunView
@@ -122,16 +122,16 @@ class OutputOptions(msgspec.Struct, frozen=True):
 Factory = Callable[["Sink", OutputOptions], Output]
 
 OUTPUTS = {
-    "timeline": "pulsarscope.output.render.timeline:Timeline",
-    "lanes": "pulsarscope.output.render.lanes:Lanes",
-    "tree": "pulsarscope.output.render.tree:Tree",
-    "hex": "pulsarscope.output.render.hex:Hex",
-    "messages": "pulsarscope.output.render.messages:Messages",
-    "table": "pulsarscope.output.render.table:Table",
-    "json": "pulsarscope.output.export.json:Json",
-    "ndjson": "pulsarscope.output.export.ndjson:Ndjson",
-    "csv": "pulsarscope.output.export.csv:Csv",
-    "parquet": "pulsarscope.output.export.parquet:Parquet",
+    "timeline": "pulsarscope.output.render.timeline:TimelineOutput",
+    "lanes": "pulsarscope.output.render.lanes:LanesOutput",
+    "tree": "pulsarscope.output.render.tree:TreeOutput",
+    "hex": "pulsarscope.output.render.hex:HexOutput",
+    "messages": "pulsarscope.output.render.messages:MessagesOutput",
+    "table": "pulsarscope.output.render.table:TableOutput",
+    "json": "pulsarscope.output.export.json:JsonOutput",
+    "ndjson": "pulsarscope.output.export.ndjson:NdjsonOutput",
+    "csv": "pulsarscope.output.export.csv:CsvOutput",
+    "parquet": "pulsarscope.output.export.parquet:ParquetOutput",
 }
 """Name of an output -> "module:class"."""
 
@@ -144,27 +144,27 @@ ENCODERS = {
 """Name of an encoded output -> "module:class" of its encoder."""
 
 CHECKSUM_COLUMNS = ("checksum_status", "checksum_stored", "checksum_computed")
-"""What the column `checksum` becomes where a cell holds one value."""
+"""Columns of `checksum` where a cell holds one value."""
 
 
 def output(name: str) -> Factory:
-    """The factory of an output.
+    """Return the factory of an output.
 
     Raises:
-        KeyError: no such output.
+        KeyError: the output is unknown.
     """
     factory: Factory = _load(OUTPUTS[name])
     return factory
 
 
-def encoder(name: str, kinds: Sequence[str], names: Sequence[str] | None) -> Encoder:
-    """The encoder of an output, for rows of these kinds, with the columns named or all.
+def encoder(name: str, kinds: Sequence[str], names: Sequence[str] | None) -> RowEncoder:
+    """Return the encoder of an output, for rows of these kinds, with the named columns or all.
 
     Raises:
-        KeyError: the output has none.
+        KeyError: the output has no encoder.
         UsageError: as `choose_columns`.
     """
-    made: Encoder = _load(ENCODERS[name])(kinds, names)
+    made: RowEncoder = _load(ENCODERS[name])(kinds, names)
     return made
 
 
@@ -174,12 +174,15 @@ def _load(place: str) -> Any:
 
 
 def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: bool = False) -> dict[str, tuple[str, ...]]:
-    """The names of the columns to put out, by kind and in the order asked for; without `names` all columns.
+    """Return the names of the columns of an output, by kind, in the order of `names`.
 
-    `flat` is for outputs whose `checksum` is three columns.
+    Args:
+        names: Names of columns, None for all.
+        kinds: Record kinds.
+        flat: True for outputs whose `checksum` is three columns.
 
     Raises:
-        UsageError: a name is a column of none of the kinds, or a kind has none of them.
+        UsageError: a name is unknown in all of the kinds, or a kind has none of the columns.
     """
     table = {kind: column_names(kind, flat=flat) for kind in kinds}
     if names is None:
@@ -189,7 +192,7 @@ def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: b
     known = {name for row in table.values() for name in row}
     for name in names:
         if name not in known:
-            raise UsageError(_no_column(name, known, kinds))
+            raise UsageError(_unknown_column(name, known, kinds))
     chosen = {kind: tuple(dict.fromkeys(name for name in names if name in row)) for kind, row in table.items()}
     for kind, row in chosen.items():
         if not row:
@@ -199,7 +202,7 @@ def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: b
 
 
 def column_names(kind: str, *, flat: bool = False) -> tuple[str, ...]:
-    """The column names of a kind, in order."""
+    """Return the column names of a kind, in order."""
     names: list[str] = []
     for column in columns(kind):
         if flat and column.type == "checksum":
@@ -209,10 +212,10 @@ def column_names(kind: str, *, flat: bool = False) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _no_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
+def _unknown_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
     top, dot, _ = name.partition(".")
     if dot and top in known:
-        return f'--columns takes whole columns: "{top}" instead of "{name}"'
+        return f'--columns takes complete columns: "{top}" instead of "{name}"'
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 
     near = get_close_matches(name, sorted(known), 3, 0.6)
@@ -223,5 +226,5 @@ def _no_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
     elif near:
         hint = f"; did you mean {' or '.join(near)}?"
     else:
-        hint = f": there are {', '.join(dict.fromkeys(column for kind in kinds for column in column_names(kind)))}"
-    return f'no column "{name}" in {" or ".join(kinds)} records{hint}'
+        hint = f"; known: {', '.join(dict.fromkeys(column for kind in kinds for column in column_names(kind)))}"
+    return f'unknown column "{name}" in {" or ".join(kinds)} records{hint}'

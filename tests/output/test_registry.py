@@ -36,10 +36,10 @@ def test_where_cells_are_single_values_checksum_is_three_columns() -> None:
 @pytest.mark.parametrize(
     ("names", "kinds", "message"),
     [
-        (("topik",), ("frame",), 'no column "topik" in frame records; did you mean topic'),
-        (("fields.producer_id",), ("frame",), 'whole columns: "fields" instead of "fields.producer_id"'),
+        (("topik",), ("frame",), 'unknown column "topik" in frame records; did you mean topic'),
+        (("fields.producer_id",), ("frame",), 'complete columns: "fields" instead of "fields.producer_id"'),
         (("payload_sha256",), ("frame",), "message records have it: --records message"),
-        (("zzzzzz",), ("frame",), 'no column "zzzzzz" in frame records: there are source, '),
+        (("zzzzzz",), ("frame",), 'unknown column "zzzzzz" in frame records; known: source, '),
         (("command",), ("frame", "message"), "no column of message records"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rows as Arrow: the schema of each kind, from the column table, record batches and tables. pyarrow is an extra."""
+"""Rows as Arrow: the schema of each kind from the column table, record batches and tables. pyarrow is an extra."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ INTEGERS = frozenset({"int64", "time"})
 """Column types that are 64-bit integers in Arrow."""
 
 BATCH_ROWS = 16_384
-"""Rows that wait as Python objects before they become Arrow columns."""
+"""Rows of a batch of a table."""
 
 
 def require_pyarrow() -> None:
-    """Make sure that pyarrow is there.
+    """Raise an error with the way to install pyarrow, if it is missing.
 
     Raises:
-        UsageError: it is not; the message says how to get it.
+        UsageError: pyarrow is missing.
     """
     try:
-        import pyarrow as pa  # noqa: F401 - whether it is there is the question
+        import pyarrow as pa  # noqa: F401 - the import is the test
     except ImportError as error:
         message = 'Arrow and Parquet need pyarrow: pip install "pulsarscope[parquet]"'
         raise UsageError(message) from error
 
 
 def arrow_types() -> dict[str, pa.DataType]:
-    """Column type -> Arrow type. A time is int64 nanoseconds since the epoch."""
+    """Return the Arrow type of each column type. A time is int64 nanoseconds since the epoch."""
     import pyarrow as pa
 
     return {
@@ -52,7 +52,7 @@ def arrow_types() -> dict[str, pa.DataType]:
 
 
 def arrow_schema(kind: str, names: Sequence[str] | None = None) -> pa.Schema:
-    """The schema of a kind, or of some of its flat columns in the order given. A field's `description` says what it means."""
+    """Return the schema of a kind, with all flat columns or those named, and their texts as metadata `description`."""
     import pyarrow as pa
 
     types = cell_types(kind)
@@ -63,17 +63,17 @@ def arrow_schema(kind: str, names: Sequence[str] | None = None) -> pa.Schema:
 
 
 class RecordBatches:
-    """Rows of one kind as record batches with all flat columns, or with some of them in the order given."""
+    """A converter of rows of one kind to record batches, with all flat columns or those named."""
 
     def __init__(self, kind: str, names: Sequence[str] | None = None) -> None:
         self.schema = arrow_schema(kind, names)
         types = cell_types(kind)
-        # Asked once: pyarrow makes a new object of a name or type each time.
+        # Kept: pyarrow makes a new object of a name or type at each access.
         self._names = self.schema.names
         self._types = [(types[field.name], field.type) for field in self.schema]
 
     def batch(self, rows: Sequence[Any]) -> pa.RecordBatch:
-        """These rows, or `EntryMessages` among them, as one batch."""
+        """Return rows, or `EntryMessages` among them, as one batch."""
         import pyarrow as pa
 
         if any(type(row) is EntryMessages for row in rows):
@@ -83,7 +83,7 @@ class RecordBatches:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _messages(self, rows: Sequence[Any]) -> list[pa.Array[Any]]:
-        """The columns of messages of which some stand together: what those of an entry share is asked for once."""
+        """Return the columns of messages, of which those of an entry share most values."""
         entries = [row if type(row) is EntryMessages else EntryMessages(row, 1, {}) for row in rows]
         counts = [entry.count for entry in entries]
         own = {name for entry in entries for name in entry.columns}
@@ -98,19 +98,21 @@ class RecordBatches:
 
 
 def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType, counts: Sequence[int] | None = None) -> pa.Array[Any]:
-    """A column of these values, each so many times. (Arrow's `take` does that, too, but loads 13 MiB for it.)"""
+    """Return a column of values, each repeated by its count. (Arrow's `take` would load 13 MiB for that.)"""
     import pyarrow as pa
 
-    made: Any = pa
+    arrow: Any = pa
     if kind_type == "json":
         values = json_texts(values)
     if is_constant(values):
         count = len(values) if counts is None else sum(counts)
-        same: pa.Array[Any] = made.nulls(count, arrow_type) if values[0] is None else made.repeat(made.scalar(values[0], arrow_type), count)
-        return same
+        constant: pa.Array[Any] = (
+            arrow.nulls(count, arrow_type) if values[0] is None else arrow.repeat(arrow.scalar(values[0], arrow_type), count)
+        )
+        return constant
     if kind_type in INTEGERS:
         with suppress(TypeError):  # a value is absent
-            data = array("q", values).tobytes()  # a third faster than their own conversion
+            data = array("q", values).tobytes()  # a third faster than pa.array
             if counts is not None:
                 data = b"".join([data[8 * at : 8 * at + 8] * count for at, count in enumerate(counts)])
             return pa.Array.from_buffers(arrow_type, len(data) // 8, [None, pa.py_buffer(data)])
@@ -118,7 +120,7 @@ def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType, count
 
 
 def table(kind: str, rows: Iterable[Any]) -> pa.Table:
-    """All rows of one kind, or `EntryMessages` among them, as a table.
+    """Return all rows of one kind, or `EntryMessages` among them, as a table.
 
     Raises:
         UsageError: pyarrow is missing.
@@ -126,18 +128,18 @@ def table(kind: str, rows: Iterable[Any]) -> pa.Table:
     require_pyarrow()
     import pyarrow as pa
 
-    made = RecordBatches(kind)
-    return pa.Table.from_batches([made.batch(some) for some in _parts(rows)], made.schema)
+    batches = RecordBatches(kind)
+    return pa.Table.from_batches([batches.batch(part) for part in _parts(rows)], batches.schema)
 
 
 def _parts(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    some: list[Any] = []
+    part: list[Any] = []
     count = 0
     for row in rows:
-        some.append(row)
+        part.append(row)
         count += row.count if type(row) is EntryMessages else 1
         if count >= BATCH_ROWS:
-            yield some
-            some, count = [], 0
-    if some:
-        yield some
+            yield part
+            part, count = [], 0
+    if part:
+        yield part

@@ -1,4 +1,4 @@
-"""Rows as columns of single values: what CSV and Arrow share.
+"""Rows as columns of single values, for CSV and Arrow.
 
 `checksum` is three columns; a column of type json is a string of compact JSON, keys in the order of the row.
 """
@@ -19,7 +19,7 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 
 
 def cell_types(kind: str) -> dict[str, str]:
-    """Type of each flat column of a kind, in order: those of `records.Column` without checksum."""
+    """Return the type of each flat column of a kind, in order: one of `records.Column`, but checksum."""
     types = {}
     for column in columns(kind):
         if column.type == "checksum":
@@ -30,8 +30,8 @@ def cell_types(kind: str) -> dict[str, str]:
 
 
 def cells(rows: Sequence[Row], names: Sequence[str]) -> list[Sequence[Any]]:
-    """The values of some flat columns, as the rows, all of one kind, have them."""
-    # All columns at once: that costs half of asking each row for each column. A row may have more fields, or only some of the columns.
+    """Return the values of flat columns in rows of one kind."""
+    # All columns at once: that takes half the time of an access for each row and column. A row may have more fields, or fewer columns.
     fields = type(rows[0]).__struct_fields__ if rows else ()
     table = dict(zip(fields, zip(*map(msgspec.structs.astuple, rows), strict=False), strict=False))
     return [_part(table, name) if name in _PARTS else table.get(name, ()) for name in names]
@@ -43,19 +43,19 @@ def _part(table: dict[str, tuple[Any, ...]], name: str) -> list[Any]:
 
 
 def is_constant(values: Sequence[Any]) -> bool:
-    """Whether all values of a column that is not json are the same: of many columns of a block they are."""
+    """Return True when all values of a column that is not json are equal, as in many columns of a block."""
     return len(values) > 0 and values[0] == values[-1] and values.count(values[0]) == len(values)
 
 
 def json_texts(values: Sequence[Any]) -> list[str | None]:
-    """The cells of a column of type json."""
+    """Return the cells of a column of type json."""
     lines = json_lines([value for value in values if value is not None])
     if len(lines) == len(values):
         return list(lines)
-    following = iter(lines)
-    return [None if value is None else next(following) for value in values]
+    next_line = iter(lines).__next__
+    return [None if value is None else next_line() for value in values]
 
 
 def json_lines(values: Sequence[Any]) -> list[str]:
-    """JSON of each value."""
+    """Return the JSON of each value."""
     return _encode_lines(values).decode().split("\n")[:-1]  # all at once; JSON text holds no line end

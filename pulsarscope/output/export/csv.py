@@ -14,17 +14,17 @@ from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
 
 FORMULA_STARTS = frozenset("=+-@\t\r")
-"""A spreadsheet runs a text cell that begins so; a leading apostrophe keeps it text (OWASP, CSV injection)."""
+"""First characters of formulas, which spreadsheets run; a leading apostrophe keeps a cell text (OWASP, CSV injection)."""
 
 _QUOTED = '",\r\n'
-"""A cell with one of these stands in quotes."""
+"""Characters of cells that need quotes."""
 
-_TELLING = ('"', ",", *(f" {start}" for start in FORMULA_STARTS))
-"""Printable texts, with a space before each, that have none of these are cells as they are."""
+_UNSAFE_PARTS = ('"', ",", *(f" {start}" for start in FORMULA_STARTS))
+"""Parts of texts that change as cells: printable texts without any of these, with a space before each text, do not."""
 
 
 class CsvLines:
-    """Rows of one kind -> CSV, a line each. Column by column, because a cell alone costs as much as ten in their column."""
+    """An encoder of rows of one kind to CSV, column by column: ten cells of a column take the time of one alone."""
 
     def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
         if len(kinds) != 1:
@@ -36,7 +36,7 @@ class CsvLines:
         self._times = IsoTimes()
 
     def header(self) -> bytes:
-        """The line with the names of the columns."""
+        """Return the line with the names of the columns."""
         return _ended([",".join(self._names)])
 
     def encode(self, rows: list[Any]) -> bytes:
@@ -50,9 +50,9 @@ class CsvLines:
     def _lines(self, rows: list[Any]) -> list[str]:
         """Return the lines of some rows, without their ends."""
         columns = [self._texts(values, kind) for values, kind in zip(cells(rows, self._names), self._types, strict=True)]
-        if len(columns) == 1:  # an empty line would be no row
+        if len(columns) == 1:  # readers skip empty lines
             columns = [[text or '""' for text in columns[0]]]
-        # What all rows of the block share is part of the format of its lines.
+        # Values that all rows of the block share are part of the format of its lines.
         constant = [is_constant(column) for column in columns]
         texts = [
             str(column[0]).replace("{", "{{").replace("}", "}}") if same else "{}" for column, same in zip(columns, constant, strict=True)
@@ -62,7 +62,7 @@ class CsvLines:
         return list(map(line, *varying)) if varying else [line()] * len(rows)
 
     def _texts(self, values: Sequence[Any], kind: str) -> Sequence[Any]:
-        """The cells of a column: texts, or whole numbers."""
+        """Return the cells of a column: texts, or whole numbers."""
         count = len(values)
         if kind != "json" and count > 1 and is_constant(values):
             return list(self._texts(values[:1], kind)) * count
@@ -84,11 +84,11 @@ class CsvLines:
             texts = present
         if len(present) == count:
             return texts
-        following = iter(texts)
-        return ["" if value is None else next(following) for value in values]
+        next_text = iter(texts).__next__
+        return ["" if value is None else next_text() for value in values]
 
 
-class Csv:
+class CsvOutput:
     """The output `csv`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
@@ -106,34 +106,34 @@ class Csv:
             self._sink.write(encoded)
 
     def close(self) -> None:
-        """Nothing is kept back."""
+        """As `Output.close`: nothing is pending."""
 
 
 def _ended(lines: list[str]) -> bytes:
-    """Lines with their ends."""
+    """Return lines with their ends, encoded."""
     lines.append("")
     return "\r\n".join(lines).encode("utf-8", "backslashreplace")
 
 
 def _safe(texts: list[str]) -> list[str]:
-    """Texts that neither run as a formula nor act on a terminal, as cells."""
+    """Return the cells of texts, such that they neither run as a formula nor act on a terminal."""
     different = set(texts)
     joined = " " + " ".join(different)
-    if joined.isprintable() and not any(mark in joined for mark in _TELLING):
+    if joined.isprintable() and not any(mark in joined for mark in _UNSAFE_PARTS):
         return texts
     cell_of = {text: _quote(safe_text(text)) for text in different}
     return [cell_of[text] for text in texts]
 
 
 def safe_text(text: str) -> str:
-    """The text, such that it neither runs as a formula nor acts on a terminal; not yet quoted."""
+    """Return the text, such that it neither runs as a formula nor acts on a terminal, without quotes."""
     if not text.isprintable():
         text = show_controls(text)
     return f"'{text}" if text[:1] in FORMULA_STARTS else text
 
 
 def _quote(text: str) -> str:
-    """A cell of this text."""
+    """Return a text as a cell."""
     if '"' in text:
         return '"' + text.replace('"', '""') + '"'
     return f'"{text}"' if any(mark in text for mark in _QUOTED) else text

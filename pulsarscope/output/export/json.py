@@ -1,4 +1,4 @@
-"""JSON: one array of the objects that NDJSON has line by line."""
+"""JSON: one array of the objects that are lines in NDJSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 
 
-class Json:
+class JsonOutput:
     """The output `json`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:

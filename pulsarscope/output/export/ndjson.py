@@ -11,19 +11,20 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.records import ROWS, columns, row_type
+from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
-from pulsarscope.output.export.times import SECOND, IsoTimes
+from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
 
 TIME_COLUMNS = {kind: tuple(column.name for column in columns(kind) if column.type == "time" and column.name != "time") for kind in ROWS}
-"""Columns that hold a time, besides `time` itself, by row type."""
+"""Columns with times, besides `time` itself, by record kind."""
 
 TEXTS_MAX = 4096
-"""Times whose text is remembered: the messages of a batch share them."""
+"""Times whose text is cached: the messages of a batch share them."""
 
 
-class _Texts(dict[int | None, str | None]):
-    """Times as text, made when they are first asked for."""
+class _TimeTexts(dict[int | None, str | None]):
+    """A cache of times as text."""
 
     def __init__(self) -> None:
         self._times = IsoTimes()
@@ -36,21 +37,21 @@ class _Texts(dict[int | None, str | None]):
 
 
 class JsonLines:
-    """Rows -> JSON, a line each."""
+    """An encoder of rows to lines of JSON."""
 
     def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
         self._times = IsoTimes()
         self._base = 0
         self._second = "1970-01-01T00:00:00.%09dZ"
         self._several = tuple(kinds) != ("frame",)
-        self._texts = _Texts()
+        self._texts = _TimeTexts()
         self._encode = msgspec.json.Encoder().encode_lines
         chosen = {} if names is None else choose_columns(names, kinds)
-        self._subsets = {kind: _Subset(kind, some) for kind, some in chosen.items()}
+        self._subsets = {kind: _Subset(kind, chosen_names) for kind, chosen_names in chosen.items()}
         self._subset_times = {kind: subset.times for kind, subset in self._subsets.items()}
 
     def encode(self, rows: list[Any]) -> bytes:
-        """The lines of some rows, each with its line end. The rows are changed: their times become text."""
+        """Return the lines of rows, with line ends. The times in the rows become text."""
         if self._subsets:
             rows = self._subset(rows)
         else:
@@ -62,7 +63,7 @@ class JsonLines:
         return self.encode(rows).splitlines(keepends=True)  # JSON text has no raw line end
 
     def _write_times(self, rows: list[Any]) -> None:
-        # The rows are handed over, so the text takes the place of the number: no copy, and the encoder needs no hook.
+        # The encoder owns the rows, so the text takes the place of the number: no copy, and no hook of the encoder.
         base, second = self._base, self._second
         last_time: int | None = None
         last_text: str | None = None
@@ -86,17 +87,17 @@ class JsonLines:
             self._write_columns(rows, TIME_COLUMNS)
 
     def _write_columns(self, rows: list[Any], names: Mapping[str, tuple[str, ...]]) -> None:
-        """The times in these columns, by kind, as text. Column by column, because most rows have none in most columns."""
+        """Write the times in these columns, by kind, as text. Column by column, because most rows have none in most columns."""
         types: set[Any] = set(map(type, rows))
-        for one in types:
-            some = [row for row in rows if type(row) is one] if len(types) > 1 and names[one.kind] else rows
-            for name in names[one.kind]:
-                times = list(map(attrgetter(name), some))
+        for row_class in types:
+            of_class = [row for row in rows if type(row) is row_class] if len(types) > 1 and names[row_class.kind] else rows
+            for name in names[row_class.kind]:
+                times = list(map(attrgetter(name), of_class))
                 if times.count(None) < len(times):
-                    deque(map(setattr, some, repeat(name), map(self._texts.__getitem__, times)), maxlen=0)
+                    deque(map(setattr, of_class, repeat(name), map(self._texts.__getitem__, times)), maxlen=0)
 
     def _subset(self, rows: list[Any]) -> list[Any]:
-        """Rows of the chosen columns; those that are so already are taken as they are."""
+        """Return rows of the chosen columns; rows that have only these already are taken as they are."""
         subsets = self._subsets
         types = {subset.type for subset in subsets.values()}
         if not types.issuperset(map(type, rows)):
@@ -106,7 +107,7 @@ class JsonLines:
 
 
 class _Subset:
-    """The chosen columns of a kind."""
+    """A converter of rows of a kind to rows of chosen columns."""
 
     __slots__ = ("_get", "times", "type")
 
@@ -116,11 +117,11 @@ class _Subset:
         self._get: Callable[[Any], Any] = attrgetter(*names) if len(names) > 1 else lambda row: (getattr(row, names[0]),)
 
     def make(self, row: Any) -> Any:
-        """A row of these columns."""
+        """Return a row of the chosen columns."""
         return self.type(*self._get(row))
 
 
-class Ndjson:
+class NdjsonOutput:
     """The output `ndjson`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
@@ -137,4 +138,4 @@ class Ndjson:
             self._sink.write(encoded)
 
     def close(self) -> None:
-        """Nothing is kept back."""
+        """As `Output.close`: nothing is pending."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_GROUP_ROWS = 32_768
-"""Rows of a row group: large enough to compress well, small enough to wait in memory as Arrow columns."""
+"""Rows of a row group: enough to compress well, few enough to be held in memory as Arrow columns."""
 
 UNIQUE_COLUMNS = frozenset(
     {
@@ -24,18 +24,17 @@ UNIQUE_COLUMNS = frozenset(
         *("checksum_stored", "checksum_computed", "payload", "payload_sha256"),
     }
 )
-"""Whose values, as times, hardly come again."""
+"""Columns whose values, like times, rarely repeat."""
 
 ROW_GROUP_BYTES = 4 << 20
-"""A row group also ends at this many bytes of Arrow columns, so that long rows do not fill the memory."""
+"""Bytes of Arrow columns at which a row group ends, too: long rows would fill the memory."""
 
-
-WAITING_BATCHES_MAX = 64
-"""Batches that wait before they become one: a batch of a few rows takes as much memory as one of a hundred."""
+PENDING_BATCHES_MAX = 64
+"""Pending batches before they are joined: a batch of a few rows takes as much memory as one of a hundred."""
 
 
 class BatchesByKind:
-    """Rows -> record batches by kind."""
+    """An encoder of rows to record batches by kind."""
 
     def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
         require_pyarrow()
@@ -44,48 +43,62 @@ class BatchesByKind:
     def encode(self, rows: list[Any]) -> dict[str, pa.RecordBatch]:
         """As `Encoder.encode`."""
         by_kind: dict[str, list[Any]] = {}
-        made: Any
-        for made, some in groupby(rows, type):  # messages of a batch stand together
-            by_kind.setdefault(made.kind, []).extend(some)
-        return {kind: self.by_kind[kind].batch(some) for kind, some in by_kind.items()}
+        row_class: Any
+        for row_class, group in groupby(rows, type):  # messages of a batch follow one another
+            by_kind.setdefault(row_class.kind, []).extend(group)
+        return {kind: self.by_kind[kind].batch(kind_rows) for kind, kind_rows in by_kind.items()}
+
+
+class _SinkFile:
+    """The file of a sink for pyarrow, which ends a file when its writer is collected: of an abandoned sink, that is ignored."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._file = sink.file
+
+    def write(self, data: bytes) -> int:
+        """Write data, unless the sink has ended."""
+        return len(data) if self._file.closed else self._file.write(data)
+
+    def flush(self) -> None:
+        """Do nothing: the sink flushes."""
+
+    def close(self) -> None:
+        """Do nothing: the owner of the sink ends it."""
 
 
 class ParquetFile:
-    """One Parquet file; row groups are put together from the batches of the run."""
+    """One Parquet file; its row groups are made of the batches of the run."""
 
     def __init__(self, kind: str, schema: pa.Schema, sink: Sink) -> None:
         from pyarrow.parquet import ParquetWriter
 
-        class Writer(ParquetWriter):
-            """One that does not end its file when it is collected: of an abandoned file that fails, and Python prints how."""
-
-            def __del__(self) -> None:
-                pass
-
         self._sink = sink
         self._schema = schema
-        self._waiting: list[pa.RecordBatch] = []
+        self._pending: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
         with write_errors(sink.name):
+            file: Any = _SinkFile(sink)
             dictionaries: Any = _repeating(kind, tuple(schema.names))
-            self._writer = Writer(sink.file, self._schema, compression="zstd", use_dictionary=dictionaries)
+            self._writer = ParquetWriter(file, self._schema, compression="zstd", use_dictionary=dictionaries)
 
     def put(self, batch: pa.RecordBatch) -> None:
         """As `EncodedOutput.put`."""
-        self._waiting.append(batch)
+        self._pending.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.get_total_buffer_size()  # `nbytes` takes ten times as long
-        if len(self._waiting) >= WAITING_BATCHES_MAX:
+        if len(self._pending) >= PENDING_BATCHES_MAX:
             from pyarrow import Table
 
-            self._waiting = Table.from_batches(self._waiting, self._schema).combine_chunks().to_batches()
+            self._pending = Table.from_batches(self._pending, self._schema).combine_chunks().to_batches()
         if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
             self._write_group()
 
     def close(self) -> None:
         """As `Output.close`."""
-        if self._waiting:
+        if self._pending:
             self._write_group()
         with write_errors(self._sink.name):
             self._writer.close()
@@ -93,26 +106,26 @@ class ParquetFile:
     def _write_group(self) -> None:
         from pyarrow import Table
 
-        table = Table.from_batches(self._waiting, self._schema)
-        self._waiting, self._rows, self._bytes = [], 0, 0
+        table = Table.from_batches(self._pending, self._schema)
+        self._pending, self._rows, self._bytes = [], 0, 0
         with write_errors(self._sink.name):
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
 
 
 def _repeating(kind: str, names: tuple[str, ...]) -> list[str]:
-    """The columns whose values come again: a dictionary of all others is work for nothing, and larger."""
+    """Return the columns whose values repeat: a dictionary of the others takes time, and makes the file larger."""
     types = cell_types(kind)
     return [name for name in names if name not in UNIQUE_COLUMNS and types[name] in {"string", "int64", "bool", "strings"}]
 
 
 def _use_system_memory() -> None:
-    """Arrow's own allocator gives pages back and takes them anew for each row group: 30 MiB more, and a tenth of the time."""
+    """Make Arrow use malloc. Its own allocator returns pages and takes them anew for each row group: 30 MiB and a tenth of the time."""
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())
 
 
-class Parquet:
+class ParquetOutput:
     """The output `parquet`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:

@@ -1,4 +1,4 @@
-"""pcapng captures: one section, its interfaces as they come up, nanoseconds (draft-ietf-opsawg-pcapng-02; section numbers are its)."""
+"""pcapng captures: one section, interfaces in the order of their use, nanoseconds (§ of draft-ietf-opsawg-pcapng-02)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _STATISTICS_RECEIVED, _STATISTICS_DROPPED = 4, 5
 _COMMENT, _APPLICATION, _IF_NAME, _IF_TIME_RESOLUTION, _IF_TIME_OFFSET = 1, 4, 2, 9, 14
 
 _TEXT_MAX_BYTES = 0xFFFF
-"""An option's length has 16 bits (§3.5)."""
+"""Longest text of an option, whose length has 16 bits (§3.5)."""
 
 _BEFORE_1970_SECONDS = -(1 << 34)
-"""Time stamps are unsigned: those before 1970 stand on an interface of their own, whose clock begins before all that 64 bits can hold."""
+"""Offset of the clock of interfaces for packets before 1970: time stamps are unsigned."""
 
 _NANOSECONDS = 1_000_000_000
 
@@ -29,10 +29,10 @@ _option_head = Struct("<HH").pack
 
 
 class PcapngWriter:
-    """Writes packets into a sink, which its owner ends."""
+    """A writer of packets into a sink, which its owner ends."""
 
     def __init__(self, sink: Sink, application: str) -> None:
-        """`application`: what the section header says who writes."""
+        """Name `application` in the section header."""
         self._sink = sink
         self._section = section_block(application)
         self._interfaces: dict[tuple[int, int, str, bool], int] = {}
@@ -44,13 +44,13 @@ class PcapngWriter:
         """Write one packet (§4.3).
 
         Args:
-            data: what was captured of it.
-            time: nanoseconds since the epoch.
-            wire_bytes: its length before the capture cut it.
-            link_type: as registered for pcap; with the two next ones it makes the interface.
-            snaplen: to which the capture cut; 0 for none.
-            interface: name of the interface.
-            comment: what other tools shall show with it; of a very long one the beginning.
+            data: Captured bytes.
+            time: Nanoseconds since the epoch.
+            wire_bytes: Length before the capture cut it.
+            link_type: Number registered for pcap; with `snaplen` and `interface` it identifies the interface.
+            snaplen: Length to which the capture cut packets, 0 for none.
+            interface: Name of the interface.
+            comment: Comment for other tools; a very long one is cut.
 
         Raises:
             OutputError: the packet cannot be written.
@@ -68,7 +68,7 @@ class PcapngWriter:
         self._sink.write(self._section)
 
     def _add_interface(self, key: tuple[int, int, str, bool]) -> int:
-        """Describe an interface; a reader need not bear more than so many in one section."""
+        """Describe an interface, in a new section when this one has as many as readers accept."""
         if len(self._interfaces) >= PCAPNG_INTERFACES_MAX:
             self._begin()
         link_type, snaplen, name, early = key
@@ -78,12 +78,12 @@ class PcapngWriter:
 
 
 def section_block(application: str) -> bytes:
-    """What begins a file (§4.1); `application` is who writes it."""
+    """Return the block that begins a file (§4.1), with the name of the writing application."""
     return _block(_SECTION, _section(0x1A2B3C4D, 1, 0, -1) + _options((_APPLICATION, _text(application))))
 
 
 def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: bool = False) -> bytes:
-    """Describes the next interface of a section (§4.2), whose times are nanoseconds."""
+    """Return the description of the next interface of a section (§4.2), whose times are nanoseconds."""
     options = [(_IF_TIME_RESOLUTION, b"\x09")]
     if name:
         options.insert(0, (_IF_NAME, _text(name)))
@@ -93,13 +93,13 @@ def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: boo
 
 
 def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, comment: str = "") -> bytes:
-    """A packet (§4.3) at a time of its interface's clock, which was so long before the capture cut it."""
+    """Return a packet (§4.3) at a time of its interface's clock; `wire_bytes` is its length before the capture cut it."""
     head = _packet(interface, time >> 32, time & 0xFFFF_FFFF, len(data), wire_bytes)
     return _block(_PACKET, head + _padded(data) + (_options((_COMMENT, _text(comment))) if comment else b""))
 
 
 def statistics_block(interface: int, time: int, received: int, dropped: int) -> bytes:
-    """Packets that an interface received, and of them those that the capture lost (§4.6), counted until `time` (nanoseconds)."""
+    """Return the numbers of packets that an interface received and that the capture dropped (§4.6) until `time`, nanoseconds."""
     counts = ((_STATISTICS_RECEIVED, received), (_STATISTICS_DROPPED, dropped))
     options = _options(*((code, count.to_bytes(8, "little")) for code, count in counts))
     return _block(_STATISTICS, _statistics(interface, time >> 32, time & 0xFFFF_FFFF) + options)
@@ -111,16 +111,16 @@ def _block(block_type: int, body: bytes) -> bytes:
 
 
 def _padded(data: bytes) -> bytes:
-    """To 32 bits."""
+    """Return data padded to 32 bits."""
     return data + bytes(-len(data) & 3)
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Options and their end (§3.5)."""
+    """Return options and their end (§3.5)."""
     return b"".join([_option_head(code, len(value)) + _padded(value) for code, value in options]) + bytes(4)
 
 
 def _text(text: str) -> bytes:
-    """As UTF-8, cut between two characters if it is too long for an option."""
+    """Return a text in UTF-8, cut between characters if it is too long for an option."""
     data = text.encode("utf-8", "replace")
     return data if len(data) <= _TEXT_MAX_BYTES else data[:_TEXT_MAX_BYTES].decode("utf-8", "ignore").encode()

@@ -9,26 +9,30 @@ from typing import Any
 
 import msgspec
 
+from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.csv import safe_text
 from pulsarscope.output.export.times import IsoTimes
 
 TIMES = frozenset({"start", "end", "time", "first", "last"})
-"""Keys whose values are times; they are written as in records."""
-
-Record = dict[str, Any]
+"""Keys whose values are times, which are written as in records."""
 
 
-def report_bytes(sections: Mapping[str, Sequence[Record]], output_format: str, *, single: frozenset[str] = frozenset()) -> bytes:
-    """The sections: in JSON one object of lists (of `single` ones their only object), in NDJSON each object a line with its section.
+def report_bytes(sections: Mapping[str, Sequence[ReportRecord]], output_format: str, *, single: frozenset[str] = frozenset()) -> bytes:
+    """Return the sections of a report: in JSON one object of lists, in NDJSON a line for each record, with its section.
+
+    Args:
+        sections: Records by section.
+        output_format: One of json, ndjson, csv.
+        single: Sections with one record, which is no list in JSON.
 
     Raises:
-        UsageError: CSV is asked for, which holds one section, and there are several.
+        UsageError: there are several sections for CSV, which holds one.
     """
     written = {name: [_with_times(record) for record in records] for name, records in sections.items()}
     if output_format == "json":
-        whole = {name: records[0] if name in single else records for name, records in written.items()}
-        return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+        document = {name: records[0] if name in single else records for name, records in written.items()}
+        return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     if output_format == "ndjson":
         lines = [{"section": name, **_present(record)} for name, records in written.items() for record in records]
         return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
@@ -38,26 +42,26 @@ def report_bytes(sections: Mapping[str, Sequence[Record]], output_format: str, *
     return _csv(next(iter(written.values())))
 
 
-def _with_times(record: Record) -> Record:
-    """A record with its times as text, those of objects in it too."""
+def _with_times(record: ReportRecord) -> ReportRecord:
+    """Return a record with its times as text, also those of objects in it."""
     text = IsoTimes().text
-    made: Record = {}
+    converted: ReportRecord = {}
     for key, value in record.items():
         if key in TIMES and isinstance(value, int):
-            made[key] = text(value)
+            converted[key] = text(value)
         elif isinstance(value, list):
-            made[key] = [_with_times(one) if isinstance(one, dict) else one for one in value]
+            converted[key] = [_with_times(item) if isinstance(item, dict) else item for item in value]
         else:
-            made[key] = value
-    return made
+            converted[key] = value
+    return converted
 
 
-def _present(record: Record) -> Record:
-    """NDJSON leaves out what is absent, as for records."""
+def _present(record: ReportRecord) -> ReportRecord:
+    """Return a record without absent values, which NDJSON omits as in rows."""
     return {key: value for key, value in record.items() if value is not None}
 
 
-def _csv(records: Sequence[Record]) -> bytes:
+def _csv(records: Sequence[ReportRecord]) -> bytes:
     names = list(dict.fromkeys(name for record in records for name in record))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\r\n")

@@ -1,4 +1,4 @@
-"""Where a result goes: standard output, a file that takes its name once it is complete, or a folder of such files."""
+"""The places of results: standard output, a file that takes its name once it is complete, or a folder of such files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pulsarscope.model.errors import OutputError, UsageError
 STANDARD_OUTPUT = "standard output"
 
 PARTIAL = ".partial"
-"""What the name of a file ends in until the file is complete."""
+"""Suffix of the name of a file until it is complete."""
 
 
 @contextmanager
 def write_errors(name: str) -> Iterator[None]:
-    """Turn failures to write into OutputError. A closed pipe stays BrokenPipeError: its reader has seen enough."""
+    """Turn failed writes into OutputError. A closed pipe stays BrokenPipeError, which ends commands quietly."""
     try:
         yield
     except BrokenPipeError:
@@ -49,47 +49,47 @@ class Sink:
             self.file.write(data)
 
     def flush(self) -> None:
-        """Hand over what is buffered (same errors as `write`)."""
+        """Flush the buffers (same errors as `write`)."""
         with write_errors(self.name):
             self.file.flush()
 
     @property
     def unfinished(self) -> str | None:
-        """What the result is called while it is not complete; None when that is no file of ours."""
+        """Name of the incomplete result; None when it is not a file of its own."""
         return None
 
     @property
     def file(self) -> BinaryIO:
-        """The open file, for libraries that write on their own: wrap their calls in `write_errors`."""
+        """The open file, for libraries that write themselves, with their calls in `write_errors`."""
         if self.stream is None:
             message = f"cannot write {self.name}: it is closed"
             raise OutputError(message)
         return self.stream
 
     def child(self, name: str) -> Sink:
-        """A file of the folder that this sink is.
+        """Return a file in the folder.
 
         Raises:
-            UsageError: this sink is no folder.
+            UsageError: the sink is not a folder.
         """
         message = f"{self.name} is not a folder; give one with -o for {name}"
         raise UsageError(message)
 
     def finish(self) -> None:
-        """The result is complete."""
+        """Complete the result."""
         self.flush()
 
     def keep(self) -> str | None:
-        """The result is not complete but well-formed: keep it, and return under which name."""
+        """Keep a result that is incomplete but well-formed, and return its name, None for standard output."""
         self.finish()
         return None
 
     def abandon(self) -> None:
-        """The result cannot be used: leave nothing behind."""
+        """Remove an unusable result."""
 
 
 class FileSink(Sink):
-    """A file: written beside its place, renamed into it when complete."""
+    """A file that is written beside its place and renamed when complete."""
 
     def __init__(self, path: str) -> None:
         self._place = Path(path).resolve()
@@ -110,7 +110,7 @@ class FileSink(Sink):
             raise
 
     def keep(self) -> str | None:
-        """Leave the file under the name that says that it is not complete."""
+        """Keep the file under its incomplete name."""
         with write_errors(self.name):
             self.file.close()
         return self.unfinished
@@ -129,25 +129,25 @@ class FileSink(Sink):
 
 
 class DeviceSink(Sink):
-    """A pipe or device that the user named: there is nothing to rename."""
+    """A pipe or device, which is not renamed."""
 
     def __init__(self, path: str) -> None:
         with write_errors(path):
             super().__init__(Path(path).open("wb"), path)  # noqa: SIM115 - open until the sink is ended
 
     def finish(self) -> None:
-        """Close it; what was buffered may still fail."""
+        """Close it, with errors of buffered writes."""
         with write_errors(self.name):
             self.file.close()
 
     def abandon(self) -> None:
-        """Close it; a second failing flush says nothing new."""
+        """Close it, without errors of buffered writes."""
         with suppress(OSError):
             self.file.close()
 
 
 class FolderSink(Sink):
-    """A folder, one file for each kind of record."""
+    """A folder with a file for each kind of record."""
 
     def __init__(self, path: str) -> None:
         super().__init__(None, path, directory=True)
@@ -158,13 +158,13 @@ class FolderSink(Sink):
             self._path.mkdir(parents=True, exist_ok=True)
 
     def child(self, name: str) -> Sink:
-        """A file in the folder; it takes its name when the folder is finished."""
+        """Return a file in the folder; it takes its name when the folder is finished."""
         sink = FileSink(str(self._path / name))
         self._children.append(sink)
         return sink
 
     def flush(self) -> None:
-        """See `Sink`: of all files."""
+        """Flush all files."""
         for sink in self._children:
             sink.flush()
 
@@ -174,7 +174,7 @@ class FolderSink(Sink):
             sink.finish()
 
     def keep(self) -> str | None:
-        """Leave all files under the names that say that they are not complete."""
+        """Keep all files under their incomplete names."""
         for sink in self._children:
             sink.keep()
         return str(self._path / f"*{PARTIAL}")
@@ -198,7 +198,7 @@ class StandardOutput(Sink):
         super().__init__(stream, STANDARD_OUTPUT)
 
     def abandon(self) -> None:
-        """Point the descriptor at nothing: the interpreter flushes once more when it ends, and must not complain again."""
+        """Point the descriptor at the null device: the interpreter flushes once more when it ends, without an error."""
         with suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
@@ -206,11 +206,11 @@ class StandardOutput(Sink):
 
 
 def open_sink(path: str | None, *, folder: bool = False) -> Sink:
-    """The sink at `path` ("-" or None: standard output), as a folder if the output writes several files.
+    """Open the sink at `path` ("-" or None: standard output), as a folder if the output writes several files.
 
     Raises:
         OutputError: the place cannot be written.
-        UsageError: a folder is needed and `path` is none, or the other way round.
+        UsageError: a folder is needed and `path` is a file, or the other way round.
     """
     if path is None or path == "-":
         if folder:
@@ -232,7 +232,7 @@ def open_sink(path: str | None, *, folder: bool = False) -> Sink:
 
 @contextmanager
 def opened_sink(path: str | None) -> Iterator[Sink]:
-    """As `open_sink`; whatever ends the work early leaves nothing half done. The caller finishes the sink.
+    """Open a sink that is abandoned when the block raises. The caller finishes it.
 
     Raises:
         OutputError, UsageError: as `open_sink`.

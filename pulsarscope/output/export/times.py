@@ -1,15 +1,16 @@
-"""Times as text: ISO 8601 in UTC with nine digits, as JSON and CSV have them."""
+"""Times as text of JSON and CSV: ISO 8601 in UTC with nine digits."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-SECOND = 1_000_000_000
+from pulsarscope.model.units import SECOND
+
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class IsoTimes:
-    """Writes times, given as nanoseconds since the epoch. Remembers the second it is in: neighbours mostly share it."""
+    """A formatter of times in nanoseconds since the epoch. It keeps the text of the last second, which neighbours mostly share."""
 
     __slots__ = ("_base", "_prefix")
 
@@ -18,7 +19,7 @@ class IsoTimes:
         self._prefix = "1970-01-01T00:00:00."
 
     def text(self, time: int) -> str | None:
-        """The time as text; None outside the years 1 to 9999 (a hostile peer can claim any)."""
+        """Return the time as text; None outside the years 1 to 9999 (a hostile peer can claim any)."""
         fraction = time - self._base
         if not 0 <= fraction < SECOND:
             seconds, fraction = divmod(time, SECOND)

@@ -11,7 +11,7 @@ from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import clip, escape
 from pulsarscope.output.render.style import palette, symbols
-from pulsarscope.output.render.timeline import Timeline
+from pulsarscope.output.render.timeline import TimelineOutput
 
 SHOWN_BYTES = 512
 """Bytes of one range shown; `--payload hex` shows all."""
@@ -63,7 +63,7 @@ class HexLines:
         return name if self._width is None else clip(name, max(self._width - left, 8), self._ellipsis)
 
 
-class Hex(Timeline):
+class HexOutput(TimelineOutput):
     """The output `hex`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:

@@ -32,7 +32,7 @@ SHAFT_MIN = 3
 """Cells of an arrow between its words and its head."""
 
 
-class Lanes:
+class LanesOutput:
     """The output `lanes`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:

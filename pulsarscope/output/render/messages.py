@@ -17,7 +17,7 @@ PREVIEW_CHARACTERS = 2_000
 """Characters of a value or a payload shown where no terminal clips it sooner."""
 
 
-class Messages:
+class MessagesOutput:
     """The output `messages`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:

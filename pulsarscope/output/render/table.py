@@ -22,7 +22,7 @@ CELL_WIDTH_MAX = 60
 REQUEST_WIDTH = 16
 
 
-class Table:
+class TableOutput:
     """The output `table`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:

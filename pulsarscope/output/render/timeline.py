@@ -37,7 +37,7 @@ Met = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int
 complete; cells of the number and arrow with the spaces around all columns."""
 
 
-class Timeline:
+class TimelineOutput:
     """The output `timeline`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:

@@ -29,7 +29,7 @@ Explain = Callable[[str, Any], "str | None"]
 """(field name, value) -> the value in words, or None."""
 
 
-class Tree:
+class TreeOutput:
     """The output `tree`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:

@@ -103,7 +103,7 @@ def test_rows_that_have_only_the_chosen_columns_are_written_as_whole_ones_are() 
 
 
 def test_remembered_times_do_not_grow_without_end() -> None:
-    texts = ndjson._Texts()
+    texts = ndjson._TimeTexts()
     for time in range(3 * ndjson.TEXTS_MAX):
         assert texts[time] == f"1970-01-01T00:00:00.{time:09d}Z"
     assert len(texts) <= ndjson.TEXTS_MAX

@@ -16,7 +16,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 def test_one_kind_is_one_file(tmp_path: Path) -> None:
     sink = open_sink(str(tmp_path / "frames.parquet"))
-    made = parquet.Parquet(sink, rows.options())
+    made = parquet.ParquetOutput(sink, rows.options())
     made.write([rows.send(), rows.receipt()])
     made.write([])
     made.close()
@@ -28,7 +28,7 @@ def test_one_kind_is_one_file(tmp_path: Path) -> None:
 
 def test_several_kinds_are_a_folder_with_a_file_for_each_even_without_rows(tmp_path: Path) -> None:
     sink = open_sink(str(tmp_path / "out"), folder=True)
-    made = parquet.Parquet(sink, rows.options("frame", "message", "finding"))
+    made = parquet.ParquetOutput(sink, rows.options("frame", "message", "finding"))
     made.write([rows.send(), rows.message(), rows.receipt()])
     made.close()
     sink.finish()
@@ -39,14 +39,14 @@ def test_several_kinds_are_a_folder_with_a_file_for_each_even_without_rows(tmp_p
 def test_several_kinds_in_one_file_are_refused(tmp_path: Path) -> None:
     sink = open_sink(str(tmp_path / "one.parquet"))
     with pytest.raises(UsageError, match="give a folder with -o"):
-        parquet.Parquet(sink, rows.options("frame", "message"))
+        parquet.ParquetOutput(sink, rows.options("frame", "message"))
     sink.abandon()
 
 
 def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 100)
     sink = open_sink(str(tmp_path / "x.parquet"))
-    made = parquet.Parquet(sink, rows.options(columns=("packet", "checksum")))
+    made = parquet.ParquetOutput(sink, rows.options(columns=("packet", "checksum")))
     for _ in range(5):
         made.write([rows.send(number) for number in range(70)])
     made.close()
@@ -61,7 +61,7 @@ def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_full_disk_is_an_output_error() -> None:
     sink = open_sink("/dev/full")
-    made = parquet.Parquet(sink, rows.options())
+    made = parquet.ParquetOutput(sink, rows.options())
     made.write([rows.send(topic=str(number) * 1_000) for number in range(1_000)])
     with pytest.raises(OutputError, match="/dev/full"):  # noqa: PT012 - whichever of the two finds out
         made.close()
