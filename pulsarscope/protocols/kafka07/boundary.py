@@ -80,7 +80,7 @@ LIKELY, SURE = PROVEN = ("likely", "sure")
 
 
 class _UnlikelyError(Exception):
-    """The bytes up to the cursor's position are not the begin of a frame."""
+    """Error of bytes, up to the cursor's position, that do not begin a frame."""
 
 
 def find_candidate(data: bytes, position: int, end: int) -> int:

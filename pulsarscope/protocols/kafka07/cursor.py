@@ -8,11 +8,11 @@ _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
 class ParseError(Exception):
-    """The bytes are malformed."""
+    """Error of malformed bytes."""
 
 
 class ShortError(ParseError):
-    """The bytes end before the value does."""
+    """Error of bytes that end before the value does."""
 
     def __init__(self, needed: int) -> None:
         """Create the error with the position behind the last byte of the value."""

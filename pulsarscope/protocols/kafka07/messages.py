@@ -32,7 +32,7 @@ INFLATED_FACTOR_MAX = 1_032
 
 
 class Message(NamedTuple):
-    """One application message."""
+    """Application message with its place in a set."""
 
     entry: int
     """Position of its outermost entry in the set."""

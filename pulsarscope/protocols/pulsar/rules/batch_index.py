@@ -61,7 +61,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, ConsumerState)
         self._acked: dict[tuple[str | None, str | None], AckedEntries] = {}
-        """By topic and subscription."""
+        """Acknowledged entries by topic and subscription."""
         self._size = 0
         """Remembered entries of all subscriptions."""
 

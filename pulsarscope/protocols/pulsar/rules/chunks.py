@@ -149,7 +149,7 @@ class ChunkedMessage(msgspec.Struct):
     stored: dict[int, str | None] = {}
     """Entries by chunk."""
     receivers: dict[tuple[str, int], ChunkReceiver] = {}
-    """By connection and consumer id."""
+    """Receivers by connection and consumer id."""
 
     def add(self, fact: Fact) -> None:
         """Add a fact that follows those before."""

@@ -108,7 +108,7 @@ class ClosingRule(ConnectionRule):
         """Unanswered requests by command."""
         self._refusal: Refusal | None = None
         self._malformed: str | None = None
-        """The client's latest frame that does not decode."""
+        """Latest frame of the client that does not decode."""
         self._successful = False
         """True when a request for which the client connected succeeded."""
 

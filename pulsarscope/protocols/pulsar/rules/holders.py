@@ -34,7 +34,7 @@ class HolderRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._requests: dict[str, dict[str, Any]] = {}
-        """By name of the request's frame."""
+        """Values of requests by name of the frame."""
         self._holders: dict[tuple[str, int], str] = {}
         """Key of the facts, by key rule and id."""
         self._pinged: int | None = None

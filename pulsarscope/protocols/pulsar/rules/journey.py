@@ -1,4 +1,4 @@
-"""The journey of an entry across connections: SEND → SEND_RECEIPT → each MESSAGE → its ACK, and the hop that corrupted it."""
+"""Journeys of entries across connections: SEND → SEND_RECEIPT → each MESSAGE → its ACK, and the hop that corrupted an entry."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECEIVED, DELIVERED, ACKED, CONFIRMED = "received", "delivered", "acked", "confi
 
 
 class EntryDelivery(NamedTuple):
-    """One MESSAGE with its acknowledgement."""
+    """Delivery of an entry, with its acknowledgement."""
 
     where: Where
     topic: str | None
@@ -43,9 +43,9 @@ class EntryDelivery(NamedTuple):
     checksum: str
     """good, bad, absent or unverified."""
     acked: Where | None = None
-    """The ACK that names the entry; a cumulative one that names a later entry does not count."""
+    """ACK that names the entry; a cumulative one that names a later entry does not count."""
     confirmed: Where | None = None
-    """The ACK_RESPONSE."""
+    """ACK_RESPONSE to that ACK."""
 
 
 class Journey(NamedTuple):

@@ -39,7 +39,7 @@ no permits until its application has taken half of it; while that acknowledges o
 
 
 class PermitState(ConsumerState):
-    """The permits of a consumer."""
+    """Permits of a consumer."""
 
     granted: int = 0
     delivered: int = 0

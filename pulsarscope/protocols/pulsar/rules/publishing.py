@@ -95,7 +95,7 @@ class PublishRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._publishers: dict[str, Publisher] = {}
-        """By producer id."""
+        """Open publishers by producer id."""
         self._closed: dict[str, None] = {}
         """Ids of closed producers that are forgotten."""
         self._slow: list[SlowPublisher] = []

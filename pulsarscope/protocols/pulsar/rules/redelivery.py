@@ -112,7 +112,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, RedeliveryState)
         self._dead_letters: dict[str, DeadLetters] = {}
-        """By dead letter topic."""
+        """Dead letters by topic."""
 
     def review(self, consumer: RedeliveryState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - counts, not waiting times
         """Report a storm as soon as it is one, and requests for everything at the end."""

@@ -40,7 +40,7 @@ class SuspectMessage(msgspec.Struct):
     """SENDs with a bad checksum."""
     refused: int = 0
     receipt: str | None = None
-    """The SEND_RECEIPT, when the broker took it in the end."""
+    """Name of the SEND_RECEIPT, when the broker took it in the end."""
 
 
 class ResendRule(ConnectionRule):
@@ -49,7 +49,7 @@ class ResendRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._suspects: dict[tuple[int, int], SuspectMessage] = {}
-        """By producer and sequence id."""
+        """Suspects by producer and sequence id."""
 
     def _send(self, row: FrameRow) -> None:
         bad = row.checksum is not None and row.checksum.status == "bad"

@@ -26,7 +26,7 @@ _DROPPED = (-1, -1)
 
 
 class ProducerSession(msgspec.Struct):
-    """One producer on one connection, from PRODUCER on."""
+    """Sequence ids of a producer on one connection, from PRODUCER on."""
 
     where: Where
     topic: str | None = None
@@ -65,7 +65,7 @@ class SequenceRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._sessions: dict[int, ProducerSession] = {}
-        """By producer id."""
+        """Open sessions by producer id."""
         self._requests: dict[str, int] = {}
         """Producer ids by name of the frame of PRODUCER."""
         self._samples = 0

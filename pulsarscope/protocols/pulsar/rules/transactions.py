@@ -152,7 +152,7 @@ class TransactionRule(ConnectionRule):
                 "closed": None if row.closed == "open" else row.closed_by,
                 "lost": self._context.lost,
             }
-            self._context.emit_fact(TRANSACTIONS, transaction, last, "left", values)
+            self._context.emit_fact(TRANSACTIONS, transaction, last, "open", values)
 
     frames: ClassVar[Handlers] = {
         "NEW_TXN": _new,
@@ -195,15 +195,15 @@ def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: Repor
             "about": fact.values.get("about"),
         }
         for fact in facts
-        if fact.what not in ("left", "refused")
+        if fact.what not in ("open", "refused")
     ]
     counts = Counter(step["command"] for step in steps)
     history = TransactionHistory(transaction, counts, steps, [fact for fact in facts if fact.what == "refused"])
     if history.refused:
         _report_failed(history, report)
-    left = next((fact for fact in facts if fact.what == "left"), None)
-    if left is not None and not any(fact.what == "ending" for fact in facts):
-        _report_open(history, left, report)
+    unfinished = next((fact for fact in facts if fact.what == "open"), None)
+    if unfinished is not None and not any(fact.what == "ending" for fact in facts):
+        _report_open(history, unfinished, report)
 
 
 def _report_failed(history: TransactionHistory, report: ReportFinding) -> None:
@@ -220,8 +220,8 @@ def _report_failed(history: TransactionHistory, report: ReportFinding) -> None:
     report("txn-failed", first.where, text, history.evidence(names) | error)
 
 
-def _report_open(history: TransactionHistory, left: Fact, report: ReportFinding) -> None:
-    values = left.values
+def _report_open(history: TransactionHistory, unfinished: Fact, report: ReportFinding) -> None:
+    values = unfinished.values
     begun = Where(*values["begun"])
     age = values["until"] - begun.time
     overdue = bool(values["ttl"]) and age > values["ttl"]

@@ -67,7 +67,7 @@ class UnackedState(ConsumerState):
     """A consumer and its unacknowledged entries."""
 
     entries: dict[Position, UnackedEntry] = msgspec.field(default_factory=dict)
-    """By position, in the order of their latest delivery."""
+    """Entries by position, in the order of their latest delivery."""
     deliveries: int = 0
     messages: int = 0
     """Unacknowledged messages."""

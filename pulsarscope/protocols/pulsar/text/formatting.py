@@ -40,7 +40,7 @@ LATEST = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _EXCEPTION_CLASS = re.compile(r"^(?:[a-z0-9]+\.){2,12}[\w$]{1,80}: ")
-"""The Java class with which a broker begins an error message; `-V` shows it."""
+"""Java class with which a broker begins an error message; `-V` shows it."""
 
 
 def value_text(value: Any) -> str:

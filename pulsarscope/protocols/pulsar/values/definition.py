@@ -18,7 +18,7 @@ class Definition(NamedTuple):
     """Definition of one schema."""
 
     type: str
-    """One of SCHEMA_TYPES."""
+    """Type, of SCHEMA_TYPES."""
     data: bytes = b""
     properties: tuple[tuple[str, str], ...] = ()
 

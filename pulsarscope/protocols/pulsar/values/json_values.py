@@ -18,7 +18,7 @@ _SINGLE = struct.Struct(">f")
 
 
 class UndecodableError(ValueError):
-    """Bytes do not match the schema, or the schema is malformed. Internal: it becomes a finding."""
+    """Error of bytes that do not match the schema, or of a malformed schema. Internal: it becomes a finding."""
 
 
 class Budget:

@@ -53,9 +53,9 @@ class ConnectionSchemas:
     def __init__(self) -> None:
         self._versions: dict[SchemaName, Definition] = {}
         self.users: dict[tuple[str, int], SchemaUser] = {}
-        """By command and id."""
+        """Producers and consumers by command and id."""
         self._requests: dict[tuple[str, int], _SchemaRequest] = {}
-        """By command and request id."""
+        """Pending requests by command and request id."""
         self._definitions: dict[Definition, Definition] = {}
         """Each definition once, however many commands have it."""
         self._bytes = 0
