@@ -17,7 +17,7 @@ from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import Session, SessionContext
-from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.findings import FRAME, SESSION, Code, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import FrameRow, MessageRow
 
@@ -25,24 +25,18 @@ CONTRACT = 1
 """Version of the contract that this package keeps. New capabilities have defaults and do not change it."""
 
 GENERIC_CODES = table(
-    Code("frame-malformed", ERROR, "frame", "A frame that cannot be decoded, or of a size that cannot be.", "Look at it with decode -x."),
-    Code("frame-too-large", ERROR, "frame", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),
-    Code(
-        "frame-truncated", WARNING, "frame", "The end of a frame is missing.", "The capture lacks the rest: see the gaps of its connection."
-    ),
-    Code("bytes-skipped", NOTE, "frame", "Bytes of a stream are not in any frame.", "They follow a gap, or are of another protocol."),
-    Code("foreign-protocol", WARNING, "session", "Another protocol is spoken on a port of this one.", "Check who uses the port."),
-    Code(
+    FRAME.error("frame-malformed", "A frame that cannot be decoded, or of a size that cannot be.", "Look at it with decode -x."),
+    FRAME.error("frame-too-large", "A length field announces more than a frame may have.", "Look at the bytes with decode -x."),
+    FRAME.warning("frame-truncated", "The end of a frame is missing.", "The capture lacks the rest: see the gaps of its connection."),
+    FRAME.note("bytes-skipped", "Bytes of a stream are not in any frame.", "They follow a gap, or are of another protocol."),
+    SESSION.warning("foreign-protocol", "Another protocol is spoken on a port of this one.", "Check who uses the port."),
+    SESSION.warning(
         DISSECTOR_FAILED,
-        WARNING,
-        "session",
         "A dissector raised an exception: the rest of the connection is not decoded, or lacks what the dissector adds.",
         "Report it to the authors of the package that the finding names, with the capture.",
     ),
-    Code(
+    SESSION.warning(
         RULE_FAILED,
-        WARNING,
-        "session",
         "A rule raised an exception: it says no more about the connection or key.",
         "Report it to the authors of the package that the finding names, with the capture.",
     ),

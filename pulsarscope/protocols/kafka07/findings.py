@@ -2,104 +2,68 @@
 
 from __future__ import annotations
 
-from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.findings import FRAME, PAYLOAD, SESSION, table
 
 CODES = table(
     # frame
-    Code(
+    FRAME.error(
         "frame-malformed",
-        ERROR,
-        "frame",
         "A frame is neither a request nor a response of Kafka 0.7.",
         "Look at its bytes with -x; suspect the sender, a later version of the protocol, or a broken capture.",
     ),
-    Code(
+    FRAME.error(
         "frame-too-large",
-        ERROR,
-        "frame",
         "A frame announces more bytes than are read.",
         "Brokers close a connection with a request above max.socket.request.bytes, 100 MiB by default.",
     ),
-    Code(
-        "frame-truncated",
-        WARNING,
-        "frame",
-        "A frame's end is not in the stream.",
-        "The connection or the capture ended within it, or packets are missing.",
+    FRAME.warning(
+        "frame-truncated", "A frame's end is not in the stream.", "The connection or the capture ended within it, or packets are missing."
     ),
-    Code(
+    FRAME.note(
         "bytes-skipped",
-        NOTE,
-        "frame",
         "Bytes between frames that do not form a frame.",
         "They follow a gap, a start in mid-stream, or damage; decoding resumed after them.",
     ),
-    Code("trailing-bytes", WARNING, "frame", "Bytes follow the contents of a frame.", "The sender's length and contents disagree."),
-    Code(
+    FRAME.warning("trailing-bytes", "Bytes follow the contents of a frame.", "The sender's length and contents disagree."),
+    FRAME.error(
         "response-mismatch",
-        ERROR,
-        "frame",
         "A response does not match its request.",
         "Responses are told apart only by their order: the capture may lack a frame, or the broker answered wrongly.",
     ),
-    Code(
-        "unknown-enum",
-        WARNING,
-        "frame",
-        "A magic, codec or error without a name in Kafka 0.7.",
-        "A custom client, or a later version of the protocol.",
+    FRAME.warning(
+        "unknown-enum", "A magic, codec or error without a name in Kafka 0.7.", "A custom client, or a later version of the protocol."
     ),
-    Code("invalid-utf8", WARNING, "frame", "A topic that is not UTF-8.", "Its bytes are shown escaped."),
-    Code(
+    FRAME.warning("invalid-utf8", "A topic that is not UTF-8.", "Its bytes are shown escaped."),
+    FRAME.error(
         "checksum-mismatch",
-        ERROR,
-        "frame",
         "The CRC32 of a message does not match its payload.",
         "Brokers store and serve it all the same, and consumers stop there: compare the hop before, then the segment on disk.",
     ),
-    Code(
+    FRAME.note(
         "not-kafka07",
-        NOTE,
-        "frame",
         "Traffic on a Kafka port that is not Kafka 0.7.",
         "Leave it out with a capture filter, or use another tool: Kafka 0.8 and later are another protocol.",
     ),
     # payload
-    Code(
+    PAYLOAD.error(
         "decompress-failed",
-        ERROR,
-        "payload",
         "A compressed message set does not decompress.",
         "The bytes do not match the codec: look at the producer's client library. Kafka 0.7.0 does not know Snappy.",
     ),
-    Code(
-        "decompress-bomb",
-        ERROR,
-        "payload",
-        "A compressed message set gives more bytes than are allowed.",
-        "Damage or an attack; it was not decompressed.",
+    PAYLOAD.error(
+        "decompress-bomb", "A compressed message set gives more bytes than are allowed.", "Damage or an attack; it was not decompressed."
     ),
-    Code(
+    PAYLOAD.error(
         "nested-too-deep",
-        ERROR,
-        "payload",
         "Compressed message sets are nested deeper than any producer writes.",
         "Damage or an attack; the inner ones were not decompressed.",
     ),
-    Code(
+    PAYLOAD.error(
         "message-set-corrupt",
-        ERROR,
-        "payload",
         "A message set holds bytes that are not a message.",
         "The messages before the damage are shown. A fetch from an offset within a message looks the same: compare its offset with "
         "OFFSETS.",
     ),
     # session
-    Code(
-        "session-cap",
-        WARNING,
-        "session",
-        "Too many requests wait on one connection.",
-        "The oldest ones were reported as unanswered.",
-    ),
+    SESSION.warning("session-cap", "Too many requests wait on one connection.", "The oldest ones were reported as unanswered."),
 )

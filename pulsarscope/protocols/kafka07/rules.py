@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
-from pulsarscope.model.findings import session_error, session_note, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import (
@@ -20,43 +20,43 @@ from pulsarscope.protocols.kafka07.commands import (
 from pulsarscope.protocols.kafka07.summary import summary
 
 CODES = table(
-    session_error("request-failed", "The broker refused a request.", "The error says why; the request's frame has what was asked for."),
-    session_error(
+    SESSION.error("request-failed", "The broker refused a request.", "The error says why; the request's frame has what was asked for."),
+    SESSION.error(
         "offset-out-of-range",
         "A consumer asks for an offset that the broker's log does not have.",
         "The log was cleaned past it, or it was lost: compare with OFFSETS, and see autooffset.reset and log.retention.hours.",
     ),
-    session_error(
+    SESSION.error(
         "produce-lost",
         "The broker closed a connection after messages were produced on it.",
         "That is how a broker of 0.7 says that it did not store them: see its log. The producer notices at its next send.",
     ),
-    session_error(
+    SESSION.error(
         "fetch-too-small",
         "The next message is larger than the consumer's fetch size: the consumer is stuck.",
         "Raise fetch.size of the consumer above the size of the message.",
     ),
-    session_warning(
+    SESSION.warning(
         "connection-closed-by-broker",
         "The broker closed a connection on which requests were open.",
         "A broker of 0.7 closes on what it cannot read or do, and when it stops; its log says which.",
     ),
-    session_note(
+    SESSION.note(
         "request-retried",
         "A request without an answer was sent again on a new connection.",
         "SimpleConsumer of 0.7 does so once after an error; see why the connection ended.",
     ),
-    session_warning(
+    SESSION.warning(
         "request-unanswered",
         "A request got no answer while the connection went on.",
         "Look at the broker's log at that time; a client gives up after socket.timeout.ms.",
     ),
-    session_note(
+    SESSION.note(
         "response-unrequested",
         "A response to a request that is not in the capture.",
         "The capture began after the request, or lost it. Without the request, the contents of the response are unknown.",
     ),
-    session_warning(
+    SESSION.warning(
         "slow-exchange",
         "A request was answered late.",
         "Brokers of 0.7 answer at once, with what there is: see their disks and the network.",

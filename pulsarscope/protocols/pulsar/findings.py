@@ -2,210 +2,128 @@
 
 from __future__ import annotations
 
-from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.findings import FRAME, PAYLOAD, SESSION, table
 
 CODES = table(
     # frame
-    Code(
+    FRAME.error(
         "frame-malformed",
-        ERROR,
-        "frame",
         "A frame's sizes contradict each other, or its command does not decode.",
         "Look at its bytes with -x; suspect the sender or a broken capture.",
     ),
-    Code(
+    FRAME.error(
         "frame-too-large",
-        ERROR,
-        "frame",
         "A frame announces more bytes than the broker allows.",
         "The broker closes such a connection: raise maxMessageSize on both sides, or use chunking.",
     ),
-    Code(
-        "frame-truncated",
-        WARNING,
-        "frame",
-        "A frame's end is not in the stream.",
-        "The connection or the capture ended within it, or packets are missing.",
+    FRAME.warning(
+        "frame-truncated", "A frame's end is not in the stream.", "The connection or the capture ended within it, or packets are missing."
     ),
-    Code(
+    FRAME.note(
         "bytes-skipped",
-        NOTE,
-        "frame",
         "Bytes between frames that do not form a frame.",
         "They follow a gap, a start in mid-stream, or damage; decoding resumed after them.",
     ),
-    Code(
-        "trailing-bytes",
-        WARNING,
-        "frame",
-        "Bytes follow a command that carries no payload.",
-        "The sender's frame and command sizes disagree.",
-    ),
-    Code(
-        "unknown-command",
-        WARNING,
-        "frame",
-        "A command type that this version does not know.",
-        "A newer client or broker: update pulsarscope.",
-    ),
-    Code("unknown-enum", WARNING, "frame", "An enum value without a name.", "A newer client or broker: update pulsarscope."),
-    Code(
+    FRAME.warning("trailing-bytes", "Bytes follow a command that carries no payload.", "The sender's frame and command sizes disagree."),
+    FRAME.warning("unknown-command", "A command type that this version does not know.", "A newer client or broker: update pulsarscope."),
+    FRAME.warning("unknown-enum", "An enum value without a name.", "A newer client or broker: update pulsarscope."),
+    FRAME.error(
         "required-field-missing",
-        ERROR,
-        "frame",
         "A command or its metadata lacks a required field.",
         "The peer refuses such a command; look at the sender.",
     ),
-    Code(
-        "body-mismatch", ERROR, "frame", "The body of a command does not match its type.", "The type is taken as right; look at the sender."
-    ),
-    Code("invalid-utf8", WARNING, "frame", "Text that is not UTF-8.", "Its bytes are shown escaped."),
-    Code(
+    FRAME.error("body-mismatch", "The body of a command does not match its type.", "The type is taken as right; look at the sender."),
+    FRAME.warning("invalid-utf8", "Text that is not UTF-8.", "Its bytes are shown escaped."),
+    FRAME.error(
         "checksum-mismatch",
-        ERROR,
-        "frame",
         "A checksum does not match the bytes that it covers.",
         "The message was damaged on its way: compare a capture of the hop before.",
     ),
-    Code("checksum-absent", NOTE, "frame", "A payload frame carries no CRC32-C.", "An old or custom client; damage goes unnoticed."),
-    Code(
-        "not-pulsar",
-        NOTE,
-        "frame",
-        "Traffic on a Pulsar port that is not Pulsar.",
-        "Exclude it with a capture filter, or find out why it uses this port.",
+    FRAME.note("checksum-absent", "A payload frame carries no CRC32-C.", "An old or custom client; damage goes unnoticed."),
+    FRAME.note(
+        "not-pulsar", "Traffic on a Pulsar port that is not Pulsar.", "Exclude it with a capture filter, or find out why it uses this port."
     ),
-    Code(
+    FRAME.warning(
         "tls-on-plain-port",
-        WARNING,
-        "frame",
         "TLS on the port for plain connections.",
         "The client's service URL says pulsar+ssl:// and the plain port: use the TLS port. The broker takes the first bytes for a size and "
         "logs an adjusted frame length of 369295620 or a little more.",
     ),
-    Code(
+    FRAME.warning(
         "http-on-plain-port",
-        WARNING,
-        "frame",
         "HTTP on the port of the binary protocol.",
         "The service URL says http:// and the binary port: use pulsar://, or the web port. The broker takes GET for a size and logs an "
         "adjusted frame length of 1195725860.",
     ),
     # payload
-    Code(
-        "decompress-failed",
-        ERROR,
-        "payload",
-        "A payload does not decompress.",
-        "The bytes do not match the codec: look at the producer's client library.",
+    PAYLOAD.error(
+        "decompress-failed", "A payload does not decompress.", "The bytes do not match the codec: look at the producer's client library."
     ),
-    Code(
+    PAYLOAD.error(
         "decompress-bomb",
-        ERROR,
-        "payload",
         "A payload claims, or decompresses to, more bytes than are allowed.",
         "Damage or an attack; it was not decompressed.",
     ),
-    Code(
+    PAYLOAD.note(
         "snappy-framed",
-        NOTE,
-        "payload",
         "SNAPPY in its framed form, which the Java client cannot read.",
         "The Rust client writes this form: use another codec.",
     ),
-    Code(
-        "zlib-unfinished", NOTE, "payload", "A ZLIB stream without its end.", "The Java client writes this form; the content is complete."
-    ),
-    Code(
+    PAYLOAD.note("zlib-unfinished", "A ZLIB stream without its end.", "The Java client writes this form; the content is complete."),
+    PAYLOAD.error(
         "batch-corrupt",
-        ERROR,
-        "payload",
         "A batch does not hold the messages that its metadata announces.",
         "The messages before the damage are shown; look at the producer's client library.",
     ),
-    Code(
+    PAYLOAD.error(
         "size-mismatch",
-        ERROR,
-        "payload",
         "A payload does not decompress to the size in its metadata.",
         "Java clients drop such a message; look at the producer's client library.",
     ),
-    Code(
+    PAYLOAD.warning(
         "chunk-missing",
-        WARNING,
-        "payload",
         "Chunks of a message are missing or out of order.",
         "They may be before the capture, in a gap, or on an earlier connection of the client.",
     ),
-    Code(
-        "chunk-incomplete",
-        NOTE,
-        "payload",
-        "A chunked message has no last chunk in the capture.",
-        "The producer may still have been sending.",
+    PAYLOAD.note("chunk-incomplete", "A chunked message has no last chunk in the capture.", "The producer may still have been sending."),
+    PAYLOAD.note(
+        "chunk-duplicate", "A chunk of a message comes again.", "It was delivered again, or sent again after a reconnect; it counts once."
     ),
-    Code(
-        "chunk-duplicate",
-        NOTE,
-        "payload",
-        "A chunk of a message comes again.",
-        "It was delivered again, or sent again after a reconnect; it counts once.",
-    ),
-    Code(
+    PAYLOAD.error(
         "chunk-invalid",
-        ERROR,
-        "payload",
         "A chunk has an impossible number, or another count of chunks than those before it.",
         "Consumers drop such a message: look at the producer's client library.",
     ),
-    Code(
+    PAYLOAD.warning(
         "chunk-cap",
-        WARNING,
-        "payload",
         "Too many chunks wait on one connection.",
         "The oldest ones were dropped, and their message is not decoded; messages of more than 64 MiB never are.",
     ),
-    Code(
+    PAYLOAD.note(
         "encrypted-payload",
-        NOTE,
-        "payload",
         "A payload is encrypted end to end.",
         "Pass the private key for one of the named keys (--private-key) to read it.",
     ),
-    Code(
+    PAYLOAD.error(
         "decrypt-failed",
-        ERROR,
-        "payload",
         "An encrypted payload does not decrypt, although its data key does.",
         "Consumers cannot read it either: it was damaged, or the producer's client library encrypted it wrongly.",
     ),
-    Code(
+    PAYLOAD.warning(
         "value-undecodable",
-        WARNING,
-        "payload",
         "A payload does not match the schema of its topic.",
         "Consumers fail on it: look at who produced it. If the schema was given with --schema, it may be the wrong one.",
     ),
-    Code(
+    PAYLOAD.note(
         "schema-unknown",
-        NOTE,
-        "payload",
         "Messages name a schema version that is unknown on their connection.",
         "Give it with --schema TOPIC=FILE to see their values; pulsar-admin schemas get prints it.",
     ),
-    Code(
+    PAYLOAD.warning(
         "payload-decoder-failed",
-        WARNING,
-        "payload",
         "A payload decoder of another package failed on a payload.",
         "Look at the decoder, or at who produced the payload; the values are left out.",
     ),
     # session
-    Code(
-        "session-cap",
-        WARNING,
-        "session",
-        "Too many requests wait on one connection.",
-        "The oldest ones were reported as unanswered.",
-    ),
+    SESSION.warning("session-cap", "Too many requests wait on one connection.", "The oldest ones were reported as unanswered."),
 )

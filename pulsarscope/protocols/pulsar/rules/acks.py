@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_error, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
@@ -18,18 +18,18 @@ from pulsarscope.protocols.pulsar.rules.transactions import is_transaction_error
 from pulsarscope.protocols.pulsar.text.formatting import duration, listing, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "ack-unanswered",
         "An ACK that asked for a response got none while the connection went on.",
         "The messages may come again: the client cannot know whether the broker has the acknowledgement.",
     ),
-    session_error("ack-failed", "The broker refused an ACK.", "The error says why; the messages will be delivered again."),
-    session_warning(
+    SESSION.error("ack-failed", "The broker refused an ACK.", "The error says why; the messages will be delivered again."),
+    SESSION.warning(
         "ack-after-close",
         "An ACK came for a consumer that was closed: the broker ignores it, and the messages are delivered again.",
         "Wait for outstanding acknowledgements before the consumer is closed; after an unload, receive again what was not acknowledged.",
     ),
-    session_error(
+    SESSION.error(
         "consumer-corrupt",
         "A consumer acknowledged a message because it could not read it: the application never sees it.",
         "Look at the checksum and the payload findings of that MESSAGE, and of the SEND that produced it; compare client versions.",

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "broker-silent",
         "A consumer has permits and there is a backlog, but the broker sends nothing.",
         "Look at the topic's stats on the broker (blockedConsumerOnUnackedMsgs, dispatch rate limits, availablePermits) and at its log.",

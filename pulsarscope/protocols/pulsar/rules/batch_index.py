@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_note, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
@@ -17,12 +17,12 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, ind
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
-    session_note(
+    SESSION.note(
         "batch-partly-acked",
         "A consumer acknowledged some messages of a batch and left others.",
         "The batch stays in the backlog until all its messages are acknowledged; the named indexes are missing.",
     ),
-    session_note(
+    SESSION.note(
         "acked-redelivered",
         "A broker delivered again what had been acknowledged.",
         "Batch indexes need acknowledgmentAtBatchIndexLevelEnabled on the broker; acknowledgements are lost when a broker fails.",

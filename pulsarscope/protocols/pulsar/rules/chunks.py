@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_error, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
@@ -21,13 +21,13 @@ from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "chunk-stuck",
         "A consumer does not get all chunks of a message, though they were sent.",
         "The consumer holds its chunks until they expire or it runs out of room: look at acknowledgments of single chunks, "
         "at expireTimeOfIncompleteChunkedMessage and maxPendingChunkedMessage.",
     ),
-    session_error(
+    SESSION.error(
         "chunk-size-mismatch",
         "The chunks of a message do not add up to the size that they announce.",
         "The consumer cannot put the message together: look at the producer's client library.",

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_note, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 CODES = table(
-    session_note(
+    SESSION.note(
         "clock-skew",
         "The clock of a client or broker and that of the capturing host differ.",
         "Latencies in Pulsar's own metrics and message times mix clocks and can even be negative; "

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_note, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
@@ -14,18 +14,18 @@ from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "connection-closed-by-broker",
         "The broker closed a connection on which requests, producers or consumers were open, or after a frame that does not decode.",
         "See the last commands: a broker closes on what it cannot read, on a missing PONG, and when it stops; its log says which.",
     ),
-    session_note(
+    SESSION.note(
         "connection-closed-by-client",
         "The client closed a connection on which requests were not answered, or because one topic was not ready.",
         "It is unknown whether the requests were carried out. A client does this when it times out, dies, or gets ServiceNotReady: "
         "all its topics on this connection then reconnect.",
     ),
-    session_warning(
+    SESSION.warning(
         "keepalive-lost",
         "One side no longer answers the other's PING.",
         "It hangs, or the network drops its packets one way: look for retransmissions, pauses, and a middlebox that dropped the "

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
-from pulsarscope.model.findings import session_note, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "message-duplicate-dropped",
         "The broker dropped messages as duplicates that were not seen sent before.",
         "If they were new, they are lost: sequence ids must rise for a producer name across restarts, see sequence-regression.",
     ),
-    session_note(
+    SESSION.note(
         "resend-deduplicated",
         "The broker dropped messages that were sent again, as deduplication is meant to.",
         "Nothing is lost: their first copies were stored, and the receipts for them were not.",
     ),
-    session_warning(
+    SESSION.warning(
         "sequence-regression",
         "Sequence ids of a producer go back, or their ranges overlap.",
         "With deduplication such messages are dropped: start a named producer after its last id (initialSequenceId), and do not "

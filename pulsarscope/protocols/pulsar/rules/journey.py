@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_error, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 
 CODES = table(
-    session_error(
+    SESSION.error(
         "message-corrupted",
         "A message was damaged, and the checksums at both hops say on which.",
         "Suspect what stands on that hop: a proxy, a network card that offloads checksums, memory, the broker's disk.",

@@ -16,7 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
@@ -24,12 +24,12 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "key-on-two-consumers",
         "A key of a Key_Shared subscription went to a consumer while another one still held entries of it: their order is lost.",
         "Look at the consumers that joined or left at that time, at overlapping sticky ranges, and at the broker's version.",
     ),
-    session_warning(
+    SESSION.warning(
         "key-out-of-order",
         "An entry of a key of a Key_Shared subscription was delivered after a later one of the same key.",
         "It is not marked as a redelivery: look at the consumers that joined or left at that time, and at the broker's version.",

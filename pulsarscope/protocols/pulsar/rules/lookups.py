@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_error, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
@@ -15,12 +15,12 @@ from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, host, listing, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "lookup-loop",
         "Brokers redirect a lookup in circles, or again and again.",
         "The brokers disagree on who owns the bundle: look at their load manager, advertised addresses and listener names.",
     ),
-    session_error(
+    SESSION.error(
         "too-many-requests",
         "The broker refused requests because too many wait.",
         "Spread out the start of clients, share one client among producers, or raise maxConcurrentLookupRequest.",

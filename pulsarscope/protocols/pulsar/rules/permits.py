@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_note, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS, SILENT_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
@@ -18,12 +18,12 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, pos
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "consumer-starved",
         "A consumer has no permits: the broker may not send it anything until its client grants some.",
         "Look at the application: clients grant permits as it takes messages, so it is slow, stuck or paused, or never calls receive.",
     ),
-    session_note(
+    SESSION.note(
         "permits-negative",
         "A broker sent more messages than the consumer had permits for.",
         "Batches larger than the permits that are left do this; a larger receiver queue makes it rare.",

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
-from pulsarscope.model.findings import session_error, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
-    session_error(
+    SESSION.error(
         "producer-busy",
         "A producer was refused because another holds its name, or the topic for itself.",
         "Two applications with one producer name, or a connection that died unnoticed: the broker frees it after its keep-alive time.",
     ),
-    session_error(
+    SESSION.error(
         "producer-fenced",
         "A producer lost its topic to another with exclusive access.",
         "What it sent since is not stored: let only one application take the topic with ExclusiveWithFencing.",
     ),
-    session_error(
+    SESSION.error(
         "consumer-busy",
         "A consumer was refused because another holds the subscription.",
         "Use one subscription type for all its consumers, Shared or Failover for several; a dead holder is removed after the "

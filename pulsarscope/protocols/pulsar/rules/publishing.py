@@ -9,20 +9,20 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "slow-publish",
         "A producer waits long for its receipts.",
         "When the broker closed its window it had stopped reading: look at its publish limits and memory; "
         "else at the write latency of its bookies.",
     ),
-    session_warning(
+    SESSION.warning(
         "send-unanswered",
         "SENDs got neither a receipt nor an error while the connection went on.",
         "The producer gives up after its send time-out and may send them again: look at the broker's log at that time.",

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
-from pulsarscope.model.findings import session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "reconnect-loop",
         "A client connects again and again, and fails each time.",
         "Each failure has its reason: the client cannot work until that is fixed.",

@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_note, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
@@ -18,18 +18,18 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "redelivery-storm",
         "A consumer gets the same messages again and again.",
         "Look at what the application does with the named message; a longer ack timeout, a backoff or a dead letter topic breaks the loop.",
     ),
-    session_note(
+    SESSION.note(
         "redeliver-all",
         "A client asked for all of a consumer's unacknowledged messages again.",
         "All that it holds is sent again. Exclusive and failover consumers ask so for one negative acknowledgement or ack timeout; "
         "any other does when the application calls redeliverUnacknowledgedMessages.",
     ),
-    session_note(
+    SESSION.note(
         "dead-lettered",
         "A consumer gave up on a message and moved it to a dead letter topic.",
         "The properties of the message name the topic and the id that it came from.",

@@ -5,32 +5,30 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_error, session_note, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.transactions import AUTHORIZATION_ERRORS, is_transaction_error
 
 CODES = table(
-    session_error(
+    SESSION.error(
         "request-failed", "The broker refused a request.", "The error and its message say why; the request's frame has what was asked for."
     ),
-    session_error(
+    SESSION.error(
         "auth-failed",
         "The broker refused a client's identity or its permissions.",
         "Check the token or certificate and its expiry, and the permissions of its role on the namespace.",
     ),
-    session_warning(
+    SESSION.warning(
         "request-unanswered",
         "A request got no answer while the connection went on.",
         "Look at the broker's log at that time; a client gives up after its operation timeout.",
     ),
-    session_note(
-        "response-unrequested",
-        "A response to a request that is not in the capture.",
-        "The capture began after the request, or lost it.",
+    SESSION.note(
+        "response-unrequested", "A response to a request that is not in the capture.", "The capture began after the request, or lost it."
     ),
-    session_warning(
+    SESSION.warning(
         "slow-exchange",
         "A request was answered late.",
         "Compare with the latencies of such requests in the statistics, and with the broker's metrics at that time.",

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, capitalized
 from pulsarscope.protocols.pulsar.text.formatting import quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "resend-loop",
         "A producer sends one message again and again, and the broker refuses its checksum each time.",
         "The bytes are damaged behind the producer's own check: replace the network path or proxy between them; "

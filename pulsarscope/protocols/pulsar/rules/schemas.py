@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_error, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, response_name
@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host, listing
 
 CODES = table(
-    session_error(
+    SESSION.error(
         "schema-incompatible",
         "The broker refused a schema that does not fit those of the topic.",
         "Change the schema as the namespace's compatibility strategy allows, add defaults to new fields, or change the strategy.",

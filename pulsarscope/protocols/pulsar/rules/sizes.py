@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_error, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 
 CODES = table(
-    session_error(
+    SESSION.error(
         "message-too-large",
         "A SEND is larger than the broker's maxMessageSize.",
         "The broker refuses it or closes the connection: use chunking or compression, or raise maxMessageSize on all brokers.",

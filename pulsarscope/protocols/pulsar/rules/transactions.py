@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_error, session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, listing, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "txn-open",
         "A transaction was neither committed nor aborted.",
         "Consumers wait behind it until its timeout aborts it: look for a client that died, or forgot to end it.",
     ),
-    session_error(
+    SESSION.error(
         "txn-failed",
         "A step of a transaction was refused.",
         "Abort it and start again. After a conflict, look for another consumer of the same messages; after TransactionNotFound, "

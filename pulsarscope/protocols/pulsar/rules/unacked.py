@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
-from pulsarscope.model.findings import session_warning, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
@@ -17,12 +17,12 @@ from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNA
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
-    session_warning(
+    SESSION.warning(
         "consumer-not-acking",
         "A consumer acknowledges none of its messages, or has reached the limit of unacknowledged messages.",
         "Look at the application: it must acknowledge; at 50,000 messages a consumer, or 200,000 a subscription, brokers send no more.",
     ),
-    session_warning(
+    SESSION.warning(
         "ack-hole",
         "A message is long unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
         "Find out what the application did with this message id; an ack timeout or a negative acknowledgement would bring it again.",

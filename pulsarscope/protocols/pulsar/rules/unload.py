@@ -6,36 +6,36 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
-from pulsarscope.model.findings import session_error, session_note, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
 
 CODES = table(
-    session_note(
+    SESSION.note(
         "topic-unloaded",
         "The broker closed producers and consumers of a topic, as when it unloads it.",
         "They look up the topic and reconnect by themselves; see the recovery times, and why the broker unloads if you did not ask for it.",
     ),
-    session_note(
+    SESSION.note(
         "unload-burst",
         "A broker closed the producers and consumers of several topics at once, as when it stops or sheds load.",
         "See topic-unloaded for how long each was away; many at a time make a storm of lookups.",
     ),
-    session_error(
+    SESSION.error(
         "topic-terminated",
         "A producer was refused because the topic is terminated.",
         "Nothing can be published to it any more: write to another topic, or delete and create it.",
     ),
-    session_note(
+    SESSION.note(
         "end-of-topic", "Consumers have reached the end of a terminated topic.", "There is nothing more to receive: consumers may close."
     ),
-    session_note(
+    SESSION.note(
         "topic-migrated",
         "The topic has moved to another cluster, and the broker sent its clients there.",
         "See whether they came back there: the address must be reachable for them, and known under their listener name.",
     ),
-    session_error(
+    SESSION.error(
         "quota-exceeded",
         "Producers were refused because the topic's backlog is over quota.",
         "Find the subscription that does not acknowledge, skip or expire its backlog, or raise the backlog quota.",
