@@ -37,7 +37,7 @@ class Run(Totals):
         self.inputs = inputs
         self.options = options
         self.engine = Engine(inputs, options, totals=self)
-        self.judged = options.rules
+        self.evaluates_rules = options.rules
         """The rules have run: the findings are all there are."""
         self.complete = False
         """All has been read and given."""

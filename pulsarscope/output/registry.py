@@ -62,7 +62,7 @@ class RunView(Protocol):
         """Number of TCP connections so far, of any protocol."""
 
     @property
-    def judged(self) -> bool:
+    def evaluates_rules(self) -> bool:
         """True when rules are evaluated; else findings are only those of the form of frames."""
 
     @property

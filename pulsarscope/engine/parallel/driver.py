@@ -56,7 +56,7 @@ class ParallelRun(Totals):
         """
         super().__init__()
         self.inputs = inputs
-        self.judged = options.rules
+        self.evaluates_rules = options.rules
         self.complete = False
         self.endpoints: dict[str, tuple[str, str]] = {}
         self.dissector_of: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Fitting escaped text into the cells of a terminal."""
+"""Escaped text in the cells of a terminal: its width, and clipping to a width."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _cell_length: Callable[[str], int] | None = None
 
 
 def cell_width(text: str) -> int:
-    """Cells of a terminal that escaped text takes."""
-    global _cell_length  # noqa: PLW0603 - the table of wide characters is loaded when the first one is seen
+    """Return the cells of a terminal that escaped text takes."""
+    global _cell_length  # noqa: PLW0603 - the table of wide characters is loaded on use
     if text.isascii():
         return len(text)
     if _cell_length is None:
@@ -28,21 +28,21 @@ def cell_width(text: str) -> int:
     return _cell_length(text)
 
 
-def clip_words(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
-    """As `clip`, but rather loses a whole word or two than part of one. Words are what two spaces separate."""
+def clip_phrases(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
+    """Clip as `clip`, at the end of a phrase if that loses little. Phrases are separated by two spaces."""
     clipped = clip(text, width, ellipsis)
     if clipped is text or len(clipped) == len(text):
         return clipped
     edge = clipped.rfind("  ")
-    return f"{clipped[:edge]} {ellipsis}" if edge >= max(len(clipped) - LOST_MAX, len(clipped) // 2) else clipped
+    return f"{clipped[:edge]} {ellipsis}" if edge >= max(len(clipped) - PHRASE_LOSS_MAX, len(clipped) // 2) else clipped
 
 
-LOST_MAX = 24
-"""Characters that `clip_words` may give up, if at least half of the text stays."""
+PHRASE_LOSS_MAX = 24
+"""Characters that `clip_phrases` may lose besides, if at least half of the text stays."""
 
 
 def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
-    """At most `width` cells of escaped text; what is cut ends in an ellipsis."""
+    """Return at most `width` cells of escaped text; clipped text ends in an ellipsis."""
     if cell_width(text) <= width:
         return text
     room = width - len(ellipsis)
@@ -57,4 +57,4 @@ def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     return kept + ellipsis
 
 
-__all__ = ["ELLIPSIS", "cell_width", "clip", "clip_words", "escape"]
+__all__ = ["ELLIPSIS", "cell_width", "clip", "clip_phrases", "escape"]

@@ -1,17 +1,18 @@
-"""Times and durations for the eye."""
+"""Times and durations as text for people."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone, tzinfo
 
-SECOND = 1_000_000_000
+from pulsarscope.model.units import SECOND
+
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 RELATIVE, DELTA, UTC, LOCAL, EPOCH_SECONDS = MODES = ("relative", "delta", "utc", "local", "epoch")
 
 
 class Clock:
-    """Writes the time of each row in one of the `MODES`; `day` says when the date has changed.
+    """A formatter of the times of rows in one of the `MODES`.
 
     relative: seconds since `start`, else since the first row; delta: since the row before; utc, local: time of day; epoch: since 1970.
     """
@@ -20,22 +21,22 @@ class Clock:
         self._mode = mode
         self._zone = timezone.utc if mode == UTC else zone
         self.of_day = mode in (UTC, LOCAL)
-        """Times of day are shown, so the date must be told."""
+        """True when times of day are shown, which need dates."""
         self._zero: int | None = None
         self._base = -SECOND
         self._prefix = ""
         self._day = ""
         self._shown_day = ""
         self.width = {RELATIVE: 9, DELTA: 9, EPOCH_SECONDS: 17}.get(mode, 15)
-        """Cells of the column of times; a longer text widens it for those that follow."""
+        """Cells of the column of times; a longer text widens it for the times that follow."""
 
     def start(self, time: int) -> None:
-        """Count relative times from here, whatever the first row's time."""
+        """Count relative times from `time`, instead of the first row."""
         if self._mode == RELATIVE and self._zero is None:
             self._zero = time
 
     def text(self, time: int) -> str:
-        """The time as text with six digits, on the right of its column."""
+        """Return the time with six digits, right-aligned in its column."""
         fraction = time - self._base
         if 0 <= fraction < SECOND:
             return self._prefix + "%06d" % (fraction // 1000)  # noqa: UP031 - twice as fast as an f-string
@@ -45,7 +46,7 @@ class Clock:
         return text.rjust(self.width)
 
     def day(self, time: int) -> str | None:
-        """The date, when times of day are shown and it is not the date of the call before."""
+        """Return the date when times of day are shown and it has changed since the last call, else None."""
         if not self.of_day:
             return None
         self.text(time)
@@ -55,7 +56,7 @@ class Clock:
         return self._day
 
     def _new_second(self, time: int) -> str:
-        """The slow way, once for each second of the capture: the text up to the point is kept for the times that follow."""
+        """Return the time as text, and keep its part up to the point for the times of the same second."""
         if self._mode == DELTA:
             before, self._zero = self._zero, time
             return f"{(time - (time if before is None else before)) / SECOND:+.6f}"
@@ -86,21 +87,21 @@ def _moment(seconds: int, zone: tzinfo | None) -> datetime | None:
 
 
 def date_text(milliseconds: int) -> str | None:
-    """Milliseconds since the epoch as a UTC date and time; None when there is none to say."""
+    """Return milliseconds since the epoch as a UTC date and time; None outside the calendar."""
     seconds, rest = divmod(milliseconds, 1000)
     moment = _moment(seconds, timezone.utc)
     return None if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{rest:03d} UTC"
 
 
 def instant_text(time: int) -> str:
-    """Nanoseconds since the epoch as a UTC date and time with nine digits."""
+    """Return nanoseconds since the epoch as a UTC date and time with nine digits."""
     seconds, rest = divmod(time, SECOND)
     moment = _moment(seconds, timezone.utc)
     return f"{seconds}.{rest:09d}" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{rest:09d} UTC"
 
 
 def duration_text(nanoseconds: int, micro: str = "µ") -> str:
-    """A duration with three digits that count: 850 ns, 12.3 µs, 1.32 ms, 45.1 s, 3 min 20 s."""
+    """Return a duration with three significant digits: 850 ns, 12.3 µs, 1.32 ms, 45.1 s, 3 min 20 s."""
     if nanoseconds < 1_000:
         return f"{nanoseconds} ns"
     if nanoseconds < 999_500:

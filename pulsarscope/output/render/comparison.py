@@ -1,34 +1,32 @@
-"""Two runs side by side as text: the verdict, then what changed most."""
+"""The comparison of two runs as text: the verdict, then the largest changes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from pulsarscope.analysis.comparison import Comparison
+from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.text_report import Column, Report, ReportOptions, change_text, rate_text, size_text
+from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport, change_text, rate_text, size_text
 from pulsarscope.output.render.view import count_text
 
-Record = dict[str, Any]
-
-TOLD_MAX = 3
-"""Changes of one kind that the verdict names."""
+VERDICT_CHANGES_MAX = 3
+"""Changes of a kind in the verdict."""
 
 
 def verdict(comparison: Comparison, duration: Callable[[int | None], str]) -> str:
-    """One sentence: what became worse and what became better."""
+    """Return one sentence about the notable changes."""
     silent = [which for which, side in (("first", comparison.before), ("second", comparison.after)) if not side.diagnosis.connections]
     if silent:
         where = f"the {silent[0]}" if len(silent) == 1 else "either"
         return f"Nothing to compare: no connection of a known protocol in {where} capture (see diagnose)."
     parts = []
-    for word, families in (("slower", comparison.slower()), ("faster", comparison.faster())):
+    for change, families in (("slower", comparison.slower()), ("faster", comparison.faster())):
         if families:
-            parts.append(f"{word}: {_some([_speed(record, duration) for record in families])}")
-    for word, findings in (("more findings", comparison.worse()), ("fewer findings", comparison.better())):
+            parts.append(f"{change}: {_listed([_speed(record, duration) for record in families])}")
+    for change, findings in (("more findings", comparison.worse()), ("fewer findings", comparison.better())):
         if findings:
-            parts.append(f"{word}: {_some([_count(record) for record in findings])}")
+            parts.append(f"{change}: {_listed([_count(record) for record in findings])}")
     sentence = "; ".join(parts or ["no notable change"])
     lost = [
         f"{side.diagnosis.missing_bytes:,} bytes are missing from the {which} capture"
@@ -39,26 +37,26 @@ def verdict(comparison: Comparison, duration: Callable[[int | None], str]) -> st
     return f"{sentence[0].upper()}{sentence[1:]}{but}."
 
 
-def _some(told: list[str]) -> str:
-    hidden = len(told) - TOLD_MAX
-    return ", ".join(told[:TOLD_MAX]) + (f" and {hidden:,} more" if hidden > 0 else "")
+def _listed(changes: list[str]) -> str:
+    hidden = len(changes) - VERDICT_CHANGES_MAX
+    return ", ".join(changes[:VERDICT_CHANGES_MAX]) + (f" and {hidden:,} more" if hidden > 0 else "")
 
 
-def _speed(record: Record, duration: Callable[[int | None], str]) -> str:
-    """The percentile that changed most."""
-    name = max(("p99_ns", "p50_ns"), key=lambda one: abs(record[one]["change_percent"] or 0))
+def _speed(record: ReportRecord, duration: Callable[[int | None], str]) -> str:
+    """Return the percentile with the largest change."""
+    name = max(("p99_ns", "p50_ns"), key=lambda percentile: abs(record[percentile]["change_percent"] or 0))
     change = record[name]
     times = f"{duration(change['before'])} to {duration(change['after'])}"
     return f"{record['request']} {name.removesuffix('_ns')} {times} ({change_text(change['change_percent'])})"
 
 
-def _count(record: Record) -> str:
+def _count(record: ReportRecord) -> str:
     return f"{record['code']} {record['before']:,} to {record['after']:,}"
 
 
 def comparison_text(comparison: Comparison, names: tuple[str, str], options: ReportOptions) -> bytes:
-    """The report; `names` of the two sides."""
-    report = Report(options)
+    """Return the report, with the names of the two sides."""
+    report = TextReport(options)
     look = report.palette
     worse, better = comparison.slower() or comparison.worse(), comparison.faster() or comparison.better()
     report.paragraph(escape(verdict(comparison, report.duration)), color=look.bad if worse else look.good if better else look.bold)
@@ -73,16 +71,16 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], options: Rep
     return report.text()
 
 
-def _totals(report: Report, records: list[Record]) -> None:
+def _totals(report: TextReport, records: list[ReportRecord]) -> None:
     shown = [record for record in records if record["before"] or record["after"]]
     if not shown:
         return
     report.heading("Whole captures")
     report.table(
         [
-            Column("", [_TITLES[record["what"]] for record in shown], right=False, name=True),
-            *(Column(side, [_number(report, record["what"], record[side]) for record in shown]) for side in ("before", "after")),
-            Column("change", [change_text(record["change_percent"]) for record in shown]),
+            ReportColumn("", [_TITLES[record["what"]] for record in shown], right=False, name=True),
+            *(ReportColumn(side, [_number(report, record["what"], record[side]) for record in shown]) for side in ("before", "after")),
+            ReportColumn("change", [change_text(record["change_percent"]) for record in shown]),
         ]
     )
 
@@ -106,23 +104,23 @@ _TITLES = {
 }
 
 
-def _number(report: Report, what: str, value: float | None) -> str:
+def _number(report: TextReport, name: str, value: float | None) -> str:
     if value is None:
         return "-"
-    if what == "duration_ns":
+    if name == "duration_ns":
         return report.duration(int(value))
-    if what == "bytes_per_second":
+    if name == "bytes_per_second":
         return f"{size_text(value)}/s"
-    return rate_text(value) if what.endswith("_per_second") else f"{value:,}"
+    return rate_text(value) if name.endswith("_per_second") else f"{value:,}"
 
 
-def _exchanges(report: Report, records: list[Record]) -> None:
+def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     records = [record for record in records if record["exchanges"]["before"] or record["exchanges"]["after"]]
     shown = records[: report.options.limit]
     if not shown:
         return
     report.heading("Exchanges", "what changed most comes first; latencies to within 1 %")
-    columns = [Column("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]
+    columns = [ReportColumn("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]
     columns += _pair(report, "count", [record["exchanges"] for record in shown], lambda count: f"{count:,}", change=False)
     columns += _pair(report, "refused", [record["errors"] for record in shown], lambda count: f"{count:,}", change=False)
     columns += _pair(report, "p50", [record["p50_ns"] for record in shown], report.duration)
@@ -130,19 +128,24 @@ def _exchanges(report: Report, records: list[Record]) -> None:
     report.table(columns, len(records) - len(shown), "kind")
 
 
-def _pair(report: Report, title: str, changes: list[Record], text: Callable[[int], str], *, change: bool = True) -> list[Column]:
-    """A column of "before → after", and one of the change."""
+def _pair(
+    report: TextReport, title: str, changes: list[ReportRecord], text: Callable[[int], str], *, change: bool = True
+) -> list[ReportColumn]:
+    """Return a column of "before → after", and one of the change."""
     arrow = report.symbols.to_server
-    sides = [[text(one[side]) if one[side] is not None else "-" for one in changes] for side in ("before", "after")]
+    sides = [[text(record[side]) if record[side] is not None else "-" for record in changes] for side in ("before", "after")]
     width = max((len(cell) for cell in sides[1]), default=0)
     cells = [
-        f"{before} {arrow} {after:>{width}}" if one["before"] or one["after"] else ""
-        for before, after, one in zip(*sides, changes, strict=True)
+        f"{before} {arrow} {after:>{width}}" if record["before"] or record["after"] else ""
+        for before, after, record in zip(*sides, changes, strict=True)
     ]
-    return [Column(title, cells), *([Column("", [change_text(one["change_percent"]) for one in changes])] if change else [])]
+    return [
+        ReportColumn(title, cells),
+        *([ReportColumn("", [change_text(record["change_percent"]) for record in changes])] if change else []),
+    ]
 
 
-def _findings(report: Report, records: list[Record]) -> None:
+def _findings(report: TextReport, records: list[ReportRecord]) -> None:
     if not records:
         return
     shown = records[: report.options.limit]
@@ -150,13 +153,13 @@ def _findings(report: Report, records: list[Record]) -> None:
     for record in shown:
         counts = f"{record['before']:>7,} {report.symbols.to_server} {record['after']:<7,}"
         same = record["before"] == record["after"]
-        words = f"{record['severity']:<7} {escape(record['code'])}"
-        report.lines.append(f"  {counts} {words if same else report.severity(record['severity'], words)}")
+        label = f"{record['severity']:<7} {escape(record['code'])}"
+        report.lines.append(f"  {counts} {label if same else report.severity(record['severity'], label)}")
     if len(records) > len(shown):
         report.lines.append(f"{report.palette.dim}  and {count_text(len(records) - len(shown), 'code')} more{report.palette.reset}")
 
 
-def _names(report: Report, records: list[Record]) -> None:
+def _names(report: TextReport, records: list[ReportRecord]) -> None:
     for change in ("appeared", "vanished"):
         for kind in ("topic", "producer"):
             names = [_name(report, record, kind) for record in records if record["change"] == change and record["kind"] == kind]
@@ -169,6 +172,6 @@ def _names(report: Report, records: list[Record]) -> None:
                 report.paragraph(f"and {len(names) - report.options.limit:,} more", 2, report.palette.dim)
 
 
-def _name(report: Report, record: Record, kind: str) -> str:
+def _name(report: TextReport, record: ReportRecord, kind: str) -> str:
     topic = "" if record["topic"] is None else escape(report.short_topic(record["topic"]))
     return topic if kind == "topic" else f"{escape(record['producer_name'])}{f' on {topic}' if topic else ''}"

@@ -1,4 +1,4 @@
-"""A diagnosis as text: the verdict, then each kind of finding with what happened, where, why it matters and what to try."""
+"""A diagnosis as text: the verdict, then each kind of finding with its meaning, places, samples and advice."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.clock import instant_text
-from pulsarscope.output.render.text_report import Report, ReportOptions
+from pulsarscope.output.render.text_report import ReportOptions, TextReport
 from pulsarscope.output.render.view import count_text
 
 SHOWN_SAMPLES = 3
-"""Findings of a group that are told one by one: a code's findings mostly differ in their numbers only."""
+"""Findings shown of a group: those of one code mostly differ only in their numbers."""
 
 SHOWN_PLACES = 4
 SHOWN_NAMES = 3
 
 
 def verdict(diagnosis: Diagnosis, packets: int) -> str:
-    """One sentence: how the run is, and how far that can be trusted."""
+    """Return one sentence about the state of the run and the completeness of the capture."""
     counts = diagnosis.severities
     bad = [count_text(counts[severity], severity) for severity in (ERROR, WARNING) if counts[severity]]
     notes = f"; {count_text(counts[NOTE], NOTE)}" if counts[NOTE] else ""
     codes = [f"{symptom.code} ({symptom.count:,})" for symptom in diagnosis.symptoms() if symptom.severity in (ERROR, WARNING)]
     where = f" in {count_text(diagnosis.troubled, 'connection')}" if diagnosis.troubled else ""
     if bad:
-        said = f"{', '.join(bad)}{where}: {', '.join(codes)}{notes}"
+        state = f"{', '.join(bad)}{where}: {', '.join(codes)}{notes}"
     elif diagnosis.connections:
-        said = f"Healthy: no errors, no warnings{notes}"
+        state = f"Healthy: no errors, no warnings{notes}"
     else:
         unknown = diagnosis.unknown_connections
         seen = f"{count_text(unknown, 'TCP connection')} of no known protocol" if unknown else "no TCP connections"
         return f"Nothing to judge: {count_text(packets, 'packet')}, {seen}{notes}."
-    return f"{said}{_but(diagnosis)}."
+    return f"{state}{_reservation(diagnosis)}."
 
 
-def _but(diagnosis: Diagnosis) -> str:
-    """What qualifies the verdict."""
+def _reservation(diagnosis: Diagnosis) -> str:
+    """Return the part of the verdict about an incomplete capture, else an empty text."""
     doubts = []
     if diagnosis.missing_bytes:
         doubts.append(f"{diagnosis.missing_bytes:,} bytes are missing from the capture")
@@ -55,7 +55,7 @@ def _midstream(count: int) -> str:
 
 def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int) -> bytes:
     """Return the report of a run that read so many packets."""
-    report = Report(options)
+    report = TextReport(options)
     counts = diagnosis.severities
     look = report.palette
     color = look.bad if counts[ERROR] else look.warning if counts[WARNING] or diagnosis.lossy or not diagnosis.connections else look.good
@@ -73,19 +73,19 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int) -
     return report.text()
 
 
-def _symptom(report: Report, diagnosis: Diagnosis, symptom: Symptom) -> None:
+def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None:
     look = report.palette
     report.lines.append("")
     times = f"  {count_text(symptom.count, 'time')}" if symptom.count > 1 else ""
     head = f"{report.severity(symptom.severity, symptom.severity)} {look.bold}{escape(symptom.code)}{look.reset}{times}"
     report.lines.append(f"{head}{look.dim}{_when(symptom, diagnosis.start)}{look.reset}")
     report.paragraph(escape(diagnosis.meaning(symptom.code)), 2)
-    for what, names in (
+    for noun, names in (
         ("topic", [report.short_topic(name) for name in symptom.topics]),
         ("connection", [f"from packet {report.reference(name)}" for name in symptom.connections]),
     ):
-        if len(names) > 1 or (names and what == "topic"):
-            report.paragraph(_listed(what, names), 4, hang=2)
+        if len(names) > 1 or (names and noun == "topic"):
+            report.paragraph(_listed(noun, names), 4, hang=2)
     for sample in symptom.samples[:SHOWN_SAMPLES]:
         places = _places(report, sample["places"])
         again = f" ({sample['count']:,} times)" if sample["count"] > 1 else ""
@@ -97,8 +97,8 @@ def _symptom(report: Report, diagnosis: Diagnosis, symptom: Symptom) -> None:
         report.paragraph(f"Try: {escape(symptom.hint)}", 2, look.heading if symptom.severity == ERROR else "", hang=5)
 
 
-def _places(report: Report, names: list[str]) -> str:
-    """Where it shows: frames, or packets of which no frame came."""
+def _places(report: TextReport, names: list[str]) -> str:
+    """Return the places of a finding: frames, or packets without a frame."""
     if not names:
         return ""
     shown = ", ".join(report.reference(name) for name in names[:SHOWN_PLACES])
@@ -115,15 +115,15 @@ def _when(symptom: Symptom, start: int | None) -> str:
 
 
 def _moment(time: int, start: int | None) -> str:
-    """A time since the start, as the timeline has it."""
+    """Return a time since the start, as in the timeline."""
     return instant_text(time) if start is None else f"{(time - start) / 1e9:.6f}"
 
 
-def _listed(what: str, names: Iterable[str]) -> str:
+def _listed(noun: str, names: Iterable[str]) -> str:
     escaped = [escape(name) for name in names]
     shown, hidden = escaped[:SHOWN_NAMES], len(escaped) - SHOWN_NAMES
     least = "at least " if len(escaped) >= DIAGNOSIS_NAMES_MAX else ""
-    return f"{least}{count_text(len(escaped), what)}: {', '.join(shown)}{f' and {hidden:,} more' if hidden > 0 else ''}"
+    return f"{least}{count_text(len(escaped), noun)}: {', '.join(shown)}{f' and {hidden:,} more' if hidden > 0 else ''}"
 
 
 __all__ = ["diagnosis_text", "verdict"]

@@ -1,4 +1,4 @@
-"""Hex view: each frame's line of the timeline, and under it its bytes with the names of their ranges."""
+"""Hex view: the line of each frame in the timeline, and below it its bytes with the names of their ranges."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pulsarscope.output.render.style import palette, symbols
 from pulsarscope.output.render.timeline import TimelineOutput
 
 SHOWN_BYTES = 512
-"""Bytes of one range shown; `--payload hex` shows all."""
+"""Bytes shown of a range; `--payload hex` shows all."""
 
 WIDE = 100
-"""From this terminal width on a row has sixteen bytes, below it eight."""
+"""Width of a terminal from which a row has sixteen bytes; below it has eight."""
 
 _VISIBLE = bytes(code if 0x20 <= code < 0x7F else 0x2E for code in range(256))
 
-Range = tuple[int, int, str, int]
-"""start, end, name, depth."""
+NamedRange = tuple[int, int, str, int]
+"""Start, end, name and depth of a range of bytes."""
 
 
 class HexLines:
-    """Writes the bytes of frames. What a range is stands on the right of its first line; a new range begins a new line."""
+    """A formatter of the bytes of frames. Each range begins a new line, with its name on the right."""
 
     def __init__(self, options: OutputOptions) -> None:
         self._per_row = 16 if options.width is None or options.width >= WIDE else 8
@@ -36,7 +36,7 @@ class HexLines:
         self._ellipsis = symbols(options.encoding).ellipsis
 
     def __call__(self, raw: RawFrame) -> list[str]:
-        """The lines of one frame."""
+        """Return the lines of a frame."""
         dim, reset, per_row = self._look.dim, self._look.reset, self._per_row
         data = raw.data
         digits = max(4, len(f"{len(data):x}"))
@@ -71,38 +71,38 @@ class HexOutput(TimelineOutput):
         self._hex = HexLines(options)
 
     def other(self, row: Any, lines: list[str]) -> None:
-        """Also the bytes of the frame before."""
+        """Append the lines of a row, or of the bytes of the frame before."""
         if type(row) is RawFrame:
             lines += self._hex(row)
         else:
             super().other(row, lines)
 
     def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
-        """With a line between one frame's bytes and the next frame."""
+        """Append the lines of frames, with an empty line after the bytes of the frame before."""
         if rows and self.last is not None:
             lines.append("")
         super().frames(rows, lines)
 
 
 def _hex(part: bytes, width: int) -> str:
-    """Two digits a byte, with a wider gap in the middle of a row of sixteen."""
+    """Return two digits a byte, with a wider gap in the middle of a row of sixteen."""
     text = part.hex(" ")
     if width == 48 and len(part) > 8:
         text = f"{text[:23]} {text[23:]}"
     return f"{text:<{width}}"
 
 
-def _pieces(data: bytes, ranges: list[Range]) -> list[tuple[int, int, list[str]]]:
-    """The frame cut wherever a range begins or ends; each piece with the names of the ranges that begin there, outer ones first."""
+def _pieces(data: bytes, ranges: list[NamedRange]) -> list[tuple[int, int, list[str]]]:
+    """Cut a frame where a range begins or ends, and return each piece with the names of the ranges that begin there, outer first."""
     size = len(data)
     kept = [(start, end, name, depth) for start, end, name, depth in ranges if 0 <= start < end <= size]
     edges = sorted({0, size, *(edge for start, end, _, _ in kept for edge in (start, end))})
-    beginning: dict[int, list[Range]] = {}
-    for one in kept:
-        beginning.setdefault(one[0], []).append(one)
+    beginning: dict[int, list[NamedRange]] = {}
+    for named_range in kept:
+        beginning.setdefault(named_range[0], []).append(named_range)
     pieces = []
     for start, end in pairwise(edges):
-        here = sorted(beginning.get(start, ()), key=lambda one: (one[3], -one[1]))
+        here = sorted(beginning.get(start, ()), key=lambda named_range: (named_range[3], -named_range[1]))
         names = [f"{'  ' * depth}{escape(name)}{f'  {stop - start:,} bytes' if stop > end else ''}" for _, stop, name, depth in here]
         pieces.append((start, end, names))
     return pieces

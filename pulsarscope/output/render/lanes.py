@@ -1,7 +1,7 @@
 """The lanes of `follow`: a line for each frame, an arrow from its sender to its receiver.
 
-One lane, clients left and the broker right; or two, with the broker in the middle: the connection that the story begins on at its left,
-all others at its right. Which of them is decided when the first frames are there.
+One lane, clients left and the broker right; or two, with the broker in the middle: the connection of the first frame at its left,
+all others at its right. The layout is decided by the first frames.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ from typing import Any
 
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
+from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
-from pulsarscope.output.render.cell_text import cell_width, clip_words, escape
-from pulsarscope.output.render.clock import SECOND, duration_text
+from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
+from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.view import NARROWEST, View
 
 HELD_FRAMES = 64
-"""Frames that are looked at before the layout is decided: what crosses connections does so within a few."""
+"""Frames that are held until the layout is decided: a subject on several connections shows them within a few."""
 
 PIPE_WIDTH = 132
-"""Cells of a line where there is no terminal to ask."""
+"""Cells of a line without a terminal."""
 
 LANE_MIN = 42
-"""Cells of a lane below which two of them say too little."""
+"""Least cells of a lane for two lanes."""
 
 ENDS = 4
-"""Cells of an arrow beside its shaft and its words: the first dash, a space on either side of the words, the head."""
+"""Cells of an arrow beside its shaft and its text: the first dash, a space on either side of the text, the head."""
 
 SHAFT_MIN = 3
-"""Cells of an arrow between its words and its head."""
+"""Least cells of an arrow between its text and its head."""
 
 
 class LanesOutput:
@@ -38,18 +39,18 @@ class LanesOutput:
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._view = View(sink, options)
         self._held: list[Any] = []
-        """Frames and findings until the layout is known."""
+        """Frames, findings and headings until the layout is decided."""
         self._started = False
         self._last: FrameRow | None = None
         self._left: str | None = None
-        """The connection of the left lane, when there are two."""
+        """Connection of the left lane, None with one lane."""
         self._topic: str | None = None
-        """The topic of all frames at first: said once, above."""
+        """Topic of all held frames, which is shown once above them."""
         self._numbered = False
         self._widths = (0, 0)
-        """Cells between the lifelines, of the left and the right lane; one lane: the right one is -1."""
+        """Cells between the lifelines of the left and the right lane; -1 for no right lane."""
         self._measured = 0
-        """The margin for which they are."""
+        """Margin for which `_widths` is computed."""
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
@@ -64,7 +65,7 @@ class LanesOutput:
             self._held.append(row)
             if isinstance(row, FrameRow):
                 self._introduce(row)
-                if sum(isinstance(one, FrameRow) for one in self._held) >= HELD_FRAMES:
+                if sum(isinstance(held, FrameRow) for held in self._held) >= HELD_FRAMES:
                     self._start(lines)
         self._view.emit(lines)
 
@@ -78,14 +79,14 @@ class LanesOutput:
     # ---- the layout
 
     def _introduce(self, row: FrameRow) -> None:
-        """Number its connection while its endpoints are known; the heading is written when the layout is."""
+        """Number the connection of a frame while its endpoints are known, and hold its heading."""
         if row.connection is not None and row.connection not in self._view.numbers:
             heading: list[str] = []
             self._view.number(row.connection, heading, row.source)
             self._held[-1:-1] = heading
 
     def _start(self, lines: list[str]) -> None:
-        """Decide the layout and write what was held."""
+        """Decide the layout, and append the lines of the held rows."""
         self._started = True
         view = self._view
         frames = [row for row in self._held if isinstance(row, FrameRow)]
@@ -107,11 +108,11 @@ class LanesOutput:
         self._held.clear()
 
     def _margin(self) -> int:
-        """Cells before the first lifeline."""
+        """Return the cells before the first lifeline."""
         return self._view.name_width + self._view.clock.width + 3 + 3 * self._numbered
 
     def _room(self) -> int:
-        """Cells for the lanes."""
+        """Return the cells for the lanes."""
         return max((self._view.width or PIPE_WIDTH) - self._margin(), NARROWEST)
 
     def _measure(self) -> None:
@@ -129,11 +130,11 @@ class LanesOutput:
         if self._topic is not None:
             lines.append(f"{look.bold}topic{look.reset} {escape(self._topic)}")
         if right < 0:
-            words = f"{client}{server:>{left + 2 - len(client)}}"
+            titles = f"{client}{server:>{left + 2 - len(client)}}"
         else:
             half = len(server) // 2
-            words = f"{client}{server:>{left + 2 + half - len(client)}}{client:>{right + 1 - half}}"
-        lines.append(f"{' ' * self._margin()}{look.bold}{words}{look.reset}")
+            titles = f"{client}{server:>{left + 2 + half - len(client)}}{client:>{right + 1 - half}}"
+        lines.append(f"{' ' * self._margin()}{look.bold}{titles}{look.reset}")
 
     # ---- the lines
 
@@ -158,11 +159,11 @@ class LanesOutput:
             self._measure()
         label = f" {color}{number or '':>2}{look.reset if color else ''}" if self._numbered else ""
         start = f"{look.dim}{view.name(row):>{view.name_width}} {time:>{view.clock.width}}{look.reset}{label}  "
-        lines.append(start + self._lanes(row, view.words("summary", row, lines), color))
+        lines.append(start + self._lanes(row, view.summary("summary", row, lines), color))
         self._last = row
 
     def _pause(self, row: FrameRow, lines: list[str]) -> None:
-        """A line that tells of a second and more in which nothing happened."""
+        """Append a line for a pause of a second or more."""
         before = None if self._last is None else self._last.time
         if before is None or row.time is None or row.time - before < SECOND:
             return
@@ -173,22 +174,22 @@ class LanesOutput:
         spaces = [f"{look.dim}{text:^{left}}{look.reset}", *([" " * right] if right >= 0 else [])]
         lines.append(" " * self._margin() + pause + pause.join(spaces) + pause)
 
-    def _lanes(self, row: FrameRow, words: str, color: str) -> str:
-        """The lifelines with the arrow between two of them."""
+    def _lanes(self, row: FrameRow, summary: str, color: str) -> str:
+        """Return the lifelines with the arrow of a frame between two of them."""
         look, marks = self._view.palette, self._view.symbols
         left, right = self._widths
         lane, reset = f"{look.dim}{marks.lane}{look.reset}", look.reset if color else ""
         by_server = row.direction == SERVER
         from_left, from_right = f"{color}{marks.from_left}{reset}", f"{color}{marks.from_right}{reset}"
         if right < 0 or row.connection == self._left:
-            arrow = self._arrow(row, words, left, color, rightward=not by_server)
+            arrow = self._arrow(row, summary, left, color, rightward=not by_server)
             drawn = f"{lane}{arrow}{from_right}" if by_server else f"{from_left}{arrow}{lane}"
             return drawn if right < 0 else f"{drawn}{' ' * right}{lane}"
-        arrow = self._arrow(row, words, right, color, rightward=by_server)
+        arrow = self._arrow(row, summary, right, color, rightward=by_server)
         return f"{lane}{' ' * left}" + (f"{from_left}{arrow}{lane}" if by_server else f"{lane}{arrow}{from_right}")
 
-    def _arrow(self, row: FrameRow, words: str, width: int, color: str, *, rightward: bool) -> str:
-        """`width` cells: the words at the sender, the head at the receiver, the latency of an answer beside it."""
+    def _arrow(self, row: FrameRow, summary: str, width: int, color: str, *, rightward: bool) -> str:
+        """Return an arrow of `width` cells: text at the sender, head at the receiver, and the latency of an answer beside it."""
         view, look, marks = self._view, self._view.palette, self._view.symbols
         reset = look.reset if color else ""
         latency = "" if row.latency_ns is None else duration_text(row.latency_ns, marks.micro)
@@ -196,28 +197,28 @@ class LanesOutput:
         if not after and row.checksum is not None:
             after, after_width = f" {look.good}{marks.good}{look.reset}", len(marks.good) + 1
         taken = ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0)
-        if taken + after_width > width:  # a terminal too narrow for them; what warns has lines of its own
+        if taken + after_width > width:  # too narrow; warnings have lines of their own
             after, after_width = "", 0
         taken += after_width
         if taken > width:
             latency, taken = "", ENDS + SHAFT_MIN
-        words, words_width = self._words(row, words, max(width - taken, 0))
-        shaft = max(width - taken - words_width, 0) + SHAFT_MIN
-        told = f" {look.dim}{latency}{look.reset} " if latency else ""
-        rule, text = marks.rule, f"{words}{after}"
+        text, text_width = self._text(row, summary, max(width - taken, 0))
+        shaft = max(width - taken - text_width, 0) + SHAFT_MIN
+        latency_text = f" {look.dim}{latency}{look.reset} " if latency else ""
+        rule, text = marks.rule, f"{text}{after}"
         if rightward:
-            end = f"{color}{rule * shaft}{reset}{told}{color}{rule if latency else ''}{marks.head_right}{reset}"
+            end = f"{color}{rule * shaft}{reset}{latency_text}{color}{rule if latency else ''}{marks.head_right}{reset}"
             return f"{color}{rule}{reset} {text} {end}"
-        begin = f"{color}{marks.head_left}{rule if latency else ''}{reset}{told}{color}{rule * shaft}{reset}"
+        begin = f"{color}{marks.head_left}{rule if latency else ''}{reset}{latency_text}{color}{rule * shaft}{reset}"
         return f"{begin} {text} {color}{rule}{reset}"
 
-    def _words(self, row: FrameRow, words: str, room: int) -> tuple[str, int]:
-        """The command and its words, clipped; and the cells they take."""
+    def _text(self, row: FrameRow, summary: str, room: int) -> tuple[str, int]:
+        """Return the command with its summary, clipped, and its width in cells."""
         look = self._view.palette
         command = "(no command)" if row.command is None else escape(row.command)
-        if self._topic is not None and words.startswith(f"{self._topic}  "):
-            words = words[len(self._topic) + 2 :]
-        text = clip_words(f"{command}  {words}" if words else command, room, self._view.symbols.ellipsis)
+        if self._topic is not None and summary.startswith(f"{self._topic}  "):
+            summary = summary[len(self._topic) + 2 :]
+        text = clip_phrases(f"{command}  {summary}" if summary else command, room, self._view.symbols.ellipsis)
         head = text[: len(command)]
         color = look.bad if command.endswith(self._view.refusals) else look.bold
         return f"{color}{head}{look.reset if color else ''}{text[len(command) :]}", cell_width(text)

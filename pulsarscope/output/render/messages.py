@@ -1,4 +1,4 @@
-"""The timeline of application messages: a line for each message produced or delivered."""
+"""The timeline of application messages: a line for each produced or delivered message."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
-from pulsarscope.output.render.cell_text import cell_width, clip_words, escape
+from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
 from pulsarscope.output.render.view import View, count_text
 
 PRODUCE = "produce"
 
 PREVIEW_CHARACTERS = 2_000
-"""Characters of a value or a payload shown where no terminal clips it sooner."""
+"""Characters shown of a value or a payload, unless a terminal clips it sooner."""
 
 
 class MessagesOutput:
@@ -43,26 +43,26 @@ class MessagesOutput:
 
     def close(self) -> None:
         """As `Output.close`."""
-        words = f"{count_text(self._produced, 'message')} produced, {self._delivered:,} delivered"
-        self._view.emit(self._view.closing([words]))
+        counts = f"{count_text(self._produced, 'message')} produced, {self._delivered:,} delivered"
+        self._view.emit(self._view.closing([counts]))
 
 
 def message_line(view: View, row: MessageRow, lines: list[str]) -> None:
-    """Append the line of a message; its value, and its payload when that was asked for, are lines of their own."""
+    """Append the line of a message, and lines of its value and its payload."""
     look, marks = view.palette, view.symbols
     produced = row.direction == PRODUCE
     mark = marks.to_server if produced else marks.to_client
     start = view.start(row, mark, lines)
-    words = view.words("message_summary", row, lines)
+    summary = view.summary("message_summary", row, lines)
     rest, rest_width = "", 0
     if row.status not in (None, "ok"):
         status = escape(row.status or "")
         rest, rest_width = f"{look.warning}{status}{look.reset}", cell_width(status)
     room = view.room(view.start_width(mark) + 9 + rest_width + 2 * bool(rest))
-    words = clip_words(words, room, marks.ellipsis)
+    summary = clip_phrases(summary, room, marks.ellipsis)
     if rest:
-        rest = " " * (room - cell_width(words) + 2 if view.width is not None else 2) + rest
-    lines.append(f"{start} {'produce' if produced else 'deliver':<7} {words}{rest}")
+        rest = " " * (room - cell_width(summary) + 2 if view.width is not None else 2) + rest
+    lines.append(f"{start} {'produce' if produced else 'deliver':<7} {summary}{rest}")
     for text in (None if row.value is None else json_lines([row.value])[0], row.payload):
         if text:
             indent = " " * (view.name_width + 1)

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.clock import instant_text
-from pulsarscope.output.render.text_report import Column, Report, ReportOptions, rate_text, size_text
+from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport, rate_text, size_text
 from pulsarscope.output.render.view import count_text
 
-Record = dict[str, Any]
-
 HISTOGRAMS_MAX = 3
-"""Families whose latencies are drawn: those with the most exchanges."""
+"""Families with a histogram of latencies: those with the most exchanges."""
 
 HISTOGRAM_COUNT_MIN = 20
-"""Exchanges of a family that make a drawing worth its lines."""
+"""Least exchanges of a family for a histogram."""
 
 BAR_WIDTH_MAX = 40
-"""Longer bars say no more."""
+"""Longest bar of a histogram, cells."""
 
 OTHERS = "(all others)"
 
 
-def statistics_text(sections: Mapping[str, Sequence[Record]], options: ReportOptions, note: str = "") -> bytes:
-    """The report; `note` is what must be said before it, as that a filter chose the rows."""
-    report = Report(options)
+def statistics_text(sections: Mapping[str, Sequence[ReportRecord]], options: ReportOptions, note: str = "") -> bytes:
+    """Return the report, after a note, as that a filter selected the rows."""
+    report = TextReport(options)
     if note:
         report.paragraph(note, color=report.palette.dim)
     for name, records in sections.items():
@@ -37,16 +35,16 @@ def statistics_text(sections: Mapping[str, Sequence[Record]], options: ReportOpt
 # ---- the summary
 
 
-def _total(report: Report, records: list[Record]) -> None:
+def _total(report: TextReport, records: list[ReportRecord]) -> None:
     total = records[0]
     look, marks = report.palette, report.symbols
     dot = f" {marks.dot} "
-    words = [count_text(total["connections"], "connection")]
+    summary = [count_text(total["connections"], "connection")]
     if total["unknown_connections"]:
-        words.append(f"{total['unknown_connections']:,} of no known protocol" + (" (see diagnose)" if not total["connections"] else ""))
+        summary.append(f"{total['unknown_connections']:,} of no known protocol" + (" (see diagnose)" if not total["connections"] else ""))
     if total["start"] is not None:
-        words.append(f"{report.duration(total['duration_ns'])} from {instant_text(total['start'])}")
-    report.paragraph(dot.join(words), color=look.bold)
+        summary.append(f"{report.duration(total['duration_ns'])} from {instant_text(total['start'])}")
+    report.paragraph(dot.join(summary), color=look.bold)
     report.file_names()
     span = (total["duration_ns"] or 0) / 1e9
     columns: list[list[str]] = [[], [], [], [], []]
@@ -60,20 +58,20 @@ def _total(report: Report, records: list[Record]) -> None:
     for row in zip(*columns, strict=True):
         cells = [text.ljust(max(map(cell_width, column))) for text, column in zip(row, columns, strict=True)]
         report.paragraph("  ".join(cells).rstrip(), 2)
-    asked = [count_text(total["exchanges"], "exchange")]
-    asked += [report.severity("error", f"{total['errors']:,} refused")] if total["errors"] else []
-    asked += [report.severity("warning", f"{total['unanswered']:,} unanswered")] if total["unanswered"] else []
-    asked += [count_text(total["unrequested"], "answer") + " without request"] if total["unrequested"] else []
+    exchanges = [count_text(total["exchanges"], "exchange")]
+    exchanges += [report.severity("error", f"{total['errors']:,} refused")] if total["errors"] else []
+    exchanges += [report.severity("warning", f"{total['unanswered']:,} unanswered")] if total["unanswered"] else []
+    exchanges += [count_text(total["unrequested"], "answer") + " without request"] if total["unrequested"] else []
     percentiles = ""
     if total["p50_ns"] is not None:
         percentiles = "  ".join(f"p{part} {report.duration(total[f'p{part}_ns'])}" for part in (50, 90, 99))
         percentiles += f"  max {report.duration(total['max_ns'])}"
-    report.lines.append("  " + dot.join(asked))
+    report.lines.append("  " + dot.join(exchanges))
     if percentiles:
         report.lines.append(f"  latency of sending: {percentiles}")
     tcp = [
-        f"{total[name]:,} {word}"
-        for name, word in (
+        f"{total[name]:,} {label}"
+        for name, label in (
             ("retransmitted", "retransmitted"),
             ("out_of_order", "out of order"),
             ("zero_windows", "zero windows"),
@@ -88,18 +86,18 @@ def _total(report: Report, records: list[Record]) -> None:
 # ---- the tables
 
 
-def _connections(report: Report, records: list[Record]) -> None:
+def _connections(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Connections", records, "by messages and bytes")
     report.table(
         [
-            Column("packet", [report.reference(record["connection"]) for record in shown]),
-            Column("client", _names(report, shown, "client", "connection"), right=False, name=True),
-            Column("server", _names(report, shown, "server", "server"), right=False, name=True),
-            Column("lasted", [_lasted(report, record) for record in shown], spare=True),
+            ReportColumn("packet", [report.reference(record["connection"]) for record in shown]),
+            ReportColumn("client", _names(report, shown, "client", "connection"), right=False, name=True),
+            ReportColumn("server", _names(report, shown, "server", "server"), right=False, name=True),
+            ReportColumn("lasted", [_lasted(report, record) for record in shown], spare=True),
             *_amounts(shown),
-            Column("p99", [report.duration(record["p99_ns"]) for record in shown], spare=True),
+            ReportColumn("p99", [report.duration(record["p99_ns"]) for record in shown], spare=True),
             *(
-                Column(heading, [f"{record[name]:,}" for record in shown], spare=heading in ("resent", "disorder"))
+                ReportColumn(heading, [f"{record[name]:,}" for record in shown], spare=heading in ("resent", "disorder"))
                 for heading, name in (
                     ("refused", "errors"),
                     ("open", "unanswered"),
@@ -115,22 +113,22 @@ def _connections(report: Report, records: list[Record]) -> None:
     )
 
 
-def _lasted(report: Report, record: Record) -> str:
+def _lasted(report: TextReport, record: ReportRecord) -> str:
     return report.duration(record["end"] - record["start"]) if record["start"] is not None and record["end"] is not None else ""
 
 
-def _topics(report: Report, records: list[Record]) -> None:
+def _topics(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Topics", records, "rate of both together; latencies of sending")
-    columns = [Column("topic", _names(report, shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
-    columns.append(Column("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
+    columns = [ReportColumn("topic", _names(report, shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
+    columns.append(ReportColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
     report.table([*columns, *_latencies(report, shown), *_failures(shown)], len(records) - len(shown), "topic")
 
 
-def _producers(report: Report, records: list[Record]) -> None:
+def _producers(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Producers", records, "delivered: of theirs, to any consumer")
     columns = [
-        Column("producer", _names(report, shown, "producer_name", "producer_name"), right=False, name=True),
-        Column("topic", _names(report, shown, "topic", "producer_name", others=""), right=False, name=True),
+        ReportColumn("producer", _names(report, shown, "producer_name", "producer_name"), right=False, name=True),
+        ReportColumn("topic", _names(report, shown, "topic", "producer_name", others=""), right=False, name=True),
         *_amounts(shown),
         *_latencies(report, shown),
         *_failures(shown),
@@ -138,55 +136,55 @@ def _producers(report: Report, records: list[Record]) -> None:
     report.table(columns, len(records) - len(shown), "producer")
 
 
-def _subscriptions(report: Report, records: list[Record]) -> None:
+def _subscriptions(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Subscriptions", records)
     columns = [
-        Column("subscription", _names(report, shown, "subscription", "subscription"), right=False, name=True),
-        Column("topic", _names(report, shown, "topic", "subscription", others=""), right=False, name=True),
+        ReportColumn("subscription", _names(report, shown, "subscription", "subscription"), right=False, name=True),
+        ReportColumn("topic", _names(report, shown, "topic", "subscription", others=""), right=False, name=True),
         *_amounts(shown),
-        Column("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True),
+        ReportColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True),
         *_failures(shown),
     ]
     report.table(columns, len(records) - len(shown), "subscription")
 
 
-def _commands(report: Report, records: list[Record]) -> None:
+def _commands(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Commands", records)
     arrows = {"client": report.symbols.to_server, "server": report.symbols.to_client}
     columns = [
-        Column("", [arrows.get(record["direction"], "") for record in shown], right=False),
-        Column("command", _names(report, shown, "command", "command"), right=False, name=True),
-        Column("frames", [f"{record['frames']:,}" for record in shown]),
-        Column("messages", [f"{record['messages']:,}" for record in shown]),
-        Column("bytes", [size_text(record["bytes"]) for record in shown]),
-        Column("rate", [rate_text(record["frames_per_second"]) for record in shown]),
+        ReportColumn("", [arrows.get(record["direction"], "") for record in shown], right=False),
+        ReportColumn("command", _names(report, shown, "command", "command"), right=False, name=True),
+        ReportColumn("frames", [f"{record['frames']:,}" for record in shown]),
+        ReportColumn("messages", [f"{record['messages']:,}" for record in shown]),
+        ReportColumn("bytes", [size_text(record["bytes"]) for record in shown]),
+        ReportColumn("rate", [rate_text(record["frames_per_second"]) for record in shown]),
     ]
     report.table(columns, len(records) - len(shown), "command")
 
 
-def _exchanges(report: Report, records: list[Record]) -> None:
+def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Exchanges", records, "latencies to within 1 %")
     columns = [
-        Column("request", [escape(record["request"] or _nameless(record)) for record in shown], right=False, name=True),
+        ReportColumn("request", [escape(record["request"] or _nameless(record)) for record in shown], right=False, name=True),
         *(
-            Column(heading, [f"{record[name]:,}" for record in shown])
+            ReportColumn(heading, [f"{record[name]:,}" for record in shown])
             for heading, name in (("count", "count"), ("refused", "errors"), ("open", "unanswered"), ("unasked", "unrequested"))
         ),
-        Column("rate", [rate_text(record["per_second"]) for record in shown], spare=True),
+        ReportColumn("rate", [rate_text(record["per_second"]) for record in shown], spare=True),
         *_latencies(report, shown, ("p50_ns", "p90_ns", "p99_ns", "max_ns")),
     ]
     report.table(columns, len(records) - len(shown), "kind")
-    often = sorted((record for record in records if record["request"]), key=lambda record: record["count"], reverse=True)
-    for record in often[:HISTOGRAMS_MAX]:
+    frequent = sorted((record for record in records if record["request"]), key=lambda record: record["count"], reverse=True)
+    for record in frequent[:HISTOGRAMS_MAX]:
         if record["count"] >= HISTOGRAM_COUNT_MIN:
             _histogram(report, record)
 
 
-def _nameless(record: Record) -> str:
+def _nameless(record: ReportRecord) -> str:
     return OTHERS if record.get("others") else "(not seen)"
 
 
-def _histogram(report: Report, record: Record) -> None:
+def _histogram(report: TextReport, record: ReportRecord) -> None:
     octaves = record["histogram"]
     most = max((octave["count"] for octave in octaves), default=0)
     if not most:
@@ -199,14 +197,14 @@ def _histogram(report: Report, record: Record) -> None:
     color = report.palette.connection(1)
     for octave, (start, end) in zip(octaves, labels, strict=True):
         bar = report.bar(octave["count"] / most, room)
-        share = f"{octave['count'] * 100 / max(sum(one['count'] for one in octaves), 1):3.0f} %"
+        share = f"{octave['count'] * 100 / max(sum(each['count'] for each in octaves), 1):3.0f} %"
         counts = f"{octave['count']:>{digits},} {share}"
         line = f"  {start:>{left}} - {end:>{right}}  {counts}  {color}{bar}{report.palette.reset if color else ''}"
         report.lines.append(line.rstrip())
 
 
-def _slowest(report: Report, records: list[Record]) -> None:
-    families: dict[str, list[Record]] = {}
+def _slowest(report: TextReport, records: list[ReportRecord]) -> None:
+    families: dict[str, list[ReportRecord]] = {}
     for record in records:
         families.setdefault(record["request"] or "(not seen)", []).append(record)
     if not families:
@@ -217,16 +215,16 @@ def _slowest(report: Report, records: list[Record]) -> None:
     for name, slowest in shown:
         line = f"  {escape(name)}" + " " * (width - cell_width(escape(name)))
         for record in slowest:
-            words = f"  {report.duration(record['latency_ns']):>7} at {report.reference(record['frame'])}"
-            if cell_width(line) + cell_width(words) > report.width:
+            item = f"  {report.duration(record['latency_ns']):>7} at {report.reference(record['frame'])}"
+            if cell_width(line) + cell_width(item) > report.width:
                 break
-            line += words
+            line += item
         report.lines.append(line)
     if len(families) > len(shown):
         report.lines.append(f"{report.palette.dim}  and {len(families) - len(shown):,} more families{report.palette.reset}")
 
 
-def _intervals(report: Report, records: list[Record]) -> None:
+def _intervals(report: TextReport, records: list[ReportRecord]) -> None:
     if not records:
         return
     first, last = records[0], records[-1]
@@ -237,15 +235,15 @@ def _intervals(report: Report, records: list[Record]) -> None:
     most = max(sum(_both(record, "bytes")) for record in records) or 1
     sent = [_both(record, "messages")[0] for record in records]
     columns = [
-        Column("at", [f"{(record['start'] - first['start']) / 1e9:,.{_digits(length)}f} s" for record in records]),
-        Column("frames", [f"{sum(_both(record, 'frames')):,}" for record in records]),
-        Column("sent", [f"{count:,}" for count in sent]),
-        Column("delivered", [f"{_both(record, 'messages')[1]:,}" for record in records]),
-        Column(f"{report.symbols.to_server} bytes", [size_text(record["client_bytes"]) for record in records]),
-        Column(f"{report.symbols.to_client} bytes", [size_text(record["server_bytes"]) for record in records]),
-        Column("refused", [f"{record['errors']:,}" for record in records]),
+        ReportColumn("at", [f"{(record['start'] - first['start']) / 1e9:,.{_digits(length)}f} s" for record in records]),
+        ReportColumn("frames", [f"{sum(_both(record, 'frames')):,}" for record in records]),
+        ReportColumn("sent", [f"{count:,}" for count in sent]),
+        ReportColumn("delivered", [f"{_both(record, 'messages')[1]:,}" for record in records]),
+        ReportColumn(f"{report.symbols.to_server} bytes", [size_text(record["client_bytes"]) for record in records]),
+        ReportColumn(f"{report.symbols.to_client} bytes", [size_text(record["server_bytes"]) for record in records]),
+        ReportColumn("refused", [f"{record['errors']:,}" for record in records]),
         *_latencies(report, records, ("p99_ns",)),
-        Column(
+        ReportColumn(
             "", [report.bar(sum(_both(record, "bytes")) / most, 12) for record in records], right=False, color=report.palette.connection(1)
         ),
     ]
@@ -253,26 +251,26 @@ def _intervals(report: Report, records: list[Record]) -> None:
 
 
 def _digits(length: int) -> int:
-    """Decimals of seconds that tell intervals of this length apart."""
+    """Return the decimals of seconds that distinguish intervals of this length."""
     return next((digits for digits in range(9) if length % 10 ** (9 - digits) == 0), 9)
 
 
-def _both(record: Record, what: str) -> tuple[int, int]:
-    return record[f"client_{what}"], record[f"server_{what}"]
+def _both(record: ReportRecord, column: str) -> tuple[int, int]:
+    return record[f"client_{column}"], record[f"server_{column}"]
 
 
-# ---- what tables share
+# ---- shared parts of tables
 
 
-def _head(report: Report, title: str, records: list[Record], note: str = "") -> list[Record]:
-    """The heading, and the records to show below it: so many, and the one that stands for all that were not counted one by one."""
+def _head(report: TextReport, title: str, records: list[ReportRecord], note: str = "") -> list[ReportRecord]:
+    """Add the heading, and return the records to show below it: up to the limit, and the one that stands for many."""
     report.heading(title, note if records else "none")
     hidden = records[report.options.limit :]
     return records[: report.options.limit] + [record for record in hidden if record.get("others")]
 
 
-def _names(report: Report, records: list[Record], column: str, key: str, others: str = OTHERS) -> list[str]:
-    """Cells of a column of names. A record that stands for many has no `key`."""
+def _names(report: TextReport, records: list[ReportRecord], column: str, key: str, others: str = OTHERS) -> list[str]:
+    """Return the cells of a column of names. A record that stands for many has no `key`."""
     cells = []
     for record in records:
         name = record[column]
@@ -283,25 +281,29 @@ def _names(report: Report, records: list[Record], column: str, key: str, others:
     return cells
 
 
-def _amounts(records: list[Record]) -> list[Column]:
+def _amounts(records: list[ReportRecord]) -> list[ReportColumn]:
     return [
-        Column("sent", [f"{record['client_messages']:,}" for record in records]),
-        Column("delivered", [f"{record['server_messages']:,}" for record in records]),
-        Column("bytes", [size_text(record["client_bytes"] + record["server_bytes"]) for record in records]),
+        ReportColumn("sent", [f"{record['client_messages']:,}" for record in records]),
+        ReportColumn("delivered", [f"{record['server_messages']:,}" for record in records]),
+        ReportColumn("bytes", [size_text(record["client_bytes"] + record["server_bytes"]) for record in records]),
     ]
 
 
-def _latencies(report: Report, records: list[Record], names: Sequence[str] = ("p50_ns", "p99_ns", "max_ns")) -> list[Column]:
+def _latencies(
+    report: TextReport, records: list[ReportRecord], names: Sequence[str] = ("p50_ns", "p99_ns", "max_ns")
+) -> list[ReportColumn]:
     return [
-        Column(name.removesuffix("_ns"), [report.duration(record[name]) for record in records], spare=name not in ("p50_ns", "p99_ns"))
+        ReportColumn(
+            name.removesuffix("_ns"), [report.duration(record[name]) for record in records], spare=name not in ("p50_ns", "p99_ns")
+        )
         for name in names
     ]
 
 
-def _failures(records: list[Record]) -> list[Column]:
+def _failures(records: list[ReportRecord]) -> list[ReportColumn]:
     return [
-        Column("refused", [f"{record['errors']:,}" for record in records]),
-        Column("open", [f"{record['unanswered']:,}" for record in records]),
+        ReportColumn("refused", [f"{record['errors']:,}" for record in records]),
+        ReportColumn("open", [f"{record['unanswered']:,}" for record in records]),
     ]
 
 

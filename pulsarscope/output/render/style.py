@@ -1,4 +1,4 @@
-"""Colours and symbols of text output. Colours are the terminal's own sixteen, so that every theme stays readable."""
+"""Colours and symbols of text output. Colours are the sixteen of the terminal, so that every theme stays readable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESET = "\x1b[0m"
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """What goes before a piece of text of each role; `reset` goes after. All are empty without colour."""
+    """The escape sequences before text of each role, and `reset` after it. All are empty without colour."""
 
     reset: str = ""
     dim: str = ""
@@ -25,11 +25,11 @@ class Palette(msgspec.Struct, frozen=True):
     connections: tuple[str, ...] = ("",)
 
     def connection(self, number: int) -> str:
-        """The colour of a connection: always the same for its number."""
+        """Return the colour of a connection, by its number."""
         return self.connections[(number - 1) % len(self.connections)]
 
     def severity(self, severity: str) -> str:
-        """The colour of a finding."""
+        """Return the colour of a finding."""
         return {ERROR: self.bad, WARNING: self.warning, NOTE: self.dim}.get(severity, self.warning)
 
 
@@ -42,13 +42,13 @@ COLORED = Palette(
     bad="\x1b[1;31m",
     warning="\x1b[33m",
     heading="\x1b[1m",
-    # Neither red nor yellow: those warn.
+    # Without red and yellow, the colours of warnings.
     connections=("\x1b[36m", "\x1b[35m", "\x1b[34m", "\x1b[32m", "\x1b[96m", "\x1b[95m", "\x1b[94m", "\x1b[92m"),
 )
 
 
 class Symbols(msgspec.Struct, frozen=True):
-    """The marks of the lines, each with an ASCII stand-in."""
+    """The symbols in lines."""
 
     to_server: str = "→"
     to_client: str = "←"
@@ -69,17 +69,17 @@ class Symbols(msgspec.Struct, frozen=True):
 
 UNICODE = Symbols()
 STAND_INS = msgspec.structs.replace(UNICODE, to_server="\x01", to_client="\x02", answers="\x03", good="\x04", micro="\x05")
-"""UNICODE with control characters, which no escaped text holds, for the frequent marks: until it is bytes, the text is ASCII, and fast."""
+"""UNICODE with control characters, which no escaped text has, for the frequent marks: ASCII text is faster until it is encoded."""
 ASCII = Symbols("->", "<-", "re", "ok", "BAD", "...", "|", "-", "u", "|", ":", "|", "|", ">", "<")
 
 
 def palette(color: bool) -> Palette:
-    """Colours, or none."""
+    """Return the colours, or the empty palette."""
     return COLORED if color else PLAIN
 
 
 def with_marks(data: bytes) -> bytes:
-    """Text in UTF-8 with UNICODE in place of its STAND_INS."""
+    """Return text in UTF-8 with the UNICODE marks in place of the STAND_INS."""
     for stand_in, mark in _MARKS:
         data = data.replace(stand_in, mark)
     return data
@@ -93,7 +93,7 @@ _MARKS = tuple(
 
 
 def symbols(encoding: str) -> Symbols:
-    """The marks that a stream of this encoding can carry."""
+    """Return the symbols that a stream of this encoding can carry."""
     try:
         "".join(msgspec.structs.astuple(UNICODE)).encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -102,7 +102,7 @@ def symbols(encoding: str) -> Symbols:
 
 
 def wants_color(stream: TextIO | None, environment: Mapping[str, str], no_color: bool) -> bool:
-    """Whether text for `stream` is coloured: on a terminal that knows how, unless NO_COLOR (no-color.org) or an option says no."""
+    """Return True for text with colours: on a terminal, unless NO_COLOR (no-color.org) or an option forbids them."""
     if no_color or environment.get("NO_COLOR"):
         return False
     if environment.get("FORCE_COLOR"):
@@ -111,7 +111,7 @@ def wants_color(stream: TextIO | None, environment: Mapping[str, str], no_color:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether the stream is a terminal; one that is closed or missing is none."""
+    """Return True when the stream is an open terminal."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError):

@@ -1,4 +1,4 @@
-"""Connections, exchanges and findings a line each, and any columns of any kind as an aligned table."""
+"""Lines of connections, exchanges and findings, and chosen columns of any kind as an aligned table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, Find
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
-from pulsarscope.output.render.cell_text import cell_width, clip_words, escape
+from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
 from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.view import View, count_text
 
 CELL_WIDTH_MAX = 60
-"""Widest column of an aligned table: beyond it a value is not padded to, and on a terminal it is clipped."""
+"""Widest column of an aligned table; longer values are not padded, and are clipped on a terminal."""
 
 REQUEST_WIDTH = 16
 
@@ -119,8 +119,8 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
     """Append the line of an exchange."""
     look, marks = view.palette, view.symbols
     start = view.start(row, marks.answers, lines)
-    asked = escape(row.request or "(unrequested)")
-    words = escape(
+    request = escape(row.request or "(unrequested)")
+    summary = escape(
         "  ".join(
             part
             for part in (
@@ -139,27 +139,27 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
     if row.status not in (None, "ok"):
         text = escape(row.status or "")
         status, rest_width = f"{look.bad if text == 'error' else look.warning}{text}{look.reset}", cell_width(text) + 2
-    asked = f"{asked:<{REQUEST_WIDTH}}"
-    room = view.room(view.start_width(marks.answers) + 11 + len(asked) + 1 + rest_width)
-    words = clip_words(words, room, marks.ellipsis)
+    request = f"{request:<{REQUEST_WIDTH}}"
+    room = view.room(view.start_width(marks.answers) + 11 + len(request) + 1 + rest_width)
+    summary = clip_phrases(summary, room, marks.ellipsis)
     if status:
-        words += " " * (room - cell_width(words) + 2 if view.width is not None else 2)
-    lines.append(f"{start} {latency:>9} {asked} {words}{status}")
+        summary += " " * (room - cell_width(summary) + 2 if view.width is not None else 2)
+    lines.append(f"{start} {latency:>9} {request} {summary}{status}")
 
 
 def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
-    """Append the lines of a connection: its ends, what it was, and what each side sent."""
+    """Append the lines of a connection: its endpoints, its protocol, its course, and the traffic of each side."""
     look, marks = view.palette, view.symbols
-    known = row.connection in view.numbers
+    is_introduced = row.connection in view.numbers
     number = view.number(row.connection or "?", [], row.source)
     head = view.heading(row.connection or "?", number, row.source)
-    if known and "frame" in view.options.kinds:
+    if is_introduced and "frame" in view.options.kinds:
         head = f"{look.connection(number)}{look.bold}connection {number}{look.reset} ended"
     lines.append(head)
     lasted = duration_text(row.end - row.start, marks.micro) if row.start is not None and row.end is not None else None
     closed = row.closed if row.closed_by is None else f"{row.closed} by {row.closed_by}"
     versions = f" {marks.dot} ".join(escape(text) for text in (row.client_version, row.server_version) if text)
-    facts = [
+    protocol = [
         escape(row.dissector or "protocol not recognised") + (f" v{row.protocol_version}" if row.protocol_version is not None else ""),
         versions,
         escape(row.tls or ""),
@@ -170,16 +170,16 @@ def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
     course += [f"{row.retransmitted:,} retransmitted" if row.retransmitted else ""]
     course += [f"{row.out_of_order:,} out of order" if row.out_of_order else ""]
     indent = " " * 4
-    lines += [view.clip(indent + "  ".join(filter(None, parts)), view.room(0)) for parts in (facts, course)]
+    lines += [view.clip(indent + "  ".join(filter(None, parts)), view.room(0)) for parts in (protocol, course)]
     lines += [_side(view, row, side, indent) for side in ("client", "server")]
 
 
 def _side(view: View, row: ConnectionRow, side: str, indent: str) -> str:
     look = view.palette
     size, frames, missing, skipped, tail = (
-        getattr(row, f"{side}_{what}") or 0 for what in ("bytes", "frames", "missing", "skipped", "tail")
+        getattr(row, f"{side}_{column}") or 0 for column in ("bytes", "frames", "missing", "skipped", "tail")
     )
-    lost = [f"{count:,} B {what}" for count, what in ((missing, "missing"), (skipped, "skipped"), (tail, "unfinished")) if count]
+    lost = [f"{count:,} B {label}" for count, label in ((missing, "missing"), (skipped, "skipped"), (tail, "unfinished")) if count]
     color = look.warning if lost else ""
     text = f"{indent}{side}  {count_text(frames, 'frame'):>16}  {size:>15,} B"
     return f"{text}  {color}{', '.join(lost)}{look.reset if color else ''}".rstrip()

@@ -1,4 +1,4 @@
-"""What text reports are made of: headings, tables that fit, paragraphs, bars, and numbers for the eye."""
+"""The elements of text reports: headings, tables that fit, paragraphs, bars, and numbers for people."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from pulsarscope.output.render.style import UNICODE, palette, symbols
 from pulsarscope.output.render.view import count_text
 
 WIDTH = 100
-"""Cells of a line where there is no terminal to say."""
+"""Cells of a line without a terminal."""
 
 NAME_WIDTH = 18
-"""Cells of a column of names for which spare columns give way."""
+"""Cells of a column of names; spare columns are omitted to keep them."""
 
 NAME_WIDTH_MIN = 10
-"""A column of names is narrowed no further; below, the last columns are cut."""
+"""Least cells of a column of names; below, the last columns are cut."""
 
 FILES_MAX = 10
-"""Files told by name."""
+"""Files shown by name."""
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
-"""A cell filled from the left by eighths."""
+"""Cells filled from the left by eighths."""
 
 
 class ReportOptions(msgspec.Struct, frozen=True):
-    """How to put a report out. `width` in terminal cells; None: there is no terminal."""
+    """Options of a text report. `width` in terminal cells, None without a terminal."""
 
     color: bool = False
     width: int | None = None
     encoding: str = "utf-8"
     limit: int = 10
-    """Lines of a list."""
+    """Rows of a list."""
     quiet: bool = False
-    """Leave out what is not the report itself: headings and advice."""
+    """Omit headings and advice."""
     shows_more: str = "--limit shows more"
-    """What is said behind a list that was cut."""
+    """Note after a list that is cut."""
     files: tuple[str, ...] = ()
-    """Names of the captures; when there are several, frames are named with the position of theirs."""
+    """Names of the captures; with several, names of frames have the position of their file."""
     short_topic: Callable[[str], str] = str
     """Short form of a topic's name."""
 
 
-class Column(msgspec.Struct):
-    """A column of a table: cells are escaped text. What stands `right` is a number; `name` columns give way when space is short."""
+class ReportColumn(msgspec.Struct):
+    """A column of escaped text in a table: right-aligned or not; `name` columns are narrowed when space is short."""
 
     heading: str
     cells: list[str]
     right: bool = True
     name: bool = False
     spare: bool = False
-    """Left out when the table does not fit otherwise."""
+    """True for a column that is omitted when the table does not fit."""
     color: str = ""
-    """What goes before each cell."""
+    """Escape sequence before each cell."""
 
 
-class Report:
-    """Collects the lines of a report."""
+class TextReport:
+    """The lines of a report."""
 
     def __init__(self, options: ReportOptions) -> None:
         self.options = options
@@ -72,11 +72,11 @@ class Report:
         self.lines: list[str] = []
 
     def text(self) -> bytes:
-        """All lines. What the encoding lacks shows as a backslash escape."""
+        """Return all lines, encoded, with backslash escapes for characters that the encoding lacks."""
         return "".join(f"{line}\n" for line in self.lines).encode(self.options.encoding, "backslashreplace")
 
     def heading(self, text: str, note: str = "") -> None:
-        """The heading of a section, and a note beside it if there is room."""
+        """Add the heading of a section, and a note beside it if there is room."""
         look = self.palette
         if self.lines:
             self.lines.append("")
@@ -84,7 +84,7 @@ class Report:
         self.lines.append(f"{look.heading}{text}{look.reset}" + (f"  {look.dim}{note}{look.reset}" if note else ""))
 
     def file_names(self) -> None:
-        """Which files are meant by the positions in names of frames, when there are several."""
+        """Add the names of several files by their positions, which stand in names of frames."""
         files = self.options.files
         if len(files) < 2 or self.options.quiet:
             return
@@ -93,15 +93,15 @@ class Report:
         self.paragraph(f"files: {shown}{more}", 2, self.palette.dim, hang=2)
 
     def paragraph(self, text: str, indent: int = 0, color: str = "", hang: int = 0) -> None:
-        """Escaped text, wrapped; lines after the first are indented `hang` more."""
+        """Add escaped text, wrapped; lines after the first are indented `hang` more."""
         space = " " * indent
         room = max(self.width - indent, NAME_WIDTH_MIN)
         end = self.palette.reset if color else ""
         for line in wrap(text, room, subsequent_indent=" " * hang, break_on_hyphens=False):
             self.lines.append(f"{space}{color}{line}{end}")
 
-    def table(self, columns: Sequence[Column], more: int = 0, noun: str = "") -> None:
-        """Columns side by side, under their headings, made to fit; columns without any value are left out, and headings without rows."""
+    def table(self, columns: Sequence[ReportColumn], more: int = 0, noun: str = "") -> None:
+        """Add a table, made to fit; columns without any value are omitted, and headings without rows."""
         shown = [column for column in columns if column.name or any(cell not in ("", "0") for cell in column.cells)]
         while True:
             widths = [max(map(cell_width, (column.heading, *column.cells))) for column in shown]
@@ -125,10 +125,10 @@ class Report:
             self.lines.append(f"{look.dim}  and {count_text(more, noun)} more ({self.options.shows_more}){look.reset}")
 
     def _taken(self, widths: Sequence[int]) -> int:
-        """Cells of a line; two stand before each column."""
+        """Return the cells of a line, with two spaces before each column."""
         return sum(widths) + 2 * len(widths)
 
-    def _row(self, columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
+    def _row(self, columns: Sequence[ReportColumn], widths: Sequence[int], cells: Sequence[str]) -> str:
         plain, colored = [], []
         last = len(columns) - 1
         for at, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
@@ -142,28 +142,28 @@ class Report:
         return "".join(colored).rstrip() if fits else clip(line.rstrip(), self.width, self.symbols.ellipsis)
 
     def bar(self, share: float, width: int) -> str:
-        """A bar of this share of `width` cells; more than nothing is at least the thinnest bar."""
+        """Return a bar of a share of `width` cells; a share above 0 gives at least the thinnest bar."""
         if not self.unicode:
             return "#" * max(round(share * width), share > 0)
         eighths = max(round(share * width * 8), share > 0)
         return BLOCKS[8] * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
 
     def duration(self, nanoseconds: int | None) -> str:
-        """A duration, or nothing."""
+        """Return a duration as text, empty for None."""
         return "" if nanoseconds is None else duration_text(nanoseconds, self.symbols.micro)
 
     def reference(self, name: str | None) -> str:
-        """A frame name as the timeline has it: without the file when there is but one."""
+        """Return a frame name, without the file when there is only one."""
         text = escape(name or "")
         return text if len(self.options.files) > 1 else text.rpartition(":")[2]
 
     def severity(self, severity: str, text: str) -> str:
-        """Text in the colour of a severity."""
+        """Return text in the colour of a severity."""
         return f"{self.palette.severity(severity)}{text}{self.palette.reset}"
 
 
 def size_text(size: float | None) -> str:
-    """Bytes with three digits that count: 950 B, 27.8 kB, 1.30 MB."""
+    """Return bytes with three significant digits: 950 B, 27.8 kB, 1.30 MB."""
     if size is None:
         return ""
     for unit in ("B", "kB", "MB", "GB", "TB"):
@@ -174,14 +174,14 @@ def size_text(size: float | None) -> str:
 
 
 def rate_text(rate: float | None) -> str:
-    """A number by the second, short."""
+    """Return a rate per second with three significant digits."""
     if rate is None:
         return ""
     return f"{rate:,.0f}/s" if rate >= 99.95 else f"{rate:.1f}/s" if rate >= 9.95 else f"{rate:.2f}/s"
 
 
 def change_text(percent: float | None) -> str:
-    """+12 %, -3 %; x5.2 when it is more than threefold; nothing when nothing changed."""
+    """Return a change as +12 %, -3 %, as x5.2 above threefold, and empty without a change."""
     if not percent:
         return ""
     if percent > 200:

@@ -1,6 +1,6 @@
-"""The timeline: a line for each frame, as it happened.
+"""The timeline: a line for each frame, in order.
 
-The hot path is written for it: no rich, one pass, one f-string a line. Anything rare leaves it through one test.
+The hot path is one pass with one f-string a line, without rich. Rare cases leave it through one test.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
-from pulsarscope.output.render.cell_text import cell_width, clip_words, escape
+from pulsarscope.output.render.cell_text import cell_width, clip_phrases, escape
 from pulsarscope.output.render.clock import duration_text
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.table import connection_line, exchange_line
 from pulsarscope.output.render.view import View, count_text
 
 COMMAND_WIDTH = 16
-"""The column of commands: holds all but the rarest names, which push their words to the right."""
+"""Cells of the column of commands; only rare names are longer, and shift their summary."""
 
 NARROW_COMMAND_WIDTH = 12
-"""The same on a terminal narrower than NARROW cells: holds what a busy connection says all the time."""
+"""Cells of that column on a terminal narrower than NARROW cells; frequent names fit."""
 
 NARROW = 100
 
 LATENCIES_MAX = 4096
-"""Texts of durations remembered."""
+"""Texts of durations that are cached."""
 
 
-Met = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int]
-"""Of a connection: number and arrow as shown for a frame of the client, of the server; what finds the words, and whether messages are
-complete; cells of the number and arrow with the spaces around all columns."""
+ConnectionLook = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int]
+"""Parts of the lines of a connection: number and arrow, for frames of the client and of the server; functions for the summary of a frame and
+the completeness of its messages; cells of number and arrow with the spaces around all columns."""
 
 
 class TimelineOutput:
@@ -42,17 +42,17 @@ class TimelineOutput:
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._view = View(sink, options)
-        self._met: dict[str | None, Met] = {}
+        self._looks: dict[str | None, ConnectionLook] = {}
         self._commands: dict[str | None, tuple[str, int]] = {}
         self._latencies: dict[int, str] = {}
         self._show_notes = "finding" in options.kinds
         self._command_width = COMMAND_WIDTH if options.width is None or options.width >= NARROW else NARROW_COMMAND_WIDTH
         self._frames = 0
         self.last: FrameRow | None = None
-        """The frame above what is written next."""
+        """The frame of the last line."""
         self._messages = {False: 0, True: 0}
         self._others: Counter[str] = Counter()
-        """Rows beside the frames so far, by kind."""
+        """Number of rows of other kinds so far, by kind."""
 
     def write(self, rows: list[Any]) -> None:
         """As `Output.write`."""
@@ -61,11 +61,11 @@ class TimelineOutput:
         if all(issubclass(kind, FrameRow) for kind in set(map(type, rows))):
             self.frames(rows, lines)
         else:
-            for is_frame, some in groupby(rows, _is_frame):
+            for is_frame, group in groupby(rows, _is_frame):
                 if is_frame:
-                    self.frames(list(some), lines)
+                    self.frames(list(group), lines)
                     continue
-                for row in some:
+                for row in group:
                     self.other(row, lines)
         self._view.emit(lines)
 
@@ -77,7 +77,7 @@ class TimelineOutput:
         self._view.emit(self._view.closing([*(others or [count_text(self._frames, "frame")]), *messages]))
 
     def frames(self, rows: list[FrameRow], lines: list[str]) -> None:
-        """Append the lines of some frames to `lines`."""
+        """Append the lines of frames to `lines`."""
         self._frames += len(rows)
         while rows:
             rows = self._lines_of(rows, lines)
@@ -90,10 +90,10 @@ class TimelineOutput:
         good, good_width = f"  {look.good}{marks.good}{reset}", len(marks.good) + 2
         clock, name_width, width = view.clock.text, view.name_width, view.width
         several, dated = view.several_files, view.clock.of_day
-        met, commands, messages, latencies = self._met, self._commands, self._messages, self._latencies
+        looks, commands, messages, latencies = self._looks, self._commands, self._messages, self._latencies
         last_time, shown = None, " " * view.clock.width
         last_name: str | None = ""
-        to_server, to_client, words_of, completes, taken = _NOBODY
+        to_server, to_client, summary_of, completes, taken = _NO_CONNECTION
         row = rows[0]
         try:
             for row in rows:
@@ -104,16 +104,16 @@ class TimelineOutput:
                     last_time, shown = time, " " * view.clock.width if time is None else clock(time)
                 connection = row.connection
                 if connection != last_name:
-                    to_server, to_client, words_of, completes, taken = met.get(connection) or self._meet(row, lines)
+                    to_server, to_client, summary_of, completes, taken = looks.get(connection) or self._look_of(row, lines)
                     last_name = connection
                 by_server = row.direction == SERVER
                 command, command_width = commands.get(row.command) or self._command(row.command)
                 name = f"{row.file}:{row.packet}.{row.sub}" if several else f"{row.packet}.{row.sub}"
                 if len(name) > name_width:
                     view.name_width = name_width = len(name)
-                words = words_of(row)
-                if not (words.isascii() and words.isprintable()):
-                    words = escape(words)
+                summary = summary_of(row)
+                if not (summary.isascii() and summary.isprintable()):
+                    summary = escape(summary)
                 rest, rest_width, request, checksum, count = "", 0, row.request, row.checksum, row.num_messages
                 if request is not None:
                     latency = row.latency_ns
@@ -131,49 +131,49 @@ class TimelineOutput:
                     messages[by_server] += count
                 if width is not None:
                     room = width - name_width - len(shown) - command_width - rest_width - taken
-                    if len(words) > room or not words.isascii():
-                        words = clip_words(words, max(room, 0), marks.ellipsis)
-                        rest = " " * (room - cell_width(words)) + rest
+                    if len(summary) > room or not summary.isascii():
+                        summary = clip_phrases(summary, max(room, 0), marks.ellipsis)
+                        rest = " " * (room - cell_width(summary)) + rest
                     elif rest_width:
-                        words = words.ljust(room)
+                        summary = summary.ljust(room)
                 lines.append(
-                    f"{dim}{name.rjust(name_width)} {shown}{reset} {to_client if by_server else to_server} {command} {words}{rest}"
+                    f"{dim}{name.rjust(name_width)} {shown}{reset} {to_client if by_server else to_server} {command} {summary}{rest}"
                 )
         except Exception as error:
-            if words_of is _no_words:
+            if summary_of is _no_summary:
                 raise
-            self._met[row.connection] = (to_server, to_client, _no_words, _complete, taken)
+            self._looks[row.connection] = (to_server, to_client, _no_summary, _complete, taken)
             dissector = view.dissector(row.connection)
-            view.failed(dissector, "completes" if _gives_text(words_of, row) else "summary", error, row, lines)
+            view.dissector_failed(dissector, "completes" if _gives_text(summary_of, row) else "summary", error, row, lines)
             return rows[next(index for index, each in enumerate(rows) if each is row) :]
         self.last = row
         return []
 
     def _latency(self, nanoseconds: int) -> str:
-        """A duration with a space before it. Captures of microseconds have few different ones."""
+        """Return a duration with a space before it, and cache it: captures with microseconds have few different ones."""
         if len(self._latencies) >= LATENCIES_MAX:
             self._latencies.clear()
         text = self._latencies[nanoseconds] = f" {duration_text(nanoseconds, self._view.symbols.micro)}"
         return text
 
-    def _meet(self, row: FrameRow, lines: list[str]) -> Met:
-        """The connection of a frame, seen for the first time: its heading, and what its lines repeat."""
+    def _look_of(self, row: FrameRow, lines: list[str]) -> ConnectionLook:
+        """Append the heading of the connection of a frame if it is new, and return the repeated parts of its lines."""
         view, name = self._view, row.connection
         marks = view.symbols
         number = 0 if name is None else view.number(name, lines, row.source)
         color = view.palette.connection(number) if number else ""
         reset = view.palette.reset if number else ""
         dissector = view.dissector(name)
-        words, completes = (_no_words, _complete) if dissector is None else (dissector.summary, dissector.completes)
+        summary, completes = (_no_summary, _complete) if dissector is None else (dissector.summary, dissector.completes)
         to_server, to_client = (f"{color}{number or '':>2} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
         taken = max(len(str(number)), 2) + len(marks.to_server) + 5
-        met = (to_server, to_client, words, completes, taken)
-        if dissector is not None:  # else ask again: it may be recognised later
-            self._met[name] = met
-        return met
+        connection_look = (to_server, to_client, summary, completes, taken)
+        if dissector is not None:  # else it may be recognised later
+            self._looks[name] = connection_look
+        return connection_look
 
     def _command(self, name: str | None) -> tuple[str, int]:
-        """A command as shown, padded, and the cells it takes."""
+        """Return a command in its column, and its width in cells."""
         look = self._view.palette
         text = "(no command)" if name is None else escape(name)
         width = max(cell_width(text), self._command_width)
@@ -185,7 +185,7 @@ class TimelineOutput:
         return shown
 
     def other(self, row: Any, lines: list[str]) -> None:
-        """Lines of the rarer kinds of row. Of connections and findings only those asked for, and what warns."""
+        """Append the lines of a row of another kind: messages, exchanges, warnings, and the kinds asked for."""
         view = self._view
         if type(row) is FindingRow:
             view.finding(row, lines, notes=self._show_notes, last=self.last)
@@ -196,19 +196,19 @@ class TimelineOutput:
             self._others[row.kind] += 1
             exchange_line(view, row, lines)
         elif type(row) is ConnectionRow:
-            self._met.pop(row.connection, None)
+            self._looks.pop(row.connection, None)
             if "connection" in view.options.kinds:
                 connection_line(view, row, lines)
 
 
-def _gives_text(words_of: Callable[[FrameRow], str], row: FrameRow) -> bool:
+def _gives_text(summary_of: Callable[[FrameRow], str], row: FrameRow) -> bool:
     try:
-        return isinstance(words_of(row), str)
+        return isinstance(summary_of(row), str)
     except Exception:  # noqa: BLE001 - other people's code
         return False
 
 
-def _no_words(_row: FrameRow) -> str:
+def _no_summary(_row: FrameRow) -> str:
     return ""
 
 
@@ -216,7 +216,7 @@ def _complete(_row: FrameRow) -> bool:
     return True
 
 
-_NOBODY: Met = ("", "", _no_words, _complete, 0)
+_NO_CONNECTION: ConnectionLook = ("", "", _no_summary, _complete, 0)
 
 
 def _is_frame(row: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The screen of `live --top`: what is said now, how fast, and whether all of it is seen."""
+"""The screen of `live --top`: current traffic, rates, findings and losses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from pulsarscope.analysis.recent_statistics import RecentStatistics
 from pulsarscope.analysis.tally import Tally
 from pulsarscope.model.findings import NOTE, SEVERITIES, WARNING
 from pulsarscope.model.records import FindingRow
+from pulsarscope.model.units import SECOND
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
 from pulsarscope.output.render.statistics import statistics_text
-from pulsarscope.output.render.text_report import Report, ReportOptions, rate_text, size_text
+from pulsarscope.output.render.text_report import ReportOptions, TextReport, rate_text, size_text
 from pulsarscope.output.render.view import count_text
 
 REFRESHES_PER_SECOND = 2
@@ -27,41 +28,40 @@ REFRESHES_PER_SECOND = 2
 SECTIONS = ("topics", "producers", "subscriptions", "exchanges")
 
 SECTION_LINES = 4
-"""Of each table besides its rows: an empty line, heading, names of columns, how many more."""
+"""Lines of a table besides its rows: an empty line, heading, names of columns, number of further rows."""
+
 FINDINGS_MAX = 5
 FINDING_CHARACTERS_MAX = 1_000
-"""More of a finding's text fits no screen."""
+"""Characters kept of the text of a finding."""
 
 MIDSTREAM = "midstream-start"
-"""The only note that explains what the screen does not show."""
-
-SECOND = 1_000_000_000
+"""The only note that explains missing data on the screen."""
 
 
 class Status(NamedTuple):
-    """What the shell knows of the capture itself."""
+    """The state of the capture itself."""
 
     title: str
     health: list[tuple[str, bool]]
-    """What is lost and what waits: text, and whether it is bad news."""
+    """Losses and backlogs: text, and True for one that needs attention."""
 
 
 class Top:
-    """An output that shows a picture instead of rows. Enter it while the run goes on."""
+    """An output that shows a screen instead of rows. Enter it for the time of the run."""
 
     def __init__(self, status: Callable[[], Status], clock: Callable[[], int], options: ReportOptions) -> None:
-        """`clock`: nanoseconds since the epoch. `options` as of the terminal; its width is asked for again when it changes."""
+        """Show the status of a capture, by a clock with nanoseconds since the epoch, as wide as the terminal."""
         self._status = status
         self._clock = clock
         self._options = options
         self._recent = RecentStatistics()
         self._since = clock()
         self._counts: Counter[tuple[str, str]] = Counter()
-        """Findings by severity and code."""
+        """Number of findings by severity and code."""
         self._latest: dict[str, str] = {}
         """Text of the latest finding of each code, the latest code last."""
         self._begun_before = 0
-        """Connections that were there before the capture."""
+        """Number of connections that began before the capture."""
         self._lock = threading.Lock()
         self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, get_renderable=self._renderable, refresh_per_second=REFRESHES_PER_SECOND, screen=True)
@@ -87,33 +87,33 @@ class Top:
                     self._latest[code] = (row.text or "")[:FINDING_CHARACTERS_MAX]
 
     def close(self) -> None:
-        """As `Output.close`: the picture ends with the screen."""
+        """As `Output.close`: nothing is pending."""
 
     def _renderable(self) -> Text:
         width, height = self._console.size
         return Text.from_ansi(self.picture(width, height), no_wrap=True, overflow="crop")
 
     def picture(self, width: int, height: int) -> str:
-        """What is shown on a screen of this size."""
+        """Return the content of a screen of this size."""
         with self._lock:
             now = self._clock()
             statistics = self._recent.statistics(now)
-            sections = {name: some for name, some in statistics.sections(SECTIONS).items() if some}
-            report = Report(msgspec.structs.replace(self._options, width=width))
+            sections = {name: records for name, records in statistics.sections(SECTIONS).items() if records}
+            report = TextReport(msgspec.structs.replace(self._options, width=width))
             self._header(report, statistics.total, statistics.span / SECOND, now)
             self._findings(report)
-        left = max(height - len(report.lines) - 1, 1)
+        remaining = max(height - len(report.lines) - 1, 1)
         options = msgspec.structs.replace(self._options, width=width, shows_more="not as busy")
-        names = [*sections][: max(left // (SECTION_LINES + 1), 1)]
-        for at, name in enumerate(names):  # what one table leaves is for the others
-            room = left // (len(names) - at)
+        names = [*sections][: max(remaining // (SECTION_LINES + 1), 1)]
+        for at, name in enumerate(names):  # lines that a table does not need are for the others
+            room = remaining // (len(names) - at)
             limit = max(room - SECTION_LINES, 1)
             lines = statistics_text({name: sections[name]}, msgspec.structs.replace(options, limit=limit)).decode(options.encoding)
             report.lines += ["", *lines.splitlines()[:room]]
-            left -= min(len(lines.splitlines()) + 1, room)
+            remaining -= min(len(lines.splitlines()) + 1, room)
         return "\n".join(report.lines[:height])
 
-    def _header(self, report: Report, total: Tally, seconds: float, now: int) -> None:
+    def _header(self, report: TextReport, total: Tally, seconds: float, now: int) -> None:
         status = self._status()
         dot = f" {report.symbols.dot} "
         report.paragraph(
@@ -127,20 +127,20 @@ class Top:
             spread = "  ".join(f"p{part} {report.duration(total.latencies.percentile(part))}" for part in (50, 90, 99))
             report.paragraph(f"latency of sending  {spread}  max {report.duration(total.latencies.largest)}", 2)
 
-    def _health(self, report: Report, health: list[tuple[str, bool]], dot: str) -> None:
-        """As many lines as it needs: the last words are as important as the first."""
-        words: list[str] = []
-        left = room = report.width - 2
+    def _health(self, report: TextReport, health: list[tuple[str, bool]], dot: str) -> None:
+        """Add the losses and backlogs, in as many lines as they need."""
+        parts: list[str] = []
+        free = room = report.width - 2
         for text, is_bad in health:
             shown = clip(escape(text), room, report.symbols.ellipsis)
-            if words and cell_width(shown) > left:
-                report.lines.append("  " + dot.join(words))
-                words, left = [], room
-            left -= cell_width(shown) + len(dot)
-            words.append(report.severity(WARNING, shown) if is_bad else shown)
-        report.lines.append("  " + dot.join(words))
+            if parts and cell_width(shown) > free:
+                report.lines.append("  " + dot.join(parts))
+                parts, free = [], room
+            free -= cell_width(shown) + len(dot)
+            parts.append(report.severity(WARNING, shown) if is_bad else shown)
+        report.lines.append("  " + dot.join(parts))
 
-    def _findings(self, report: Report) -> None:
+    def _findings(self, report: TextReport) -> None:
         if self._begun_before:
             before = count_text(self._begun_before, "connection")
             report.paragraph(f"{before} began before: topics are known when clients name them again", 2, report.palette.dim)
@@ -148,7 +148,7 @@ class Top:
             report.paragraph("no errors, no warnings", 2, report.palette.dim)
             return
         latest = [*self._latest]
-        order = sorted(self._counts, key=lambda found: (SEVERITIES.index(found[0]), -latest.index(found[1])))
+        order = sorted(self._counts, key=lambda finding: (SEVERITIES.index(finding[0]), -latest.index(finding[1])))
         for severity, code in order[:FINDINGS_MAX]:
             head = f"{self._counts[severity, code]:,} {escape(code)}"
             room = max(report.width - cell_width(head) - 4, 0)

@@ -1,4 +1,4 @@
-"""Detail tree: everything that is known of each frame, a line for each field."""
+"""Detail tree: all data of each frame, a line for each field."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pulsarscope.output.render.hex import HexLines
 from pulsarscope.output.render.view import View, count_text
 
 VALUE_COLUMN = 32
-"""Column at which values begin, whatever the depth of their label; a longer label pushes its value on."""
+"""Column of values, at any depth of their labels; a longer label shifts its value."""
 
 SHOWN_BYTES = 64
-"""Bytes of one value shown as hex; the length is always said."""
+"""Bytes of a value shown as hex, before its length."""
 
 SHOWN_CHARACTERS = 4_096
-"""Characters of one text shown; the length is said when there are more."""
+"""Characters shown of a text; a longer one is followed by its length."""
 
 Explain = Callable[[str, Any], "str | None"]
-"""(field name, value) -> the value in words, or None."""
+"""A function of the name and the value of a field that returns an explanation of the value, or None."""
 
 
 class TreeOutput:
@@ -35,7 +35,7 @@ class TreeOutput:
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._view = View(sink, options)
         self._shown: Counter[str] = Counter()
-        """Rows so far, by kind."""
+        """Number of rows so far, by kind."""
         self._show_notes = "finding" in options.kinds
         self._hex = HexLines(options)
 
@@ -60,17 +60,17 @@ class TreeOutput:
         self._view.emit(self._view.closing([count_text(count, kind) for kind, count in self._shown.items()] or ["0 frames"]))
 
     def _begin(self, kind: str, lines: list[str]) -> None:
-        """Count a row; an empty line parts it from the one before."""
+        """Count a row, and separate it from the one before by an empty line."""
         if lines or self._shown:
             lines.append("")
         self._shown[kind] += 1
 
     def _other(self, row: Row, lines: list[str]) -> None:
-        """A row that is no frame: its columns."""
+        """Append the columns of a row of another kind than frame."""
         look = self._view.palette
         self._begin(row.kind, lines)
         lines.append(f"{look.bold}{row.kind} {self._view.name(row)}{look.reset}")
-        lines += [self._fit(line) for line in _branch(_present(row), 1, _nothing, look.dim, look.reset)]
+        lines += [self._fit(line) for line in _branch(_present(row), 1, _no_explanation, look.dim, look.reset)]
 
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view = self._view
@@ -88,13 +88,13 @@ class TreeOutput:
         sections, dissector = self._sections(row), view.dissector(row.connection)
         begin = len(lines)
         try:
-            self._branches(sections, _nothing if dissector is None else dissector.explain, lines)
+            self._branches(sections, _no_explanation if dissector is None else dissector.explain, lines)
         except Exception as error:
             del lines[begin:]
             if dissector is None:
                 raise
-            self._branches(sections, _nothing, lines)
-            view.failed(dissector, "explain", error, row, lines)
+            self._branches(sections, _no_explanation, lines)
+            view.dissector_failed(dissector, "explain", error, row, lines)
 
     def _branches(self, sections: list[tuple[str, Any]], explain: Explain, lines: list[str]) -> None:
         dim, reset = self._view.palette.dim, self._view.palette.reset
@@ -106,7 +106,7 @@ class TreeOutput:
                 lines.append(self._fit(f"{_label(title, 1, dim, reset)}{value}"))
 
     def _sections(self, row: FrameRow) -> list[tuple[str, Any]]:
-        """Titles with text, or with an object that becomes a branch; what is absent is left out."""
+        """Return titles with a text, or with an object for a branch; absent values are omitted."""
         view = self._view
         look = view.palette
         place = f"{row.packet} of {view.file_name(row.file)}" if view.several_files else str(row.packet)
@@ -153,7 +153,7 @@ class TreeOutput:
         return status
 
     def _fit(self, line: str) -> str:
-        """A line no wider than the terminal, if it has no colour of a value (those lines are short)."""
+        """Return a line clipped to the terminal, unless its value has a colour (those lines are short)."""
         view = self._view
         if view.width is None:
             return line
@@ -165,7 +165,7 @@ class TreeOutput:
 
 
 def _branch(value: Mapping[str, Any], depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
-    """The lines of an object."""
+    """Return the lines of an object."""
     lines = []
     for key, item in value.items():
         lines += _leaf(str(key), item, depth, explain, dim, reset)
@@ -173,11 +173,11 @@ def _branch(value: Mapping[str, Any], depth: int, explain: Explain, dim: str, re
 
 
 def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
-    """The lines of one field: one, or a heading and what is below it."""
+    """Return the lines of a field: one, or a heading and the lines below it."""
     label = _label(name, depth, dim, reset)
-    words = explain(name, value)
-    if words is not None:
-        return [f"{label}{escape(words)}"]
+    explanation = explain(name, value)
+    if explanation is not None:
+        return [f"{label}{escape(explanation)}"]
     if isinstance(value, Mapping):
         return [f"{'  ' * depth}{escape(name)}", *_branch(value, depth + 1, explain, dim, reset)]
     if not isinstance(value, (list, tuple)):
@@ -200,7 +200,7 @@ def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: 
 
 
 def _label(name: str, depth: int, dim: str, reset: str) -> str:
-    """The name of a field, indented, with the space up to its value."""
+    """Return the name of a field, indented, with the space up to its value."""
     text = escape(name)
     space = max(VALUE_COLUMN - 2 * depth - cell_width(text), 2)
     return f"{'  ' * depth}{dim}{text}{reset}{' ' * space}"
@@ -211,7 +211,7 @@ def _is_pair(item: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A single value, escaped: bytes as hex with their length."""
+    """Return a single value, escaped; bytes as hex with their length."""
     if isinstance(value, (bytes, bytearray)):
         more = "…" if len(value) > SHOWN_BYTES else ""
         return f"{value[:SHOWN_BYTES].hex(' ')}{more}  ({count_text(len(value), 'byte')})" if value else "(0 bytes)"
@@ -224,10 +224,10 @@ def _text(value: Any) -> str:
 
 
 def _present(row: Row) -> dict[str, Any]:
-    """The columns that are there, times as people read them."""
+    """Return the present columns of a row, with times as text."""
     present = {column.name: (column.type, getattr(row, column.name)) for column in columns(row.kind)}
     return {name: instant_text(value) if kind == "time" else value for name, (kind, value) in present.items() if value is not None}
 
 
-def _nothing(_name: str, _value: Any) -> str | None:
+def _no_explanation(_name: str, _value: Any) -> str | None:
     return None

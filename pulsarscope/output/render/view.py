@@ -1,4 +1,4 @@
-"""What all text outputs share: names of frames and connections, the start of a line, finding lines, the closing words."""
+"""The shared parts of text outputs: names of frames and connections, starts of lines, lines of findings, closing lines."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pulsarscope.output.render.clock import Clock
 from pulsarscope.output.render.style import STAND_INS, UNICODE, palette, symbols, with_marks
 
 NAME_WIDTH = 6
-"""First width of the column of frame names; a longer name widens it for the lines that follow."""
+"""Initial width of the column of frame names; a longer name widens it for the lines that follow."""
 
 HINTS_MAX = 1_000
-"""Different hints remembered; each code has few."""
+"""Hints that are remembered, so that each is shown once."""
 
 OK, MALFORMED = "ok", "malformed"
 """Values of the column status."""
@@ -32,14 +32,14 @@ FAILURES_MAX = 100
 """Different exceptions of dissectors that are reported."""
 
 NUMBERS_MAX = 65_536
-"""Connections whose numbers are remembered; one from further back that is spoken of again is introduced again."""
+"""Connections whose numbers are remembered; an older one is introduced again."""
 
 NARROWEST = 20
-"""Cells kept for words however narrow the terminal: below this a line wraps rather than say nothing."""
+"""Least cells for text on a narrow terminal, where lines wrap instead."""
 
 
 class View:
-    """The state of one text output: who was met, how wide things are."""
+    """The state of a text output: known connections, widths of columns, and hints that were shown."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self.options = options
@@ -58,28 +58,28 @@ class View:
         self.several_files = len(options.paths) > 1
         self.name_width = NAME_WIDTH + 2 * self.several_files
         self.connections = 0
-        """Connections introduced so far."""
+        """Number of connections introduced so far."""
         self.numbers: dict[str, int] = {}
-        """Numbers of the latest of them, by name."""
+        """Numbers of the latest connections, by name."""
         self.severity_of = {code: row.severity for codes in _code_tables(options.run) for code, row in codes.items()}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
         self._hints: set[str] = set()
         self._failures: set[Failure] = set()
         """Exceptions of dissectors that were reported."""
-        self._untold: dict[str, FindingRow] = {}
-        """Of each code the first note about a whole connection that was left out."""
+        self._omitted_notes: dict[str, FindingRow] = {}
+        """First omitted note about a connection, by code."""
         self._sink = sink
 
     def emit(self, lines: list[str]) -> None:
-        """Write lines. What the stream cannot carry shows as a backslash escape."""
+        """Write lines, with backslash escapes for characters that the encoding lacks."""
         if lines:
             lines.append("")
             data = "\n".join(lines).encode(self.options.encoding, "backslashreplace")
             self._sink.write(with_marks(data) if self._marks_later else data)
 
     def prepare(self, rows: list[Any]) -> None:
-        """Look ahead for connections that end within these rows: the run has already forgotten them."""
+        """Remember the connections that end within these rows, which the run has forgotten already."""
         selection = self.options.selection
         if selection is not None and selection.start is not None:
             self.clock.start(selection.start)
@@ -93,18 +93,18 @@ class View:
                 self._dissectors[row.connection] = row.dissector or ""
 
     def name(self, row: Row) -> str:
-        """Name of the frame, or packet, that a row is about."""
+        """Return the name of the frame or packet of a row."""
         if row.packet is None:
             return ""
         name = str(row.packet) if row.sub is None else f"{row.packet}.{row.sub}"
         return f"{row.file}:{name}" if self.several_files else name
 
     def reference(self, name: str) -> str:
-        """A frame name out of a row, as shown."""
+        """Return a frame name in its shown form."""
         return name if self.several_files else name.rpartition(":")[2]
 
     def number(self, connection: str, lines: list[str], source: str | None = None) -> int:
-        """Number of a connection; when it is new, its heading goes to `lines`."""
+        """Return the number of a connection, and append the heading of a new one to `lines`."""
         number = self.numbers.get(connection)
         if number is None:
             self.connections = number = self.connections + 1
@@ -116,38 +116,38 @@ class View:
         return number
 
     def heading(self, connection: str, number: int, source: str | None = None) -> str:
-        """The line that introduces a connection, seen at this vantage point."""
+        """Return the line that introduces a connection, with its vantage point."""
         look = self.palette
         ends = self.run.endpoints.get(connection) or self._endpoints.get(connection)
-        words = f"  {escape(ends[0])} {self.symbols.to_server} {escape(ends[1])}" if ends else ""
+        endpoints = f"  {escape(ends[0])} {self.symbols.to_server} {escape(ends[1])}" if ends else ""
         file, _, packet = connection.partition(":")
         place = f"  from packet {escape(packet)}" + (f" of {self.file_name(file)}" if self.several_files else "")
         place += f" at {escape(source)}" if source else ""
-        return f"{look.connection(number)}{look.bold}connection {number}{look.reset}{words}{look.dim}{place}{look.reset}"
+        return f"{look.connection(number)}{look.bold}connection {number}{look.reset}{endpoints}{look.dim}{place}{look.reset}"
 
     def file_name(self, file: int | str | None) -> str:
-        """Name of a file of the run, without its folder."""
+        """Return the name of a file of the run, without its folder."""
         try:
             return escape(Path(self.options.paths[int(file or 0)]).name)
         except (IndexError, ValueError):
             return f"file {file}"
 
     def dissector(self, connection: str | None) -> Any:
-        """The dissector of a connection, or None."""
+        """Return the dissector of a connection, or None."""
         name = self.run.dissector_of.get(connection or "") or self._dissectors.get(connection or "", "")
         return self.run.dissectors.get(name)
 
-    def words(self, member: str, row: Row, lines: list[str]) -> str:
-        """The escaped words of the connection's dissector for a row, from its member `summary` or `message_summary`."""
+    def summary(self, member: str, row: Row, lines: list[str]) -> str:
+        """Return the escaped summary of a row by its dissector, from the member `summary` or `message_summary`."""
         dissector = self.dissector(row.connection)
         try:
             return "" if dissector is None else escape(getattr(dissector, member)(row))
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self.failed(dissector, member, error, row, lines)
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything
+            self.dissector_failed(dissector, member, error, row, lines)
             return ""
 
-    def failed(self, dissector: Any, member: str, error: Exception, row: Row, lines: list[str]) -> None:
-        """Report, once, that a member of a dissector raised: rows go without its words."""
+    def dissector_failed(self, dissector: Any, member: str, error: Exception, row: Row, lines: list[str]) -> None:
+        """Append a finding, once, that a member of a dissector raised: rows are shown without its result."""
         failed = failure(dissector, member, error)
         if failed in self._failures or len(self._failures) >= FAILURES_MAX:
             return
@@ -158,7 +158,7 @@ class View:
         self.finding(FindingRow(*where, code.code, code.severity, code.layer, text, failed._asdict(), code.hint), lines)
 
     def start(self, row: Row, mark: str, lines: list[str]) -> str:
-        """The start of a line about `row`: name, time, connection number, and a mark in the connection's colour."""
+        """Return the start of the line of a row: name, time, connection number, and a mark in the colour of the connection."""
         look = self.palette
         name = self.name(row)
         self.name_width = max(self.name_width, len(name))
@@ -172,35 +172,35 @@ class View:
         return f"{look.dim}{name:>{self.name_width}} {time:>{self.clock.width}}{look.reset} {color}{label}{look.reset if color else ''}"
 
     def day_line(self, time: int, lines: list[str]) -> None:
-        """A line with the date, when it is a new one."""
+        """Append a line with the date, when it has changed."""
         day = self.clock.day(time)
         if day is not None:
             lines.append(f"{self.palette.dim}{self.symbols.rule * 2} {day} {self.symbols.rule * 2}{self.palette.reset}")
 
     def start_width(self, mark: str) -> int:
-        """Cells that `start` takes."""
+        """Return the cells that `start` takes."""
         return self.name_width + self.clock.width + 5 + len(mark)
 
     def room(self, taken: int) -> int:
-        """Cells left on a line; without a terminal there is no end."""
+        """Return the remaining cells of a line; without a terminal it has no end."""
         return 1 << 30 if self.width is None else max(self.width - taken, NARROWEST)
 
     def clip(self, text: str, width: int) -> str:
-        """Escaped text, clipped."""
+        """Return escaped text, clipped."""
         return clip(text, width, self.symbols.ellipsis)
 
     def codes(self, findings: list[str]) -> tuple[str, int]:
-        """Finding codes in their colours, and the cells they take."""
+        """Return finding codes in their colours, and their width in cells."""
         look = self.palette
-        words, taken = [], -1
+        texts, taken = [], -1
         for code in findings:
             text = escape(code)
-            words.append(f"{look.severity(self.severity_of.get(code, WARNING))}{text}{look.reset}")
+            texts.append(f"{look.severity(self.severity_of.get(code, WARNING))}{text}{look.reset}")
             taken += cell_width(text) + 1
-        return " ".join(words), max(taken, 0)
+        return " ".join(texts), max(taken, 0)
 
     def warnings(self, row: FrameRow) -> tuple[str, int]:
-        """What stands behind the words of a frame that is not all well, two spaces before each: text and cells."""
+        """Return the warnings about a frame, with two spaces before each, and their width in cells."""
         look = self.palette
         parts = []
         codes = row.findings or []
@@ -209,28 +209,32 @@ class View:
             text = escape(status)
             parts.append((f"{look.bad if status == MALFORMED else look.warning}{text}{look.reset}", cell_width(text)))
         if row.checksum is not None and row.checksum.status == "bad":
-            words = "" if any("checksum" in code for code in codes) else " checksum"
-            parts.append((f"{look.bad}{self.symbols.bad}{words}{look.reset}", len(self.symbols.bad) + len(words)))
+            label = "" if any("checksum" in code for code in codes) else " checksum"
+            parts.append((f"{look.bad}{self.symbols.bad}{label}{look.reset}", len(self.symbols.bad) + len(label)))
         if codes:
             parts.append(self.codes(codes))
         return "".join(f"  {text}" for text, _ in parts), sum(cells + 2 for _, cells in parts)
 
     def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False, last: Row | None = None) -> None:
-        """The lines of a finding: what, and on a line of its own what to try. Notes, and with --quiet all, only on request.
+        """Append the lines of a finding, with its hint on a line of its own, unless it was shown before.
 
-        Nobody needs the same advice twice, nor the place of a finding about the frame just above (`last`).
+        Args:
+            row: The finding.
+            lines: The lines of the output.
+            notes: True when findings are asked for; else notes are omitted, and with --quiet all findings.
+            last: Row of the line above: a finding about it shows no place.
         """
         severity = row.severity or WARNING
         if not notes and (severity == NOTE or self.options.quiet):
             if severity == NOTE and row.connection is not None and row.sub is None:
-                self._untold.setdefault(row.code or "", row)
+                self._omitted_notes.setdefault(row.code or "", row)
             return
         if row.connection is not None and row.packet is not None:
             self.number(row.connection, lines, row.source)
-        self._tell(row, lines, last)
+        self._append_finding(row, lines, last)
 
-    def _tell(self, row: FindingRow, lines: list[str], last: Row | None) -> None:
-        """What `finding` says, once the connection is introduced."""
+    def _append_finding(self, row: FindingRow, lines: list[str], last: Row | None) -> None:
+        """Append the lines of a finding whose connection is introduced."""
         look, severity = self.palette, row.severity or WARNING
         indent = " " * (self.name_width + 1)
         head = f"{severity} {escape(row.code or '')}"
@@ -253,7 +257,7 @@ class View:
     def _place(self, row: FindingRow) -> str:
         text = row.text or ""
         if row.connection is not None and (row.connection in text or f"{row.file}:{row.packet}.{row.sub}" in text):
-            return ""  # it says so itself
+            return ""  # the text has it
         if row.packet is not None:
             number = self.numbers.get(row.connection or "")
             on = f" on connection {number}" if number else ""
@@ -263,9 +267,9 @@ class View:
         return ""
 
     def closing(self, counts: list[str]) -> list[str]:
-        """The last lines: what was shown, and how many findings of each severity there are.
+        """Return the last lines: the counts of shown rows, and of findings by severity.
 
-        Where nothing was shown, the notes that were left out about whole connections come first: they may say why.
+        Without any connection, the omitted notes come first: they may explain that.
         """
         if self.options.quiet:
             return []
@@ -273,27 +277,27 @@ class View:
         dot = f" {look.dim}{self.symbols.dot}{look.reset} "
         if not self.run.complete:
             return ["", dot.join([*counts, "stopped early: the rest was not read"])]
-        words = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
+        parts = [*counts, *self._selected(), *([count_text(self.connections, "connection")] if self.connections else [])]
         colors = {ERROR: look.bad, WARNING: look.warning, NOTE: ""}
-        found = [
+        findings = [
             f"{colors[severity]}{count_text(count, severity)}{look.reset if colors[severity] else ''}"
             for severity in SEVERITIES
             if (count := self.run.severities.get(severity, 0) + (len(self._failures) if severity == WARNING else 0))
         ]
         lines: list[str] = []
         if not self.connections:
-            words += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
-            for row in self._untold.values():
-                self._tell(row, lines, None)
-        told = ", ".join(found) or "no findings"
-        if self.connections and not self.run.judged:
-            told += " in the frames (see diagnose)"
+            parts += [count_text(self.run.packets, "packet") + " read", count_text(self.run.connections, "TCP connection")]
+            for row in self._omitted_notes.values():
+                self._append_finding(row, lines, None)
+        totals = ", ".join(findings) or "no findings"
+        if self.connections and not self.run.evaluates_rules:
+            totals += " in the frames (see diagnose)"
         elif self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
-            told += " (see diagnose)"
-        return [*lines, "", dot.join([*words, told])]
+            totals += " (see diagnose)"
+        return [*lines, "", dot.join([*parts, totals])]
 
     def _selected(self) -> list[str]:
-        """How many rows a filter chose, of how many."""
+        """Return the numbers of rows that a filter selected, as a list of one text, or an empty list."""
         selection = self.options.selection
         if selection is None:
             return []
@@ -303,7 +307,7 @@ class View:
 
 
 def count_text(number: int, noun: str) -> str:
-    """A count with its noun: 1 frame, 2,000 frames."""
+    """Return a count with its noun: 1 frame, 2,000 frames."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -157,7 +157,7 @@ class Run:
         self.severities = Counter(severities or {})
         self.endpoints = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650")} if endpoints is None else dict(endpoints)
         self.dissectors = {"pulsar": PulsarDissector()}
-        self.judged = self.complete = True
+        self.evaluates_rules = self.complete = True
         self.dissector_of = dict.fromkeys(self.endpoints, "pulsar")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pulsarscope.output.render.cell_text import cell_width, clip, clip_words, escape
+from pulsarscope.output.render.cell_text import cell_width, clip, clip_phrases, escape
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_wide_characters_count_two_cells() -> None:
 
 
 def test_whole_words_are_lost_rather_than_parts() -> None:
-    assert clip_words("orders  seq 7  1,234 B  producer 0", 28) == "orders  seq 7  1,234 B …"
-    assert clip_words("orders  " + "x" * 40, 28) == "orders  " + "x" * 19 + "…"
-    assert clip_words("orders  seq 7", 28) == "orders  seq 7"
+    assert clip_phrases("orders  seq 7  1,234 B  producer 0", 28) == "orders  seq 7  1,234 B …"
+    assert clip_phrases("orders  " + "x" * 40, 28) == "orders  " + "x" * 19 + "…"
+    assert clip_phrases("orders  seq 7", 28) == "orders  seq 7"
 
 
 def test_an_ascii_ellipsis_takes_its_own_width() -> None:

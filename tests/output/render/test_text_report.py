@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.output.render.cell_text import cell_width
-from pulsarscope.output.render.text_report import Column, Report, ReportOptions, change_text, rate_text, size_text
+from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport, change_text, rate_text, size_text
 
 
-def report(**values: Any) -> Report:
-    return Report(ReportOptions(**values))
+def report(**values: Any) -> TextReport:
+    return TextReport(ReportOptions(**values))
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,28 @@ def test_a_change_is_in_percent_or_a_factor(percent: float | None, text: str) ->
 
 def test_a_table_without_rows_is_nothing() -> None:
     made = report()
-    made.table([Column("topic", [], name=True)])
+    made.table([ReportColumn("topic", [], name=True)])
     assert made.lines == []
 
 
 def test_a_table_has_aligned_columns_and_leaves_out_empty_ones() -> None:
     made = report(width=80)
-    made.table([Column("topic", ["a", "long"], right=False, name=True), Column("sent", ["5", "1,000"]), Column("refused", ["0", ""])])
+    made.table(
+        [
+            ReportColumn("topic", ["a", "long"], right=False, name=True),
+            ReportColumn("sent", ["5", "1,000"]),
+            ReportColumn("refused", ["0", ""]),
+        ]
+    )
     assert made.lines == ["  topic   sent", "  a          5", "  long   1,000"]
 
 
 def test_a_table_that_does_not_fit_gives_up_spare_columns_then_narrows_names() -> None:
-    columns = [Column("topic", ["t" * 60], right=False, name=True), Column("sent", ["5"]), Column("rate", ["1,000,000/s"], spare=True)]
+    columns = [
+        ReportColumn("topic", ["t" * 60], right=False, name=True),
+        ReportColumn("sent", ["5"]),
+        ReportColumn("rate", ["1,000,000/s"], spare=True),
+    ]
     wide, narrow = report(width=100), report(width=30)
     wide.table(columns)
     narrow.table(columns)
@@ -61,7 +71,13 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(names: list[str], width: 
     number = [str(len(name) * 10**9) for name in names]
     bar = "\x1b[36m" if color else ""
     made.table(
-        [Column("n", names, right=False, name=True), *[Column("x", number)] * 4, Column("", number, color=bar, spare=True)], 3, "name"
+        [
+            ReportColumn("n", names, right=False, name=True),
+            *[ReportColumn("x", number)] * 4,
+            ReportColumn("", number, color=bar, spare=True),
+        ],
+        3,
+        "name",
     )
     for line in made.lines:
         assert cell_width(line.replace("\x1b[36m", "")) <= max(width, 40)
@@ -69,7 +85,7 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(names: list[str], width: 
 
 def test_lists_say_what_they_leave_out() -> None:
     made = report(width=80)
-    made.table([Column("topic", ["a"], name=True)], 2, "topic")
+    made.table([ReportColumn("topic", ["a"], name=True)], 2, "topic")
     assert made.lines[-1] == "  and 2 topics more (--limit shows more)"
 
 
