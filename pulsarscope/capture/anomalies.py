@@ -64,10 +64,10 @@ def _damaged_blocks(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
     return text, {"blocks": count.packets, "reasons": dict(sorted(count.reasons.items()))}
 
 
-def _with_reasons(what: str) -> Callable[[AnomalyCount], tuple[str, dict[str, Any]]]:
+def _with_reasons(condition: str) -> Callable[[AnomalyCount], tuple[str, dict[str, Any]]]:
     def describe(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
         return (
-            f"{plural(count.packets, 'packet')} {what}: {_reasons(count)}.",
+            f"{plural(count.packets, 'packet')} {condition}: {_reasons(count)}.",
             {"packets": count.packets, "reasons": dict(sorted(count.reasons.items()))},
         )
 

@@ -144,9 +144,9 @@ class _Expansion:
         self._seen.add(identity)
         self.candidates.append(candidate)
 
-    def _note(self, code: str, path: str, what: str) -> None:
+    def _note(self, code: str, path: str, problem: str) -> None:
         name = printable(path)
-        self.findings.append(CAPTURE_CODES[code].at(f"{name} {what}.", {"path": name}))
+        self.findings.append(CAPTURE_CODES[code].at(f"{name} {problem}.", {"path": name}))
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -58,13 +58,13 @@ def _interface(name: str, index: int) -> NetworkInterface:
     )
 
 
-def _attribute(name: str, what: str) -> str:
+def _attribute(name: str, attribute: str) -> str:
     try:
-        return (_SYSTEM / name / what).read_text().strip()
+        return (_SYSTEM / name / attribute).read_text().strip()
     except OSError:
         return ""
 
 
-def _number(name: str, what: str) -> int:
-    text = _attribute(name, what)
+def _number(name: str, attribute: str) -> int:
+    text = _attribute(name, attribute)
     return int(text) if text.isdigit() else 0

@@ -20,10 +20,10 @@ class DeliveredBytes:
 
     __slots__ = ("_item", "_items", "_next", "_piece", "_pieces", "_starts")
 
-    def __init__(self, kept: Sequence[Item], items: list[Item]) -> None:
+    def __init__(self, recent: Sequence[Item], items: list[Item]) -> None:
         self._starts: list[int] = []
         self._pieces: list[tuple[int, Piece]] = []
-        for run in kept:
+        for run in recent:
             if type(run) is Data:
                 self._append(run, 0, run.offset)
         self._items = items

@@ -181,8 +181,8 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
 
     def truncate(self, end: int) -> None:
         """Drop the bytes at and beyond this offset."""
-        kept = [piece._replace(payload=piece.payload[: end - piece.start]) for piece in self.pieces[self.head :] if piece.start < end]
-        self.pieces = kept
+        remaining = [piece._replace(payload=piece.payload[: end - piece.start]) for piece in self.pieces[self.head :] if piece.start < end]
+        self.pieces = remaining
         self.head = 0
-        self.size = sum(len(piece.payload) for piece in kept)
+        self.size = sum(len(piece.payload) for piece in remaining)
         self.cuts = [(start, min(stop, end)) for start, stop in self.cuts if start < end]

@@ -259,14 +259,14 @@ class TlsConnection:
         suite = SUITES[server.suite]
         if server.version == TLS_1_3:
             labels = (secrets.HANDSHAKE[role], secrets.TRAFFIC[role])
-            found = [self._known.find(label, client.random, place) for label in labels]
+            traffic_secrets = [self._known.find(label, client.random, place) for label in labels]
             early = self._known.find(secrets.EARLY, client.random, place) if role == 0 else None
-            self._lacks_secrets = found[1] is None
-            if found[1] is None:
+            self._lacks_secrets = traffic_secrets[1] is None
+            if traffic_secrets[1] is None:
                 return None
             from pulsarscope.tls.keys import key_13  # noqa: PLC0415 - needed with secrets only
 
-            keys = [key_13(suite, secret) for secret in (early, *found) if secret is not None]
+            keys = [key_13(suite, secret) for secret in (early, *traffic_secrets) if secret is not None]
             return Decrypter(keys, early=early is not None)
         master = self._known.find(secrets.MASTER_SECRET, client.random, place) or self._known.find_session(server.session_id, place)
         self._lacks_secrets = master is None
@@ -304,9 +304,9 @@ class TlsConnection:
             for der in handshake.certificates(body, self._version or TLS_1_2):
                 from pulsarscope.tls.certificate import certificate_names  # noqa: PLC0415 - as above
 
-                found = certificate_names(der)
-                if found is not None:
-                    self._certificates[stream] = found
+                names = certificate_names(der)
+                if names is not None:
+                    self._certificates[stream] = names
                 break
 
     def _take_alert(self, stream: int, content: bytes) -> None:

@@ -75,8 +75,11 @@ class _Payload:
             low, high, known = pieces[stop]
             if position < low:
                 fresh.append((position, low, data[position - start : low - start]))
-            left, right = max(low, start), min(low + len(known), start + len(data))
-            if left < right and known[left - low : right - low] != data[left - start : right - start]:
+            overlap_start, overlap_end = max(low, start), min(low + len(known), start + len(data))
+            if (
+                overlap_start < overlap_end
+                and known[overlap_start - low : overlap_end - low] != data[overlap_start - start : overlap_end - start]
+            ):
                 agrees = False
             position = max(position, high)
             stop += 1

@@ -71,7 +71,14 @@ def ipv6_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
 
 
 def joined_segment(payload: bytes, addresses: bytes, protocol: int, wire_bytes: int) -> HeaderResult:
-    """Decode a payload joined from fragments, which begins with `protocol`."""
+    """Decode a payload joined from fragments.
+
+    Args:
+        payload: bytes up to the first one that was cut off.
+        addresses: source and destination address as in the packet.
+        protocol: IP protocol at the start of the payload.
+        wire_bytes: length of the payload on the wire.
+    """
     return _upper_layer(payload, addresses, protocol, 0, wire_bytes, wire_bytes)
 
 

@@ -67,7 +67,14 @@ _ETHERNET_BYTES = 14
 
 
 def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> HeaderResult:
-    """Decode the header of type `ethertype` at `start` of a frame."""
+    """Decode a header by its ethertype.
+
+    Args:
+        packet: captured frame.
+        ethertype: type of the header; TRANSPARENT_ETHERNET for an Ethernet header.
+        start: position of the header.
+        wire_bytes: length of the frame on the wire.
+    """
     if ethertype == TRANSPARENT_ETHERNET:
         if start + _ETHERNET_BYTES > len(packet):
             return too_short(packet, wire_bytes, Reject.LINK_HEADER)
@@ -158,6 +165,11 @@ def is_supported(link_type: int) -> bool:
 
 def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> HeaderResult:
     """Decode the headers of a captured frame.
+
+    Args:
+        packet: captured frame.
+        link_type: link type of the frame.
+        wire_bytes: length of the frame on the wire.
 
     Raises:
         KeyError: the link type is not supported.
