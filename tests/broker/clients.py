@@ -80,7 +80,7 @@ def payloads(topic: str) -> list[bytes]:
 
 
 def sent(topic: str, payload: bytes, columns: Shape, result: Any, message: pulsar.MessageId) -> None:
-    """EmitFact of a message that has its receipt."""
+    """Report a message that has its receipt."""
     if result == pulsar.Result.Ok:
         tell("sent", topic, payload, message, **columns)
 

@@ -1,4 +1,4 @@
-"""Packets and capture files in memory, valid unless asked otherwise, for the tests of this room."""
+"""Builders of packets and capture files in memory, valid by default."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MACS = b"\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01"
 
 
 class Record(NamedTuple):
-    """A packet with its time and, where the capture cut it, its length on the wire."""
+    """Packet with its time and, if cut, its length on the wire."""
 
     data: bytes
     time_ns: int = START
@@ -53,12 +53,12 @@ def ipv6(body: bytes, *, next_header: int = 6, length: int | None = None, versio
 
 
 def ethernet(packet: bytes, *, ethertype: int = 0x0800, tags: Sequence[int] = ()) -> bytes:
-    """A frame; `tags` are the ethertypes of VLAN tags, outermost first."""
+    """Build an Ethernet frame; `tags` are the ethertypes of VLAN tags, outermost first."""
     return MACS + b"".join(struct.pack(">HH", tag, 7) for tag in tags) + struct.pack(">H", ethertype) + packet
 
 
 def segment_packet(payload: bytes = b"", *, sequence: int = 1000, flags: int = ACK) -> bytes:
-    """A plain packet: Ethernet, IPv4, TCP."""
+    """Build a plain packet of Ethernet, IPv4 and TCP."""
     return ethernet(ipv4(tcp(payload, sequence=sequence, flags=flags)))
 
 
@@ -92,7 +92,7 @@ def padded(data: bytes) -> bytes:
 
 
 class Pcapng:
-    """Blocks of one byte order."""
+    """Builder of pcapng blocks in one byte order."""
 
     def __init__(self, byte_order: str = "<") -> None:
         self.order = byte_order
@@ -154,12 +154,12 @@ class Pcapng:
         return self.block(10, struct.pack(self.order + "II", kind, len(data)) + padded(data))
 
     def file(self, packets: Iterable[bytes]) -> bytes:
-        """A section with one Ethernet interface of microseconds."""
+        """Build a section with one Ethernet interface of microsecond resolution."""
         return self.section() + self.interface() + b"".join(self.packet(packet) for packet in packets)
 
 
 class ShortReads(io.RawIOBase):
-    """A stream like a pipe: cannot seek, and gives at most `size` bytes at a time."""
+    """Stream like a pipe, which cannot seek and returns at most `size` bytes at a time."""
 
     def __init__(self, data: bytes, size: int) -> None:
         self._data = data
@@ -183,7 +183,7 @@ def blocks_of(data: bytes, *, read_bytes: int = 1 << 20) -> list[Block]:
 
 
 def flows_of(blocks: Iterable[Block]) -> dict[bytes, list[Segment]]:
-    """All segments by flow, whatever the borders of the blocks."""
+    """Return all segments by flow, across the borders of blocks."""
     flows: dict[bytes, list[Segment]] = {}
     for block in blocks:
         for key, segments in block.flows.items():
@@ -192,18 +192,18 @@ def flows_of(blocks: Iterable[Block]) -> dict[bytes, list[Segment]]:
 
 
 def segments_of(blocks: Iterable[Block]) -> list[Segment]:
-    """All segments in packet order."""
+    """Return all segments in packet order."""
     return sorted(segment for segments in flows_of(blocks).values() for segment in segments)
 
 
 def findings_of(blocks: Sequence[Block]) -> dict[str, Finding]:
-    """The findings by code; they all stand in the last block, one per code in these tests."""
+    """Return the findings by code, which are all in the last block, one per code."""
     assert not any(block.findings for block in blocks[:-1])
-    found = {finding.code: finding for finding in blocks[-1].findings}
-    assert len(found) == len(blocks[-1].findings)
-    return found
+    findings = {finding.code: finding for finding in blocks[-1].findings}
+    assert len(findings) == len(blocks[-1].findings)
+    return findings
 
 
 def frames_to_blocks(*frames: bytes, link_type: int = 1) -> list[Block]:
-    """The blocks of a pcap file of these frames."""
+    """Return the blocks of a pcap file with these frames."""
     return blocks_of(pcap([Record(frame) for frame in frames], link_type=link_type))

@@ -1,4 +1,4 @@
-"""The times of the packets of a capture file, read with nothing of the package: to hold it to them."""
+"""Independent reader of the packet times of a capture file, for comparison with the package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESOLUTION_OPTION = 9
 
 
 def packet_times(path: Path) -> list[int]:
-    """Nanoseconds since the epoch, in the order of the file: the packet that is numbered 1 first."""
+    """Return the packet times in ns since the epoch, in file order."""
     data = path.read_bytes()
     if path.suffix == ".gz":
         data = gzip.decompress(data)
@@ -54,7 +54,7 @@ def _pcapng_times(data: bytes) -> list[int]:
 
 
 def _unit(options: bytes, order: str) -> int:
-    """Nanoseconds that the time of an interface's packets counts; microseconds unless its options say otherwise."""
+    """Return the resolution of an interface in ns; the default is 1,000."""
     position = 0
     while position + 4 <= len(options):
         code, length = struct.unpack_from(f"{order}HH", options, position)

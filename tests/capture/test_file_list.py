@@ -17,7 +17,7 @@ def capture(seconds: int) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Captures whose names are in the reverse order of their times, and other things."""
+    """Return a folder of captures with names in the reverse order of their times, and other files."""
     (tmp_path / "a.pcap").write_bytes(capture(30))
     (tmp_path / "b.gz").write_bytes(gzip.compress(capture(20)))
     (tmp_path / "c").write_bytes(Pcapng().section() + Pcapng().interface() + Pcapng().packet(segment_packet(), ticks=START // 1000))
@@ -134,7 +134,7 @@ def test_no_argument_is_a_usage_error() -> None:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Path:
-    """Rings of two hosts, captured at the same time."""
+    """Return a folder of capture rings of two hosts at the same time."""
     for number, name in enumerate(("b/host-2.pcap1", "a/host-1.pcap1", "b/host-2.pcap0", "a/host-1.pcap0")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(capture(10 - number))
@@ -153,13 +153,13 @@ def hosts(tmp_path: Path) -> Path:
     ],
 )
 def test_hosts_are_told_apart_by_folder_or_by_what_is_found_in_paths(hosts: Path, source_by: str, want: list[str | None]) -> None:
-    found = expand_inputs([str(hosts / "*" / "*")], source_by)
-    assert found.sources == [source and source.replace("{0}", str(hosts)) for source in want]
-    assert found.by_interface is (source_by == "interface")
-    names = [Path(path).name for path in found.paths]
+    inputs = expand_inputs([str(hosts / "*" / "*")], source_by)
+    assert inputs.sources == [source and source.replace("{0}", str(hosts)) for source in want]
+    assert inputs.by_interface is (source_by == "interface")
+    names = [Path(path).name for path in inputs.paths]
     if want:
         assert names == ["host-1.pcap0", "host-1.pcap1", "host-2.pcap0", "host-2.pcap1"]
-        assert [found.continues(file) for file in range(4)] == [False, True, False, True]
+        assert [inputs.continues(file) for file in range(4)] == [False, True, False, True]
     else:
         assert names == ["host-1.pcap0", "host-2.pcap0", "host-1.pcap1", "host-2.pcap1"]
 

@@ -1,4 +1,4 @@
-"""Files read in portions are the files: whatever is in them, wherever they are divided."""
+"""Equality of a file and its portions, for any content and any division."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FRAMES = st.one_of(
 
 @st.composite
 def records(draw: st.DrawFn) -> Record:
-    """A packet, perhaps cut, perhaps older than the one before."""
+    """Draw a packet that may be cut, or older than the one before."""
     frame = draw(FRAMES)
     wire_bytes = len(frame) + draw(st.sampled_from((0, 0, 0, 20, -1)))
     return Record(frame, START + draw(st.integers(0, 5)) * SECOND // 2, max(wire_bytes, 0))
@@ -45,7 +45,7 @@ def pcaps(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def pcapngs(draw: st.DrawFn) -> bytes:
-    """Sections of one byte order, with interfaces that differ, in between their packets, too."""
+    """Draw sections of one byte order with different interfaces, also between packets."""
     make = Pcapng(draw(st.sampled_from("<>")))
     parts = [make.section(), make.interface()]
     interfaces = 1
@@ -72,7 +72,7 @@ def pcapngs(draw: st.DrawFn) -> bytes:
 
 
 def capture_of_a_copied_capture(size: int) -> bytes:
-    """A capture of about so many bytes being copied in segments as large as can be, a second after it was made."""
+    """Return a capture of another capture of about `size` bytes, copied in large segments a second later."""
     inner = pcap([Record(segment_packet(b"%d" % number), START + number * 1000) for number in range(size // 75)])
     pieces = [inner[start : start + 65_400] for start in range(0, len(inner), 65_400)]
     sent = [segment_packet(piece, sequence=1000 + 65_400 * number) for number, piece in enumerate(pieces)]
@@ -80,7 +80,7 @@ def capture_of_a_copied_capture(size: int) -> bytes:
 
 
 class Read(msgspec.Struct):
-    """What comes of a file."""
+    """Segments, findings and secrets of a file."""
 
     flows: dict[bytes, list[Segment]]
     findings: list[Finding]
@@ -102,14 +102,14 @@ def read(readers: Sequence[BlockReader]) -> Read:
     return Read(flows_of(blocks), findings, last.last_packet, secrets, last.last_time)
 
 
-def is_entangled(path: str, portions: Sequence[Portion]) -> bool:
-    """Whether one of the portions says that what comes behind it cannot be read by itself."""
+def has_dependencies(path: str, portions: Sequence[Portion]) -> bool:
+    """Return True when a portion reports that the following ones depend on it."""
     readers = [read_blocks(path, portion=portion) for portion in portions if portion.end is not None]
     return any([list(reader), reader.has_dependencies][1] for reader in readers)
 
 
 def in_portions(path: str, portions: Sequence[Portion], *, by_interface: bool) -> Read:
-    """What comes of the portions, each read by itself, the last one with the counts of the others, as it is done on a cluster."""
+    """Return the result of independently read portions, the last one with the counts of the others."""
     tally = AnomalyCounts(0)
     for portion in portions[:-1]:
         reader = read_blocks(path, portion=portion)
@@ -119,17 +119,19 @@ def in_portions(path: str, portions: Sequence[Portion], *, by_interface: bool) -
     return read([read_blocks(path, by_interface=by_interface, portion=portion) for portion in [*portions[:-1], last]])
 
 
-def check(data: bytes, size: int, *, entangled: bool | None = False, by_interface: bool = False) -> list[Portion]:
-    """The portions of a file, which are the file unless they say that they cannot be read each by itself; None: whether they do or not."""
+def check(data: bytes, size: int, *, dependent: bool | None = False, by_interface: bool = False) -> list[Portion]:
+    """Return the portions of a file after comparing them with the file, unless they report dependencies (`dependent` None: either)."""
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "capture")
         Path(path).write_bytes(data)
         portions = divide(path, 0, size)
         assert [portion.start for portion in portions] == [0, *(portion.end for portion in portions[:-1])]
         assert portions[-1].end is None
-        found = is_entangled(path, portions)
-        assert entangled is None or found is entangled
-        assert found or in_portions(path, portions, by_interface=by_interface) == read([read_blocks(path, by_interface=by_interface)])
+        dependencies = has_dependencies(path, portions)
+        assert dependent is None or dependencies is dependent
+        assert dependencies or in_portions(path, portions, by_interface=by_interface) == read(
+            [read_blocks(path, by_interface=by_interface)]
+        )
     return portions
 
 
@@ -153,7 +155,7 @@ def test_a_file_cut_anywhere_in_portions_is_the_file(data: bytes, size: int, dra
 def test_a_damaged_file_is_whole_or_in_portions_it_is_the_file(data: bytes, size: int, draw: st.DataObject) -> None:
     place = draw.draw(st.integers(24, len(data)))
     noise = draw.draw(st.binary(min_size=1, max_size=4))
-    check(data[:place] + noise + data[place + len(noise) :], size, entangled=None)
+    check(data[:place] + noise + data[place + len(noise) :], size, dependent=None)
 
 
 @pytest.mark.parametrize("magic", MAGICS)
@@ -220,7 +222,7 @@ ENTANGLED = {
 
 @pytest.mark.parametrize("name", ENTANGLED)
 def test_what_ties_packets_together_is_told(name: str) -> None:
-    check(ENTANGLED[name], 500, entangled=True)
+    check(ENTANGLED[name], 500, dependent=True)
 
 
 def test_what_ties_packets_together_in_the_last_portion_does_not_matter() -> None:
@@ -246,7 +248,7 @@ def test_a_file_that_is_no_longer_what_it_was_is_told(tmp_path: Path) -> None:
 
 
 def looks_like_records(data: bytes, position: int, many: int) -> bool:
-    """Whether so many records of a pcap file seem to stand here, one behind the other, with times near those of the file."""
+    """Return True when `many` plausible pcap records seem to follow each other at a position."""
     (first,) = struct.unpack_from("<I", data, 24)
     for _ in range(many):
         if position + 16 > len(data):
@@ -259,7 +261,7 @@ def looks_like_records(data: bytes, position: int, many: int) -> bool:
 
 
 def test_a_capture_that_is_copied_in_a_capture_misleads_nobody() -> None:
-    """A search for a border would find one inside of a packet, and 64 records behind it: no search is exact."""
+    """Show that a heuristic search finds a false border inside a packet, with 64 records behind it."""
     data = capture_of_a_copied_capture(1 << 20)
     size = 64 << 10
     portions = check(data, size)

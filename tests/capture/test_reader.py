@@ -45,23 +45,23 @@ FILES = {"pcap": PCAP, "pcapng": PCAPNG, "gzip": GZIP}
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_a_file_cut_anywhere_gives_a_prefix_of_the_segments(name: str, data: st.DataObject) -> None:
-    whole = FILES[name]
-    segments = segments_of(blocks_of(whole))
-    kept = data.draw(st.integers(0, len(whole) - 1))
-    blocks = blocks_of(whole[:kept], read_bytes=data.draw(st.sampled_from((1, 50, 1 << 20))))
-    found = segments_of(blocks)
-    assert found == segments[: len(found)]
+    complete = FILES[name]
+    segments = segments_of(blocks_of(complete))
+    size = data.draw(st.integers(0, len(complete) - 1))
+    blocks = blocks_of(complete[:size], read_bytes=data.draw(st.sampled_from((1, 50, 1 << 20))))
+    segments = segments_of(blocks)
+    assert segments == segments[: len(segments)]
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
 @pytest.mark.parametrize("read_bytes", [*range(1, 40), 100, 1000])
 def test_the_size_of_reads_changes_nothing(name: str, read_bytes: int) -> None:
-    whole = blocks_of(FILES[name])
+    complete = blocks_of(FILES[name])
     pieces = blocks_of(FILES[name], read_bytes=read_bytes)
-    assert segments_of(pieces) == segments_of(whole)
-    assert findings_of(pieces) == findings_of(whole)
-    assert sum(block.packets for block in pieces) == sum(block.packets for block in whole)
-    assert set().union(*(block.control for block in pieces)) == whole[0].control
+    assert segments_of(pieces) == segments_of(complete)
+    assert findings_of(pieces) == findings_of(complete)
+    assert sum(block.packets for block in pieces) == sum(block.packets for block in complete)
+    assert set().union(*(block.control for block in pieces)) == complete[0].control
 
 
 @settings(max_examples=300, deadline=None)
@@ -77,10 +77,10 @@ def test_changed_bytes_never_raise_and_reads_of_any_size_agree(name: str, change
     data = bytearray(FILES[name])
     for position, value in changes:
         data[position % len(data)] = value
-    whole = blocks_of(bytes(data))
+    complete = blocks_of(bytes(data))
     pieces = blocks_of(bytes(data), read_bytes=61)
-    assert segments_of(pieces) == segments_of(whole)
-    assert [finding.code for finding in pieces[-1].findings] == [finding.code for finding in whole[-1].findings]
+    assert segments_of(pieces) == segments_of(complete)
+    assert [finding.code for finding in pieces[-1].findings] == [finding.code for finding in complete[-1].findings]
 
 
 def test_a_stream_that_cannot_seek_gives_a_block_per_read() -> None:

@@ -1,4 +1,4 @@
-"""Packets in tunnels and in fragments, byte by byte from the RFCs.
+"""Encapsulation in tunnels and fragmentation, byte by byte from the RFCs.
 
 A wrapper takes the bytes of a packet, an Ethernet frame or an IP packet as its name says, and gives those of an IP packet or a frame.
 """
@@ -18,12 +18,12 @@ OUTER6 = ip_address("fd99::1").packed + ip_address("fd99::2").packed
 
 
 def outer4(body: bytes, protocol: int, *, identification: int = 1) -> bytes:
-    """RFC 791."""
+    """Build an IPv4 packet (RFC 791)."""
     return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), identification, 0, 64, protocol, 0) + OUTER4 + body
 
 
 def outer6(body: bytes, protocol: int) -> bytes:
-    """RFC 8200."""
+    """Build an IPv6 packet (RFC 8200)."""
     return struct.pack(">IHBB", 6 << 28, len(body), protocol, 64) + OUTER6 + body
 
 
@@ -32,39 +32,39 @@ def ethertype_of(packet: bytes) -> int:
 
 
 def framed(packet: bytes) -> bytes:
-    """An IP packet in Ethernet."""
+    """Put an IP packet into an Ethernet frame."""
     return ethernet(packet, ethertype=ethertype_of(packet))
 
 
 def udp(body: bytes, port: int) -> bytes:
-    """RFC 768."""
+    """Build a UDP datagram (RFC 768)."""
     return struct.pack(">HHHH", 49152, port, 8 + len(body), 0) + body
 
 
 def gre(body: bytes, protocol: int, flags: int = 0) -> bytes:
-    """RFC 2784, 2890; flags C, K and S bring their fields."""
+    """Build a GRE packet (RFC 2784, 2890) with the fields of flags C, K and S."""
     options = b"".join(word for bit, word in ((0x8000, b"\x12\x34\0\0"), (0x2000, b"\0\0\0\7"), (0x1000, b"\0\0\0\1")) if flags & bit)
     return struct.pack(">HH", flags, protocol) + options + body
 
 
 def pptp(body: bytes, flags: int = 0x3001) -> bytes:
-    """RFC 2637 section 4.1; flags S and A bring their fields, the key has the length."""
+    """Build a GRE packet of PPTP (RFC 2637 section 4.1) with the fields of flags S and A."""
     numbers = b"".join(word for bit, word in ((0x1000, b"\0\0\0\1"), (0x0080, b"\0\0\0\2")) if flags & bit)
     return struct.pack(">HHHH", flags, 0x880B, len(body), 99) + numbers + body
 
 
 def labels(number: int, body: bytes) -> bytes:
-    """RFC 3032: a stack of labels, the last one with the bottom bit."""
-    return b"".join(struct.pack(">I", (16 + left) << 12 | (left == 1) << 8 | 64) for left in range(number, 0, -1)) + body
+    """Build an MPLS label stack (RFC 3032)."""
+    return b"".join(struct.pack(">I", (16 + remaining) << 12 | (remaining == 1) << 8 | 64) for remaining in range(number, 0, -1)) + body
 
 
 def pppoe(body: bytes) -> bytes:
-    """RFC 2516 section 4: a session packet."""
+    """Build a PPPoE session packet (RFC 2516 section 4)."""
     return struct.pack(">BBHH", 0x11, 0, 7, len(body)) + body
 
 
 def ppp(packet: bytes, *, compressed: bool = False, address: bool = False) -> bytes:
-    """RFC 1661, with RFC 1662's address and control, or without the zero byte of the protocol."""
+    """Build a PPP packet (RFC 1661), with address and control (RFC 1662), or without the zero byte of the protocol."""
     protocol = b"\x21" if packet[0] >> 4 == 4 else b"\x57"
     return b"\xff\x03" * address + b"\0" * (not compressed) + protocol + packet
 
@@ -78,12 +78,12 @@ ERSPAN_III_WITH_MORE = ERSPAN_III[:-1] + b"\1" + bytes(8)
 
 
 def gpe(protocol: int) -> bytes:
-    """draft-ietf-nvo3-vxlan-gpe-13 section 3.1."""
+    """Build a VXLAN-GPE packet (draft-ietf-nvo3-vxlan-gpe-13 section 3.1)."""
     return struct.pack(">BxxBI", 0x0C, protocol, 42 << 8)
 
 
 def geneve(protocol: int, options: bytes = b"") -> bytes:
-    """RFC 8926 section 3.4."""
+    """Build a Geneve packet (RFC 8926 section 3.4)."""
     return struct.pack(">BxHI", len(options) // 4, protocol, 42 << 8) + options
 
 
@@ -150,32 +150,32 @@ LINK_WRAPPERS: Mapping[str, Wrapper] = {
 
 
 def fragments4(packet: bytes, sizes: list[int], *, identification: int = 7) -> list[bytes]:
-    """An IPv4 packet with a header of 20 bytes in fragments whose payloads have these sizes (the last one: the rest)."""
-    found: list[bytes] = []
+    """Split an IPv4 packet with a 20-byte header into fragments of these payload sizes; the last one has the rest."""
+    fragments: list[bytes] = []
     body, start = packet[20:], 0
     while start < len(body):
-        size = sizes[len(found)] if len(found) < len(sizes) else len(body)
+        size = sizes[len(fragments)] if len(fragments) < len(sizes) else len(body)
         part = body[start : start + size]
         field = start >> 3 | (start + size < len(body)) << 13
-        found.append(packet[:2] + struct.pack(">HHH", 20 + len(part), identification, field) + packet[8:20] + part)
+        fragments.append(packet[:2] + struct.pack(">HHH", 20 + len(part), identification, field) + packet[8:20] + part)
         start += size
-    return found
+    return fragments
 
 
 def fragments6(packet: bytes, sizes: list[int], *, identification: int = 7) -> list[bytes]:
-    """As `fragments4`, of an IPv6 packet: all behind its header is fragmented."""
-    found: list[bytes] = []
+    """Split an IPv6 packet behind its header, like `fragments4`."""
+    fragments: list[bytes] = []
     body, start = packet[40:], 0
     while start < len(body):
-        size = sizes[len(found)] if len(found) < len(sizes) else len(body)
+        size = sizes[len(fragments)] if len(fragments) < len(sizes) else len(body)
         part = body[start : start + size]
         header = struct.pack(">BBHI", packet[6], 0, start | (start + size < len(body)), identification)
-        found.append(packet[:4] + struct.pack(">HB", 8 + len(part), 44) + packet[7:40] + header + part)
+        fragments.append(packet[:4] + struct.pack(">HB", 8 + len(part), 44) + packet[7:40] + header + part)
         start += size
-    return found
+    return fragments
 
 
 def fragments(packet: bytes, size: int, *, identification: int = 7) -> list[bytes]:
-    """An IP packet in fragments of so many bytes, a multiple of eight."""
+    """Split an IP packet into fragments of `size` bytes, a multiple of eight."""
     cut = fragments4 if packet[0] >> 4 == 4 else fragments6
     return cut(packet, [size] * (len(packet) // size + 1), identification=identification)

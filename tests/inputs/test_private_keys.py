@@ -1,4 +1,4 @@
-"""Private keys from files: every usual form is read, everything else is refused in one line that says why."""
+"""Private keys from files: every common format is read, others are refused with a reason."""
 
 from __future__ import annotations
 

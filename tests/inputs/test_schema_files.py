@@ -100,8 +100,8 @@ def test_the_library_says_what_is_wrong_at_once(captures: Path) -> None:
 @pytest.mark.parametrize("names", [("java-schemas.pcap", "java-keyvalue.pcap", "go-schemas.pcap")])
 def test_several_processes_give_the_same_values(captures: Path, names: tuple[str, ...]) -> None:
     paths = [str(captures / name) for name in names]
-    given = ("--schema", "schemas-int64-*=bytes")
-    assert decoded(*paths, *given, "--jobs", "2") == decoded(*paths, *given)
+    option = ("--schema", "schemas-int64-*=bytes")
+    assert decoded(*paths, *option, "--jobs", "2") == decoded(*paths, *option)
 
 
 def test_all_outputs_have_the_same_values(captures: Path, tmp_path: Path) -> None:

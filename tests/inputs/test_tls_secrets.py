@@ -1,4 +1,4 @@
-"""Key logs and whose secrets they have."""
+"""Key logs and their secrets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_master_secret_may_be_named_by_its_session() -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "malformed",
     [
         b"",
         b"   \r\n",
@@ -49,14 +49,14 @@ def test_a_master_secret_may_be_named_by_its_session() -> None:
         b"QUIC_CLIENT_TRAFFIC_SECRET_0 00 11",
     ],
 )
-def test_what_is_of_no_use_is_no_mistake(one: bytes) -> None:
+def test_what_is_of_no_use_is_no_mistake(malformed: bytes) -> None:
     known = Secrets()
-    assert known.add([one]) == 0
+    assert known.add([malformed]) == 0
     assert not known
 
 
 @pytest.mark.parametrize(
-    "one",
+    "malformed",
     [
         b"CLIENT_RANDOM",
         b"CLIENT_RANDOM " + b"00" * 32,
@@ -71,9 +71,9 @@ def test_what_is_of_no_use_is_no_mistake(one: bytes) -> None:
         b"\xff\xfe\x00 \x1b[31m x",
     ],
 )
-def test_other_lines_are_counted(one: bytes) -> None:
+def test_other_lines_are_counted(malformed: bytes) -> None:
     known = Secrets()
-    assert known.add([one, line(MASTER_SECRET, b"\x01" * 48), one]) == 2
+    assert known.add([malformed, line(MASTER_SECRET, b"\x01" * 48), malformed]) == 2
     assert known.find(MASTER_SECRET, RANDOM, HERE) == b"\x01" * 48
 
 

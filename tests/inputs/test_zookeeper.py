@@ -1,4 +1,4 @@
-"""Dumps of ZooKeeper. Those in tests/inputs/dumps were made by a server of version 3.9.5 and its SnapshotFormatter, of one tree."""
+"""Dumps of ZooKeeper; those in tests/inputs/dumps were written by version 3.9.5 and its SnapshotFormatter from one tree."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ numChildren = 0
 
 
 def read(path: str) -> Dump:
-    """The dump in a file that may be compressed, as the command line reads it."""
+    """Read a dump that may be compressed, as the command line does."""
     progress = ReadProgress()
     return read_dump(path, partial(decompressed, progress=progress, file=0), progress)
 
@@ -116,9 +116,9 @@ def test_text_that_is_no_utf8_is_kept_visibly() -> None:
 
 @pytest.mark.parametrize("size", range(4, SNAPSHOT.stat().st_size - 40, 97))
 def test_a_cut_snapshot_gives_what_came_before(size: int) -> None:
-    whole, cut = Dump(SNAPSHOT.read_bytes()), Dump(SNAPSHOT.read_bytes()[:size])
+    complete, cut = Dump(SNAPSHOT.read_bytes()), Dump(SNAPSHOT.read_bytes()[:size])
     assert cut.damaged
-    assert cut.nodes == whole.nodes[: len(cut.nodes)]
+    assert cut.nodes == complete.nodes[: len(cut.nodes)]
     assert "cut or damaged" in cut.notes[0].text
 
 

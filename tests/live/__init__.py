@@ -1,1 +1,1 @@
-"""What an interface or a pipe brings."""
+"""Tests of live capture."""

@@ -1,4 +1,4 @@
-"""Real traffic on the loopback interface: the streams of a capture, sent again through sockets."""
+"""Traffic on the loopback interface: the streams of a capture, sent again through sockets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RING_BYTES = 8 << 20
 
 
 def may_capture() -> bool:
-    """Whether this process may open a packet socket."""
+    """Return True when this process may open a packet socket."""
     try:
         PacketRing(find_interface("lo"), tcp_program({1}), RING_BYTES).close()
     except OSError:
@@ -43,7 +43,7 @@ Said = list[tuple[bool, bytes]]
 
 
 def said_in(capture: Path, port: int = 6650) -> list[Said]:
-    """Of each connection of a capture the bytes of its streams, in the order in which the capture has them."""
+    """Return the bytes of the streams of each connection, in capture order."""
     assembler = Assembler()
     turns: dict[str, Said] = defaultdict(list)
     events = [event for block in read_blocks(str(capture)) for event in assembler.feed(block)] + assembler.finish()
@@ -64,7 +64,7 @@ def said_in(capture: Path, port: int = 6650) -> list[Said]:
 
 
 def replay(connections: list[Said], port: int, host: str = "127.0.0.1") -> None:
-    """Say it all again, one connection after the other, to a server of our own on this port."""
+    """Send the streams again, one connection after the other, to a local server on this port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with closing(socket.create_server((host, port), family=family)) as server:
         for said in connections:

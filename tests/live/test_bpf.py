@@ -1,4 +1,4 @@
-"""Filters in the kernel: the usual program, run here by an interpreter of the classic instructions, and programs of libpcap."""
+"""Packet filters: the default program, run by an interpreter of classic BPF, and programs of libpcap."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ICMP, IP_IN_IP, TCP, UDP, GRE = 1, 4, 6, 17, 47
 
 
 def accepts(program: Program, protocol: int, network: bytes) -> bool:
-    """Run a program as filter.rst of the kernel says, on a packet whose link layer carries `protocol` and then these bytes."""
+    """Run a program as specified in the kernel's filter.rst, on a packet with this ethertype and network-layer bytes."""
     accumulator = index = at = 0
     while True:
         code, true, false, operand = program[at]
@@ -92,9 +92,9 @@ def test_the_usual_program_lets_through(protocol: int, network: bytes, on_ports:
 def test_any_of_the_ports_is_enough(ports: set[int], data: st.DataObject) -> None:
     program = tcp_program(ports)
     pair = (data.draw(st.integers(1, 65_535)), data.draw(st.sampled_from(sorted(ports)) | st.integers(1, 65_535)))
-    wanted = not ports.isdisjoint(pair)
+    accepted = not ports.isdisjoint(pair)
     for protocol, network in ((IPV4, ipv4(TCP, pair)), (IPV4, ipv4(TCP, pair[::-1], options=3)), (IPV6, ipv6(TCP, pair))):
-        assert accepts(program, protocol, network) == wanted
+        assert accepts(program, protocol, network) == accepted
 
 
 def test_its_jumps_fit_into_their_bytes() -> None:

@@ -1,4 +1,4 @@
-"""A live run of days: what connections leave behind is let go, so that memory stays what it is."""
+"""Live run of days with bounded memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLOSING = 0x05
 
 
 class Days:
-    """The packets of a capture once a minute, each time from other client ports; every second time nobody closes the connections."""
+    """Source that repeats a capture every minute from other client ports, every second time without closing the connections."""
 
     recognised = True
 
@@ -50,7 +50,7 @@ class Days:
 
 
 def memory_after(capture: Path, connections: tuple[int, ...]) -> list[int]:
-    """Bytes that are held when so many connections were met; each minute has two."""
+    """Return the memory in bytes after a number of connections, two per minute."""
     run = run_blocks("test", Days(capture, connections[-1] // 2), Options(records=ALL_RECORDS, rules=True, live=True))
     held: list[int] = []
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""From a source to blocks, without a network: what is lost is said, and nothing is lost in silence."""
+"""Live feed without a network: all losses are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.live.test_recorder import SECOND, START, captured
 
 
 class Scripted:
-    """A source that gives what it is told, then waits or fails."""
+    """Source that returns scripted packets, then waits or fails."""
 
     link_type = 1
     reports_drops = True
@@ -35,10 +35,10 @@ class Scripted:
 
     def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
         if self._script:
-            found = self._script.popleft()
-            if packets_max is not None and found.packets > packets_max:
+            entry = self._script.popleft()
+            if packets_max is not None and entry.packets > packets_max:
                 pytest.fail("the script has no such pieces")
-            return found
+            return entry
         if self._failure is not None:
             raise self._failure
         self.exhausted.set()
@@ -56,7 +56,7 @@ class Scripted:
 
 
 def numbers(blocks: Iterable[Block]) -> list[tuple[int, int]]:
-    """Packet number, and what the packet says."""
+    """Return (packet number, number in the payload) of all packets."""
     return sorted(
         (segment[0], int.from_bytes(segment[6], "big")) for block in blocks for segments in block.flows.values() for segment in segments
     )
@@ -67,7 +67,7 @@ def codes(blocks: Iterable[Block]) -> list[str]:
 
 
 def run(feed: LiveFeed, source: Scripted) -> list[Block]:
-    """All blocks until the script is at its end."""
+    """Return all blocks until the script ends."""
 
     def stop() -> None:
         source.exhausted.wait(5)
@@ -108,34 +108,34 @@ def test_what_waited_when_it_was_stopped_is_still_taken() -> None:
 def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     size = len(captured(0).data)
     monkeypatch.setattr(module, "LIVE_QUEUE_MAX_BYTES", 5 * size)
-    kept: list[CapturedPackets] = []
+    recorded: list[CapturedPackets] = []
 
-    class Kept:
+    class MemoryRecorder:
         def describe(self, interface: bytes) -> None: ...
 
         def __call__(self, captured: CapturedPackets) -> None:
-            kept.append(captured)
+            recorded.append(captured)
 
         def end(self) -> None: ...
 
     source = Scripted(captured(number) for number in range(100))
-    feed = LiveFeed(source, recorder=Kept())
+    feed = LiveFeed(source, recorder=MemoryRecorder())
     first = next(feed)  # while this block is looked at, all others come
     source.exhausted.wait(5)
     blocks = [first, *run(feed, source)]
     decoded = numbers(blocks)
     assert len(decoded) < 100
-    assert feed.packets == 100 == len(kept) == len(decoded) + feed.skipped_packets
+    assert feed.packets == 100 == len(recorded) == len(decoded) + feed.skipped_packets
     assert feed.skipped_bytes == feed.skipped_packets * size
     assert all(packet == said + 1 for packet, said in decoded)  # names stay those of the file
-    (finding,) = [one for block in blocks for one in block.findings if one.code == "packets-skipped"]
+    (finding,) = [row for block in blocks for row in block.findings if row.code == "packets-skipped"]
     assert finding.evidence["packets"] == feed.skipped_packets
 
 
 def test_what_the_kernel_dropped_is_told_once() -> None:
     source = Scripted((captured(number) for number in range(10)), dropped=7)
     blocks = run(LiveFeed(source), source)
-    (finding,) = [one for block in blocks for one in block.findings if one.code != "decode-lag"]
+    (finding,) = [row for block in blocks for row in block.findings if row.code != "decode-lag"]
     assert (finding.code, finding.evidence) == ("packets-dropped", {"packets": 7, "packets_so_far": 7, "interface": "test0"})
 
 
@@ -166,7 +166,7 @@ def test_a_full_disk_ends_it_with_what_came_before() -> None:
 
 
 class Endless(Scripted):
-    """A line so fast that something is always there."""
+    """Source that always has packets."""
 
     def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
         assert seconds > 0

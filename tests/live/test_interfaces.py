@@ -1,4 +1,4 @@
-"""The interfaces of this host."""
+"""Network interfaces of this host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of 
 
 
 def test_loopback_is_among_them() -> None:
-    (loopback,) = [one for one in all_interfaces() if one.is_loopback]
+    (loopback,) = [candidate for candidate in all_interfaces() if candidate.is_loopback]
     assert loopback == find_interface(loopback.name)
     assert loopback.is_ethernet
     assert loopback.mtu > 0

@@ -1,4 +1,4 @@
-"""What Prometheus is told, and how it is served."""
+"""Metrics for Prometheus and their server."""
 
 from __future__ import annotations
 
@@ -80,15 +80,15 @@ def test_they_are_served_until_the_end() -> None:
         pass  # the port is free again
 
 
-@pytest.mark.parametrize(("given", "host", "port"), [("127.0.0.1:9464", "127.0.0.1", 9464), ("[::1]:1", "::1", 1), ("host:0", "host", 0)])
-def test_an_address_has_a_host_and_a_port(given: str, host: str, port: int) -> None:
-    assert parse_address(given) == (host, port)
+@pytest.mark.parametrize(("text", "host", "port"), [("127.0.0.1:9464", "127.0.0.1", 9464), ("[::1]:1", "::1", 1), ("host:0", "host", 0)])
+def test_an_address_has_a_host_and_a_port(text: str, host: str, port: int) -> None:
+    assert parse_address(text) == (host, port)
 
 
-@pytest.mark.parametrize("given", ["9464", ":9464", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:x"])
-def test_what_is_no_address_is_one_line(given: str) -> None:
+@pytest.mark.parametrize("text", ["9464", ":9464", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:x"])
+def test_what_is_no_address_is_one_line(text: str) -> None:
     with pytest.raises(UsageError, match="give an address and a port"):
-        parse_address(given)
+        parse_address(text)
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

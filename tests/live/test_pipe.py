@@ -1,4 +1,4 @@
-"""Captures through a pipe."""
+"""Live capture through a pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pulsarscope.output.export.pcapng import section_block
 
 
 def piped(tmp_path: Path, data: bytes, piece: int, *, close: bool = True) -> tuple[str, Callable[[], None]]:
-    """The path of a pipe into which these bytes go, and what waits until they have."""
+    """Return the path of a pipe that receives the bytes, and a function that waits for the writer."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     done = threading.Event()
@@ -44,7 +44,7 @@ def piped(tmp_path: Path, data: bytes, piece: int, *, close: bool = True) -> tup
 
 
 def segments(blocks: list[Block]) -> list[tuple[bytes, Segment]]:
-    return sorted((key, segment) for block in blocks for key, some in block.flows.items() for segment in some)
+    return sorted((key, segment) for block in blocks for key, segments in block.flows.items() for segment in segments)
 
 
 @pytest.mark.parametrize("name", ["quickstart.pcapng", "any-sll2.pcap", "go-nack-dlq-gz.pcap.gz"])
@@ -71,7 +71,7 @@ def test_it_stops_after_so_many_packets(captures: Path, tmp_path: Path) -> None:
     feed.close()
     end()
     assert feed.packets == 20
-    assert max(segment[0] for block in blocks for some in block.flows.values() for segment in some) == 20
+    assert max(segment[0] for block in blocks for segments in block.flows.values() for segment in segments) == 20
 
 
 def test_a_pipe_that_says_nothing_more_is_left_when_asked(captures: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Letting go of what capturing needed."""
+"""Dropping of privileges."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ print([line.split()[1] for line in told.splitlines() if line.startswith(("CapEff
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells of capabilities in /proc")
 
 
-def told(**environment: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
+def status(**environment: str) -> str:
+    environment_without_sudo = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env={**kept, **environment}
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env={**environment_without_sudo, **environment}
     ).stdout.strip()
 
 
 def test_no_capability_is_left() -> None:
-    assert told().startswith("['0000000000000000', '0000000000000000', '1']")
+    assert status().startswith("['0000000000000000', '0000000000000000', '1']")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_under_sudo_it_is_the_user_who_called_it() -> None:
-    assert told(SUDO_UID="12345", SUDO_GID="23456").endswith(" 12345 23456")
+    assert status(SUDO_UID="12345", SUDO_GID="23456").endswith(" 12345 23456")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_root_stays_root_without_its_powers() -> None:
-    assert told(SUDO_UID="0", SUDO_GID="0").endswith(" 0 0")
+    assert status(SUDO_UID="0", SUDO_GID="0").endswith(" 0 0")

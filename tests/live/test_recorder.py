@@ -1,4 +1,4 @@
-"""Live packets in files."""
+"""Recording of live packets."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ HEAD = section_block("test") + interface_block(1, 0, "eth0")
 
 
 def captured(number: int, seconds: float | None = None) -> CapturedPackets:
-    """A packet that says its number."""
+    """Return a packet with a number in its payload."""
     data = segment_packet(number.to_bytes(4, "big"), sequence=1000 + 4 * number)
     time = START + int((number if seconds is None else seconds) * SECOND)
     return CapturedPackets(packet_block(0, time, len(data), data), 1, time)
 
 
 def numbers(*paths: str) -> list[int]:
-    """What the packets of these files say."""
-    found = []
+    """Return the numbers in the packets of the files."""
+    numbers_read = []
     for path in paths:
         for block in read_blocks(path):
             assert not [finding for finding in block.findings if finding.severity != "note"]
-            found += [int.from_bytes(segment[6], "big") for segments in block.flows.values() for segment in segments]
-    return found
+            numbers_read += [int.from_bytes(segment[6], "big") for segments in block.flows.values() for segment in segments]
+    return numbers_read
 
 
 def nothing() -> bytes:
@@ -114,13 +114,13 @@ def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pyte
     file = cast("BinaryIO", recorder._file)
 
     class Full:
-        """A file on a disk with so much room."""
+        """File on a disk with limited space."""
 
         def write(self, view: memoryview) -> int:
-            left = room - os.fstat(file.fileno()).st_size
-            if left <= 0:
+            remaining = room - os.fstat(file.fileno()).st_size
+            if remaining <= 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return file.write(view[:left])
+            return file.write(view[:remaining])
 
         def fileno(self) -> int:
             return file.fileno()

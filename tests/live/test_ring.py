@@ -1,4 +1,4 @@
-"""The ring that the kernel shares: real packets on the loopback interface."""
+"""Kernel packet ring with real packets on the loopback interface."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SAID: Said = [(True, b"ask" * 1000), (False, b"answer" * 30_000), (True, b"x")] 
 
 
 def streams(blocks: list[Block]) -> dict[bytes, bytes]:
-    """What each direction carried, put together by sequence number."""
-    found: dict[bytes, dict[int, bytes]] = {}
+    """Return the bytes of each direction, ordered by sequence number."""
+    pieces: dict[bytes, dict[int, bytes]] = {}
     for block in blocks:
         for key, segments in block.flows.items():
-            found.setdefault(key, {}).update({segment[2]: segment[6] for segment in segments if segment[6]})
-    return {key: b"".join(data for _, data in sorted(parts.items())) for key, parts in found.items()}
+            pieces.setdefault(key, {}).update({segment[2]: segment[6] for segment in segments if segment[6]})
+    return {key: b"".join(data for _, data in sorted(parts.items())) for key, parts in pieces.items()}
 
 
 @pytest.mark.parametrize(("name", "host"), [("lo", "127.0.0.1"), ("lo", "::1"), ("any", "127.0.0.1"), ("any", "::1")])

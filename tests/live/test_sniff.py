@@ -1,4 +1,4 @@
-"""The sniffing socket of scapy as a source of packets."""
+"""Sniffing socket of scapy as packet source."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.live.test_recorder import captured
 
 
 class Ethernet:
-    """Stands for scapy's class of packets."""
+    """Stand-in for a packet class of scapy."""
 
 
 class Sniffer:
-    """Gives frames as a socket of scapy does."""
+    """Stand-in for a socket of scapy."""
 
     LL = Ethernet
 

@@ -18,9 +18,9 @@ def test_each_has_the_exit_code_of_the_design(error: type[errors.PulsarscopeErro
 
 
 def test_one_root_catches_them_all() -> None:
-    found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
-    assert all(issubclass(error, errors.PulsarscopeError) for error in found)
-    assert len(found) == 4
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    assert all(issubclass(error, errors.PulsarscopeError) for error in classes)
+    assert len(classes) == 4
 
 
 def test_all_are_public() -> None:

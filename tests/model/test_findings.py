@@ -1,4 +1,4 @@
-"""The codes of the layers below the protocols, and how tables are joined."""
+"""Finding codes of the layers below the protocols, and merging of tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the ends of a connection are named."""
+"""Flow keys and endpoints."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def key(source: str, destination: str, from_port: int, to_port: int) -> bytes:
 )
 def test_an_endpoint_is_an_address_and_a_port(source: str, endpoint: str) -> None:
     other = "192.0.2.9" if "." in source and ":" not in source else "2001:db8::9"
-    found = source_endpoint(key(source, other, 6650, 1))
+    result = source_endpoint(key(source, other, 6650, 1))
     # How Python writes a mapped address has changed with its versions.
-    assert found in {endpoint, endpoint.replace("::ffff:1.2.3.4", "::ffff:102:304")}
+    assert result in {endpoint, endpoint.replace("::ffff:1.2.3.4", "::ffff:102:304")}
 
 
 @given(st.data(), PORTS, PORTS)
-def test_the_reverse_key_is_the_other_direction_s(data: st.DataObject, one: int, two: int) -> None:
+def test_the_reverse_key_is_the_other_direction_s(data: st.DataObject, first_port: int, second_port: int) -> None:
     version = data.draw(st.sampled_from([4, 6]))
     addresses = st.ip_addresses(v=4) if version == 4 else st.ip_addresses(v=6)
     source, destination = (str(data.draw(addresses)) for _ in range(2))
-    forward = key(source, destination, one, two)
+    forward = key(source, destination, first_port, second_port)
     assert len(forward) == (IPV4_KEY_BYTES if version == 4 else IPV6_KEY_BYTES)
-    assert reverse_key(forward) == key(destination, source, two, one)
+    assert reverse_key(forward) == key(destination, source, second_port, first_port)
     assert reverse_key(reverse_key(forward)) == forward
-    assert (source_port(forward), source_port(reverse_key(forward))) == (one, two)
+    assert (source_port(forward), source_port(reverse_key(forward))) == (first_port, second_port)
     assert (source_of_key(forward), without_source(forward)) == (None, forward)
 
 

@@ -1,4 +1,4 @@
-"""Every bound in one place, with its reason, and in use."""
+"""Bounds: each has a reason and is used."""
 
 from __future__ import annotations
 

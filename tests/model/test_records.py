@@ -1,4 +1,4 @@
-"""The output contract: names, order, types of all columns."""
+"""Output contract: names, order and types of all columns."""
 
 from __future__ import annotations
 

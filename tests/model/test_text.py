@@ -1,4 +1,4 @@
-"""The choke point itself; how it fits into cells is tested with `render.escape`."""
+"""Escaping of text; its use in cells is tested with `render.escape`."""
 
 from __future__ import annotations
 

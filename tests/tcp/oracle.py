@@ -1,4 +1,4 @@
-"""A slow, byte-wise second opinion on one stream: what each byte is, what names it, and when it became available."""
+"""Byte-wise reference implementation of reassembly: value, naming packet and moment of each byte of a stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Byte = tuple[int, int, int]
 
 
 def reassemble(segments: Iterable[tuple[int, int, bytes, int]], last_packet: int) -> list[Byte]:
-    """The stream that (packet, offset, payload, missing) segments make, bytes before offset 0 left out."""
+    """Reassemble (packet, offset, payload, missing) segments, without bytes before offset 0."""
     seen: dict[int, tuple[int, int]] = {}
     cut: set[int] = set()
     stream: list[Byte] = []

@@ -1,4 +1,4 @@
-"""A tape of packets of one or more connections, cut into blocks at will, and what comes out in a form that cuts do not change."""
+"""Recorder of packets that are cut into blocks at will, and the assembled connections in a form independent of the cuts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BASES = (1_000, 5_000)
 
 
 def flow_key(side: int, connection: int = 0) -> bytes:
-    """Key of one side of a connection from 10.0.0.1:40000+n to 10.0.0.2:6650."""
+    """Return the flow key of one side of a connection from 10.0.0.1:40000+n to 10.0.0.2:6650."""
     key = bytes([10, 0, 0, 1, 10, 0, 0, 2]) + (40_000 + connection).to_bytes(2, "big") + (6650).to_bytes(2, "big")
     return key if side == CLIENT else reverse_key(key)
 
 
 class Tape:
-    """Packets in order of capture; `send` and its relatives append one and give its number."""
+    """Packets in capture order; `send` appends one and returns its number."""
 
     def __init__(self, bases: tuple[int, int] = BASES) -> None:
         self.bases = bases
@@ -33,7 +33,7 @@ class Tape:
         self.time = SECOND
 
     def next_file(self) -> None:
-        """What follows stands in another file."""
+        """Begin the next file."""
         self.file += 1
         self.number = 0
 
@@ -50,7 +50,7 @@ class Tape:
         connection: int = 0,
         after: int = 10 * 1_000_000,
     ) -> int:
-        """A segment at a stream offset, `after` nanoseconds behind the last packet."""
+        """Append a segment at a stream offset, `after` nanoseconds behind the last packet."""
         self.number += 1
         self.time += after
         seq = (self.bases[side] + offset) & 0xFFFF_FFFF
@@ -59,13 +59,13 @@ class Tape:
         return self.number
 
     def open(self, connection: int = 0) -> None:
-        """The three packets of a handshake."""
+        """Append the three packets of a handshake."""
         self.send(CLIENT, -1, flags=SYN, connection=connection)
         self.send(SERVER, -1, flags=SYN | ACK, ack=self.bases[CLIENT], connection=connection)
         self.send(CLIENT, 0, connection=connection)
 
     def blocks(self, cuts: Sequence[int] = ()) -> list[Block]:
-        """Blocks that end before these positions, and where a file ends."""
+        """Return blocks that end before these positions and at the ends of files."""
         blocks: list[Block] = []
         for position, (file, key, segment) in enumerate(self.packets):
             if not blocks or position in cuts or blocks[-1].file != file:
@@ -79,15 +79,15 @@ class Tape:
         return blocks
 
     def run(self, cuts: Sequence[int] = ()) -> list[Outcome]:
-        """All connections, in order of their first packets."""
+        """Return all connections in order of their first packets."""
         return outcomes(self.blocks(cuts))
 
     def run_apart(self) -> list[Outcome]:
-        """The same with a block for each packet."""
+        """Return all connections, assembled with one block per packet."""
         return self.run(range(len(self.packets)))
 
-    def one(self) -> Outcome:
-        """The only connection; cuts change nothing."""
+    def only(self) -> Outcome:
+        """Return the only connection, after checking that cuts make no difference."""
         (outcome,) = self.run()
         for (other,) in (self.run_apart(), self.run([3])):  # behind a handshake, the second goes through the tight loop
             assert other.facts() == outcome.facts()
@@ -95,7 +95,7 @@ class Tape:
 
 
 class Outcome:
-    """What came out for one connection."""
+    """Assembled items, findings and life cycle of one connection."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -105,7 +105,7 @@ class Outcome:
         self.life: list[str] = []
 
     def add(self, events: ConnectionEvents) -> None:
-        """The next block's part."""
+        """Add the events of the next block."""
         for items, flat in zip(events.items, self.items, strict=True):
             for item in items:
                 if isinstance(item, Data):
@@ -122,11 +122,11 @@ class Outcome:
         self.findings += events.findings
 
     def pieces(self, side: int) -> list[tuple[bytes, int]]:
-        """(payload, packet) of a stream."""
+        """Return (payload, packet) of the pieces of a stream."""
         return [(item[3], item[4]) for item in self.items[side] if item[0] == "bytes"]
 
     def shape(self, side: int) -> list[bytes | int]:
-        """A stream as joined bytes and sizes of gaps."""
+        """Return a stream as joined bytes and sizes of gaps."""
         shape: list[bytes | int] = []
         for item in self.items[side]:
             if item[0] == "gap":
@@ -138,16 +138,16 @@ class Outcome:
         return shape
 
     def codes(self) -> list[str]:
-        """Codes of the findings."""
+        """Return the codes of the findings."""
         return [finding.code for finding in self.findings]
 
     def evidence(self, code: str) -> dict[str, Any]:
-        """Evidence of the only finding of this code."""
+        """Return the evidence of the only finding of a code."""
         (evidence,) = [finding.evidence for finding in self.findings if finding.code == code]
         return evidence  # type: ignore[no-any-return]
 
     def facts(self) -> tuple[Any, ...]:
-        """All that must not depend on the cuts."""
+        """Return all that must not depend on the cuts."""
         connection = self.connection
         return (
             (connection.name, connection.key, connection.start, connection.end, connection.packets, connection.last),
@@ -171,20 +171,20 @@ class Outcome:
 
 
 def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
-    """Feed, end each file, and finish; conservation holds for each stream."""
+    """Assemble the blocks, and check that each stream conserves its bytes."""
     assembler = Assembler()
-    found: dict[Connection, Outcome] = {}
+    outcomes_by_connection: dict[Connection, Outcome] = {}
     file = 0
     for block in [*blocks, None]:
-        given: list[ConnectionEvents] = []
+        events_list: list[ConnectionEvents] = []
         while block is not None and file < block.file:
             file += 1
-            given += assembler.begin_file(file)
-        given += assembler.finish() if block is None else assembler.feed(block)
-        for events in given:
+            events_list += assembler.begin_file(file)
+        events_list += assembler.finish() if block is None else assembler.feed(block)
+        for events in events_list:
             assert events.connection.events is None
-            found.setdefault(events.connection, Outcome(events.connection)).add(events)
-    for connection, outcome in found.items():
+            outcomes_by_connection.setdefault(events.connection, Outcome(events.connection)).add(events)
+    for connection, outcome in outcomes_by_connection.items():
         assert outcome.life == ["opened", "ended", "finished"]
         for stream, items in zip(connection.streams, outcome.items, strict=True):
             at = 0
@@ -201,4 +201,4 @@ def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
             assert stream.buffer is None
             assert not stream.items
             assert not stream.delivered
-    return sorted(found.values(), key=lambda outcome: (outcome.connection.file, outcome.connection.packet))
+    return sorted(outcomes_by_connection.values(), key=lambda outcome: (outcome.connection.file, outcome.connection.packet))

@@ -20,7 +20,7 @@ cuts = st.lists(st.integers(1, 60), max_size=12)
 
 
 def flat(outcome: Outcome, side: int) -> list[Byte]:
-    """A stream byte by byte, as the oracle gives it."""
+    """Return a stream byte by byte, in the form of the oracle."""
     stream: list[Byte] = []
     for item in outcome.items[side]:
         if item[0] == "gap":
@@ -32,7 +32,7 @@ def flat(outcome: Outcome, side: int) -> list[Byte]:
 
 @st.composite
 def complete(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, int]]]:
-    """A stream and (start, size) of segments that cover it: cut anywhere, swapped, repeated, overlapping."""
+    """Draw a stream and the (start, size) of segments that cover it: cut anywhere, swapped, repeated, overlapping."""
     data = bytes(draw(st.lists(st.integers(0, 255), min_size=1, max_size=60)))
     edges = sorted({0, len(data), *draw(st.lists(st.integers(0, len(data)), max_size=12))})
     segments = [(start, end - start) for start, end in pairwise(edges)]
@@ -66,7 +66,7 @@ def test_any_segmentation_order_and_repetition_gives_the_same_bytes_and_names(
 
 @st.composite
 def lossy(draw: st.DrawFn) -> list[tuple[int, bytes, int]]:
-    """(start, payload, missing) of segments that leave holes, contradict each other and were snapped."""
+    """Draw (start, payload, missing) of segments with holes, conflicts and cut payloads."""
     return draw(
         st.lists(
             st.tuples(st.integers(-5, 50), st.binary(max_size=12), st.sampled_from([0, 0, 0, 1, 4])),
@@ -113,9 +113,9 @@ def test_any_packets_in_any_blocks_give_the_same(packets: list[Packet], position
         if next_file:
             tape.next_file()
         tape.send(side, offset, payload, flag, window=window, missing=missing, ack=ack, connection=connection, after=after)
-    whole = [outcome.facts() for outcome in tape.run()]
-    assert [outcome.facts() for outcome in tape.run(positions)] == whole
-    assert [outcome.facts() for outcome in tape.run_apart()] == whole
+    uncut = [outcome.facts() for outcome in tape.run()]
+    assert [outcome.facts() for outcome in tape.run(positions)] == uncut
+    assert [outcome.facts() for outcome in tape.run_apart()] == uncut
 
 
 @given(packets, cuts)
@@ -201,20 +201,20 @@ def test_packets_captured_twice_are_said_of_the_connection() -> None:
         tape.send(CLIENT, offset, b"data", after=1_000)
         tape.send(SERVER, 0)
         tape.send(SERVER, 0, after=1_000)
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.evidence("packet-duplicate") == {"copies": 10, "segments": 20}
     assert outcome.connection.streams[CLIENT].retransmitted == 0
 
 
 @pytest.mark.parametrize("large_first", [True, False])
 def test_what_was_cut_into_other_segments_between_two_captures_is_captured_twice(large_first: bool) -> None:
-    """As on the host of a container: one large packet within, and what the card sends of it in a tunnel."""
+    """Model the host of a container: one large packet inside, and its segments in a tunnel."""
     tape = Tape()
     tape.open()
     small = [(offset, b"data") for offset in range(0, 40, 4)]
     for offset, data in [(0, b"data" * 10), *small] if large_first else [*small, (0, b"data" * 10)]:
         tape.send(CLIENT, offset, data, after=1_000)
-    outcome = tape.one()
+    outcome = tape.only()
     copies = 10 if large_first else 1
     stream = outcome.connection.streams[CLIENT]
     assert (stream.duplicates, stream.retransmitted, stream.length) == (copies, 0 if large_first else 1, 40)
@@ -227,7 +227,7 @@ def test_retransmissions_are_not_packets_captured_twice() -> None:
     for offset in range(0, 40, 4):
         tape.send(CLIENT, offset, b"data")
         tape.send(CLIENT, offset, b"data", after=200_000_000)
-    assert tape.one().codes() == []
+    assert tape.only().codes() == []
 
 
 def test_findings_of_both_directions_stand_in_order_of_capture() -> None:
@@ -235,8 +235,8 @@ def test_findings_of_both_directions_stand_in_order_of_capture() -> None:
     tape.open()
     tape.send(CLIENT, 0, b"GOOD")
     tape.send(SERVER, 0, b"GOOD")
-    wanted = [tape.send(side, 0, b"EVIL") for side in (SERVER, CLIENT, SERVER, CLIENT)]
-    assert [finding.packet for finding in tape.one().findings] == wanted
+    conflicting = [tape.send(side, 0, b"EVIL") for side in (SERVER, CLIENT, SERVER, CLIENT)]
+    assert [finding.packet for finding in tape.only().findings] == conflicting
 
 
 def test_a_connection_may_span_files() -> None:
@@ -247,7 +247,7 @@ def test_a_connection_may_span_files() -> None:
     tape.next_file()
     tape.send(CLIENT, 1, b"b")
     tape.send(CLIENT, 4, b"e")
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.connection.name == "0:1"
     assert [(item[1], item[3], item[4], item[6]) for item in outcome.items[CLIENT] if item[0] == "bytes"] == [
         (0, b"a", 4, (0, 4)),
@@ -263,7 +263,7 @@ def test_bytes_that_wait_across_files_keep_their_file_behind_a_gap() -> None:
     waited = tape.send(CLIENT, 2, b"c")
     tape.next_file()
     tape.send(CLIENT, 4, b"e")
-    outcome = tape.one()
+    outcome = tape.only()
     assert [(item[1], item[4], item[6]) for item in outcome.items[CLIENT] if item[0] == "bytes"] == [(0, waited, (1, 1)), (1, 1, (1, 1))]
 
 
@@ -314,13 +314,13 @@ def test_ipv6_directions_belong_together() -> None:
         (file, ends[tuple(key[:4])] + ends[tuple(key[4:8])] + key[8:], segment)  # type: ignore[index]
         for file, key, segment in tape.packets
     ]
-    connection = tape.one().connection
+    connection = tape.only().connection
     assert [connection.endpoint(index) for index in (0, 1)] == ["[::1]:40000", "[::2]:6650"]
     assert connection.packets == 4
 
 
 def bulk(offsets: list[int], payload: bytes) -> list[Block]:
-    """One long stream as blocks of 5,000 packets."""
+    """Return one long stream as blocks of 5,000 packets."""
     tape = Tape()
     tape.open()
     for offset in offsets:
@@ -329,7 +329,7 @@ def bulk(offsets: list[int], payload: bytes) -> list[Block]:
 
 
 def cost(blocks: list[Block]) -> float:
-    """Processor seconds of the best of three."""
+    """Return the shortest CPU time of three runs, seconds."""
     seconds = []
     for _ in range(3):
         assembler = Assembler()
@@ -359,7 +359,7 @@ def test_connections_stay_small() -> None:
     tape = Tape()
     for connection in range(count):
         tape.open(connection)
-    whole = tape.blocks()
+    uncut = tape.blocks()
     for connection in range(count):
         tape.send(CLIENT, 0, flags=RST, connection=connection)
     closing = tape.blocks([len(tape.packets) - count])[1:]
@@ -367,7 +367,7 @@ def test_connections_stay_small() -> None:
     try:
         assembler = Assembler()
         before = tracemalloc.get_traced_memory()[0]
-        for block in whole:
+        for block in uncut:
             assembler.feed(block)
         opened = tracemalloc.get_traced_memory()[0] - before
         for block in closing:

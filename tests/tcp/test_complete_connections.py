@@ -1,4 +1,4 @@
-"""Connections within one block: what comes out is what their packets give one by one, odd or not."""
+"""Fast path for connections within one block, compared with the general path."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given, settings
 
 from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
-from pulsarscope.tcp import complete_connections as whole
+from pulsarscope.tcp import complete_connections as fast_path
 from tests.encoder.chance import randoms
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Tape, flow_key
 
 
 def short_connection(tape: Tape, connection: int, random: Random) -> None:
-    """A handshake, some data both ways, two FINs, some acknowledgments."""
+    """Append a handshake, data in both directions, two FINs and acknowledgments."""
     tape.open(connection)
     at = [0, 0]
-    left = [random.randrange(4), random.randrange(4)]
+    remaining = [random.randrange(4), random.randrange(4)]
     open_sides = [CLIENT, SERVER]
     while open_sides:
         side = random.choice(open_sides)
-        last = not left[side]
+        last = not remaining[side]
         payload = bytes(random.randrange(5 if last else 9))
         if not (payload or last) or random.random() < 0.2:
             tape.send(random.choice((CLIENT, SERVER)), at[side], connection=connection)
         tape.send(side, at[side], payload, FIN | ACK if last else ACK, connection=connection)
         at[side] += len(payload)
-        left[side] -= 1
+        remaining[side] -= 1
         if last:
             open_sides.remove(side)
     for _ in range(random.randrange(3)):
@@ -36,7 +36,7 @@ def short_connection(tape: Tape, connection: int, random: Random) -> None:
 
 
 def disturb(tape: Tape, random: Random) -> None:
-    """Change one thing about one packet."""
+    """Change one property of one packet."""
     index = random.randrange(len(tape.packets))
     file, key, (packet, time, seq, ack, flags, window, payload, cut) = tape.packets[index]
     kind = random.randrange(8)
@@ -80,7 +80,7 @@ def test_an_undisturbed_connection_is_taken_as_a_whole(random: Random) -> None:
     tape = Tape()
     short_connection(tape, 0, random)
     (block,) = tape.blocks()
-    found = whole.complete_connection(flow_key(CLIENT), block.flows[flow_key(CLIENT)], block.flows[flow_key(SERVER)], 0)
-    assert found is not None
-    assert found.connection.packets == block.packets
-    assert [stream.ended for stream in found.connection.streams] == [True, True]
+    result = fast_path.complete_connection(flow_key(CLIENT), block.flows[flow_key(CLIENT)], block.flows[flow_key(SERVER)], 0)
+    assert result is not None
+    assert result.connection.packets == block.packets
+    assert [stream.ended for stream in result.connection.streams] == [True, True]

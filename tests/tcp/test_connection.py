@@ -10,7 +10,7 @@ from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Tape
 
 
 class Case(NamedTuple):
-    """What happens on one 4-tuple, and for each connection: packets, opened, closed, closed_by, client, the two streams joined."""
+    """Packets on one 4-tuple, and per connection: packets, opened, closed, closed_by, client, both joined streams."""
 
     name: str
     send: Callable[[Tape], None]
@@ -326,7 +326,7 @@ def test_a_connection_is_named_by_its_first_packet() -> None:
 def test_endpoints_are_those_of_the_streams() -> None:
     tape = Tape()
     tape.open()
-    connection = tape.one().connection
+    connection = tape.only().connection
     assert [connection.endpoint(index) for index in (0, 1)] == ["10.0.0.1:40000", "10.0.0.2:6650"]
     assert connection.client == 0
 
@@ -334,7 +334,7 @@ def test_endpoints_are_those_of_the_streams() -> None:
 def test_a_later_layer_may_tell_the_client() -> None:
     tape = Tape()
     tape.send(SERVER, 0, b"mid")
-    connection = tape.one().connection
+    connection = tape.only().connection
     assert connection.client is None
     connection.set_client(1)
     assert connection.client == 1
@@ -358,7 +358,7 @@ def test_a_reset_says_who_and_what_was_pending() -> None:
     tape.open()
     tape.send(CLIENT, 3, b"pending")
     reset = tape.send(SERVER, 0, flags=RST)
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.evidence("connection-reset") == {"direction": 1, "waiting": 7}
     assert outcome.shape(CLIENT) == [3, b"pending"]
     assert [item[3] for item in outcome.items[CLIENT] if item[0] == "gap"] == [(0, reset)]
@@ -368,21 +368,21 @@ def test_a_reset_says_who_and_what_was_pending() -> None:
 def test_late_data_is_counted() -> None:
     tape = Tape()
     stray_packets_after_the_end(tape)
-    first, second = tape.one().connection.streams
+    first, second = tape.only().connection.streams
     assert (first.retransmitted, first.ignored, second.retransmitted, second.ignored) == (0, 1, 1, 0)
 
 
 def test_bytes_after_a_reset_are_said() -> None:
     tape = Tape()
     reset_by_server(tape)
-    said = [finding.evidence for finding in tape.one().findings]
+    said = [finding.evidence for finding in tape.only().findings]
     assert said == [{"direction": 1, "waiting": 0}, {"direction": 0, "bytes": 4}]
 
 
 def test_unbelieved_resets_are_counted() -> None:
     tape = Tape()
     reset_out_of_window(tape)
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.connection.streams[1].ignored == 2
     assert outcome.codes() == []
 
@@ -392,5 +392,5 @@ def test_times_are_those_of_the_first_and_the_latest_packet() -> None:
     tape.open()
     latest = tape.time
     tape.send(CLIENT, 0, b"ask", after=-2_000_000_000)
-    connection = tape.one().connection
+    connection = tape.only().connection
     assert (connection.start, connection.end) == (tape.packets[0][2][1], latest)

@@ -5,9 +5,9 @@ from pulsarscope.tcp.pieces import Data, Gap, Item
 
 
 def test_what_was_kept_and_what_is_being_delivered_is_compared() -> None:
-    kept = [Data(0, 0, [(b"abcd", 1, 10, 1)])]
+    previous = [Data(0, 0, [(b"abcd", 1, 10, 1)])]
     items: list[Item] = [Data(0, 4, [(b"efgh", 2, 20, 2)])]
-    recent = DeliveredBytes(kept, items)
+    recent = DeliveredBytes(previous, items)
     assert recent.compare(2, b"cdef", 8, 0, 3) == ([], 10)
     assert recent.compare(2, b"xdeX", 8, 0, 3) == ([(2, b"cd", b"xd", 0, 1), (4, b"ef", b"eX", 0, 2)], None)
 

@@ -11,7 +11,7 @@ from tests.tcp.tape import ACK, CLIENT, FIN, SERVER, SYN, Tape
 
 
 class Sent(NamedTuple):
-    """A segment of the client: stream offset, payload, bytes that the snap length cost."""
+    """Segment of the client: stream offset, payload, bytes cut off by the snap length."""
 
     offset: int
     payload: bytes
@@ -19,7 +19,7 @@ class Sent(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What the client sends as packets 4, 5, … and what its stream becomes."""
+    """Segments that the client sends as packets 4, 5, …, and the resulting stream."""
 
     name: str
     sent: list[Sent]
@@ -78,7 +78,7 @@ def test_situation(case: Case, first: int) -> None:
     tape.open()
     for offset, payload, missing in case.sent:
         tape.send(CLIENT, offset, payload, missing=missing)
-    outcome = tape.one()
+    outcome = tape.only()
     stream = outcome.connection.streams[CLIENT]
     assert outcome.shape(CLIENT) == case.shape
     assert (stream.retransmitted, stream.out_of_order) == (case.retransmitted, case.out_of_order)
@@ -98,7 +98,7 @@ def test_a_late_segment_names_all_that_it_releases() -> None:
     tape.send(CLIENT, 3, b"d")
     late = tape.send(CLIENT, 1, b"b")
     tape.send(CLIENT, 4, b"e")
-    items = tape.one().items[CLIENT]
+    items = tape.only().items[CLIENT]
     assert [(item[3], item[4], item[6][1]) for item in items] == [
         (b"a", 4, 4),
         (b"b", late, late),
@@ -115,7 +115,7 @@ def test_behind_a_gap_pieces_go_by_the_packets_that_brought_them() -> None:
     tape.send(CLIENT, 4, b"e")
     tape.send(CLIENT, 3, b"d")
     last = tape.send(SERVER, 0, b"x")
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.pieces(CLIENT) == [(b"a", 4), (b"d", 6), (b"e", 5)]
     assert [item[3] if item[0] == "gap" else item[6] for item in outcome.items[CLIENT]] == [(0, 4), (0, last), (0, last), (0, last)]
 
@@ -125,7 +125,7 @@ def test_behind_a_snapped_segment_a_late_one_names_only_itself() -> None:
     tape.send(CLIENT, 0, b"a", missing=1)
     tape.send(CLIENT, 3, b"d")
     tape.send(CLIENT, 2, b"c")
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.pieces(CLIENT) == [(b"a", 4), (b"c", 6), (b"d", 5)]
     assert [item[6][1] for item in outcome.items[CLIENT] if item[0] == "bytes"] == [4, 6, 6]
 
@@ -138,7 +138,7 @@ def test_the_store_gives_up_the_oldest_hole_when_it_is_full() -> None:
         tape.send(CLIENT, 10 + index * size, bytes(size))
     full = tape.number
     tape.send(CLIENT, 10 + (fits + 1) * size, b"next")
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.items[CLIENT][0] == ("gap", 0, 10, (0, full), "hole")
     assert outcome.connection.streams[CLIENT].out_of_order == fits + 1
     assert outcome.evidence(GAP) == {"direction": 0, "offset": 0, "size": 10, "reason": "hole"}
@@ -149,7 +149,7 @@ def test_the_store_gives_up_one_hole_after_the_other(monkeypatch: pytest.MonkeyP
     tape = opened()
     for offset in range(2, 14, 2):
         tape.send(CLIENT, offset, b"x")
-    outcome = tape.one()
+    outcome = tape.only()
     moments = [item[3][1] for item in outcome.items[CLIENT] if item[0] == "gap"]
     assert moments == [7, 8, 9, 9, 9, 9]
     assert outcome.pieces(CLIENT) == [(b"x", packet) for packet in range(4, 10)]
@@ -161,7 +161,7 @@ def test_late_bytes_of_a_declared_gap_are_dropped(monkeypatch: pytest.MonkeyPatc
     tape.send(CLIENT, 2, b"c")
     tape.send(CLIENT, 4, b"e")
     tape.send(CLIENT, 0, b"ab")
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.shape(CLIENT) == [2, b"c", 1, b"e"]
     assert outcome.connection.streams[CLIENT].retransmitted == 1
     assert CONFLICT not in outcome.codes()
@@ -171,7 +171,7 @@ def test_a_conflict_names_both_packets() -> None:
     tape = opened()
     first = tape.send(CLIENT, 0, b"GOOD bytes")
     second = tape.send(CLIENT, 2, b"xD by!")
-    assert tape.one().evidence(CONFLICT) == {
+    assert tape.only().evidence(CONFLICT) == {
         "direction": 0,
         "offset": 2,
         "size": 2,
@@ -183,18 +183,18 @@ def test_a_conflict_names_both_packets() -> None:
     }
 
 
-@pytest.mark.parametrize(("distance", "told"), [(65_000, True), (66_000, False)])
-def test_delivered_bytes_are_compared_within_the_window(distance: int, told: bool) -> None:
+@pytest.mark.parametrize(("distance", "reported"), [(65_000, True), (66_000, False)])
+def test_delivered_bytes_are_compared_within_the_window(distance: int, reported: bool) -> None:
     tape = opened()
     tape.send(CLIENT, 0, b"GOOD")
     for offset in range(4, distance, 1_000):
         tape.send(CLIENT, offset, bytes(1_000))
     tape.send(CLIENT, 0, b"EVIL")
-    assert (CONFLICT in tape.one().codes()) is told
+    assert (CONFLICT in tape.only().codes()) is reported
 
 
-@pytest.mark.parametrize(("between", "told"), [(5, True), (20, False)])
-def test_delivered_bytes_are_compared_for_some_packets(monkeypatch: pytest.MonkeyPatch, between: int, told: bool) -> None:
+@pytest.mark.parametrize(("between", "reported"), [(5, True), (20, False)])
+def test_delivered_bytes_are_compared_for_some_packets(monkeypatch: pytest.MonkeyPatch, between: int, reported: bool) -> None:
     for module in ("assembler", "delivered", "stream"):
         monkeypatch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 10)
     tape = opened()
@@ -202,12 +202,12 @@ def test_delivered_bytes_are_compared_for_some_packets(monkeypatch: pytest.Monke
     for _ in range(between):
         tape.send(SERVER, 0)
     tape.send(CLIENT, 0, b"EVIL")
-    assert (CONFLICT in tape.one().codes()) is told
+    assert (CONFLICT in tape.only().codes()) is reported
 
 
-@pytest.mark.parametrize(("between", "told"), [(9, True), (10, False)])
+@pytest.mark.parametrize(("between", "reported"), [(9, True), (10, False)])
 def test_delivered_bytes_are_compared_for_some_packets_of_the_same_stream(
-    monkeypatch: pytest.MonkeyPatch, between: int, told: bool
+    monkeypatch: pytest.MonkeyPatch, between: int, reported: bool
 ) -> None:
     for module in ("assembler", "delivered", "stream"):
         monkeypatch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 10)
@@ -216,7 +216,7 @@ def test_delivered_bytes_are_compared_for_some_packets_of_the_same_stream(
     for offset in range(between):
         tape.send(CLIENT, 4 + offset, b"x")
     tape.send(CLIENT, 0, b"EVIL")
-    assert (CONFLICT in tape.one().codes()) is told
+    assert (CONFLICT in tape.only().codes()) is reported
 
 
 def test_delivered_bytes_are_not_compared_across_files() -> None:
@@ -224,14 +224,14 @@ def test_delivered_bytes_are_not_compared_across_files() -> None:
     tape.send(CLIENT, 0, b"GOOD")
     tape.next_file()
     tape.send(CLIENT, 0, b"EVIL")
-    assert CONFLICT not in tape.one().codes()
+    assert CONFLICT not in tape.only().codes()
 
 
 def test_many_gaps_are_counted_in_one_finding() -> None:
     tape = opened()
     for offset in range(2, 2 * STREAM_FINDINGS_MAX + 12, 2):
         tape.send(CLIENT, offset, b"x")
-    outcome = tape.one()
+    outcome = tape.only()
     gaps = [finding.evidence for finding in outcome.findings if finding.code == GAP]
     assert len(gaps) == STREAM_FINDINGS_MAX + 1
     assert gaps[0]["size"] == 2
@@ -242,7 +242,7 @@ def test_snapped_segments_are_one_finding() -> None:
     tape = opened()
     for offset in range(0, 400, 4):
         tape.send(CLIENT, offset, b"x", missing=3)
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.evidence(GAP) == {"direction": 0, "count": 100, "bytes": 300, "reason": "snaplen"}
     assert outcome.connection.streams[CLIENT].retransmitted == 0
 
@@ -269,7 +269,7 @@ def data_waits_beyond_fin(tape: Tape) -> None:
 def test_the_stream_ends_at_its_fin(send: Callable[[Tape], None], ignored: int) -> None:
     tape = opened()
     send(tape)
-    outcome = tape.one()
+    outcome = tape.only()
     stream = outcome.connection.streams[CLIENT]
     assert outcome.shape(CLIENT) == [b"ab"]
     assert (stream.fin, stream.ended, stream.ignored) == (2, True, ignored)
@@ -280,7 +280,7 @@ def test_an_old_fin_ends_nothing() -> None:
     tape.send(CLIENT, 0, b"abc")
     tape.send(CLIENT, 1, b"", FIN | ACK)
     tape.send(CLIENT, 3, b"d")
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.shape(CLIENT) == [b"abcd"]
     assert outcome.connection.streams[CLIENT].fin < 0
 
@@ -289,7 +289,7 @@ def test_bytes_missing_before_a_fin_are_a_gap() -> None:
     tape = opened()
     tape.send(CLIENT, 0, b"ab")
     tape.send(CLIENT, 5, b"", FIN | ACK)
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.shape(CLIENT) == [b"ab", 3]
     assert outcome.evidence(GAP)["size"] == 3
 
@@ -299,7 +299,7 @@ def test_data_on_a_syn_begins_the_stream() -> None:
     tape.send(CLIENT, -1, b"early", SYN)
     tape.send(SERVER, -1, flags=SYN | ACK, ack=tape.bases[CLIENT] + 5)
     tape.send(CLIENT, 5, b" data")
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.shape(CLIENT) == [b"early data"]
     assert outcome.connection.client == CLIENT
 
@@ -312,7 +312,7 @@ def test_a_closed_window_is_counted_and_timed() -> None:
     tape.send(SERVER, 0, b"open", after=1_000)
     tape.send(SERVER, 4, b"shut", window=0, after=1_000)
     tape.send(CLIENT, 3, b"d", after=500)
-    outcome = tape.one()
+    outcome = tape.only()
     (finding,) = [finding for finding in outcome.findings if finding.code == "zero-window"]
     assert finding.packet == shut
     assert finding.evidence == {"direction": 1, "count": 2, "closed_ns": 20_000_000 + 1_000 + 500}
@@ -323,6 +323,6 @@ def test_time_that_runs_backwards_makes_no_negative_closed_time() -> None:
     tape = opened()
     tape.send(SERVER, 0, window=0)
     tape.send(SERVER, 0, after=-5_000_000_000)
-    outcome = tape.one()
+    outcome = tape.only()
     assert outcome.evidence("zero-window")["closed_ns"] == 0
     assert outcome.connection.end >= outcome.connection.start

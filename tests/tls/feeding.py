@@ -1,4 +1,4 @@
-"""Feed a connection as `tcp` would: any cut into packets, any cut into blocks."""
+"""Feeding of TLS connections, cut into packets and blocks at will."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 
 class Packet(NamedTuple):
-    """A packet of one side: its bytes, or how many of them the capture lacks."""
+    """Packet of one side: its bytes, or the number of missing bytes."""
 
     side: int
     data: bytes
@@ -23,7 +23,7 @@ class Packet(NamedTuple):
 
 
 def cut(flights: Iterable[tuple[int, bytes]], sizes: Iterable[int]) -> list[Packet]:
-    """Each flight in packets, whose sizes are taken one after the other, again and again."""
+    """Split each flight into packets, with sizes repeated in a cycle."""
     chosen = list(sizes)
     packets: list[Packet] = []
     for side, data in flights:
@@ -35,30 +35,30 @@ def cut(flights: Iterable[tuple[int, bytes]], sizes: Iterable[int]) -> list[Pack
     return packets
 
 
-class Given(NamedTuple):
-    """What a connection handed on, by side."""
+class Delivered(NamedTuple):
+    """Items delivered by a connection, by side."""
 
     items: tuple[list[Item], list[Item]]
     connection: TlsConnection
 
     def plain(self, side: int) -> bytes:
-        """The bytes; a gap is as many question marks."""
+        """Return the bytes, with question marks for gaps."""
         return b"".join(
             b"".join(piece[0] for piece in item.pieces) if isinstance(item, Data) else b"?" * item.size for item in self.items[side]
         )
 
     def pieces(self, side: int) -> list[Piece]:
-        """All pieces of all runs."""
+        """Return all pieces."""
         return [piece for item in self.items[side] if isinstance(item, Data) for piece in item.pieces]
 
     def gaps(self, side: int) -> list[Gap]:
-        """All gaps."""
+        """Return all gaps."""
         return [item for item in self.items[side] if isinstance(item, Gap)]
 
 
-def feed(connection: TlsConnection, packets: Sequence[Packet], block: int = 1 << 30) -> Given:
-    """Packets numbered from 1, so many in a block."""
-    given: tuple[list[Item], list[Item]] = ([], [])
+def feed(connection: TlsConnection, packets: Sequence[Packet], block: int = 1 << 30) -> Delivered:
+    """Feed packets numbered from 1, `block` per block."""
+    delivered: tuple[list[Item], list[Item]] = ([], [])
     offsets = [0, 0]
     for start in range(0, len(packets), block):
         items: tuple[list[Item], list[Item]] = ([], [])
@@ -69,25 +69,25 @@ def feed(connection: TlsConnection, packets: Sequence[Packet], block: int = 1 <<
             else:
                 items[packet.side].append(Data(0, offsets[packet.side], [(packet.data, number, number * SECOND, number)]))
             offsets[packet.side] += size
-        _collect(given, connection.feed(items, 0))
-    _collect(given, connection.finish(len(packets), 0))
-    return Given(given, connection)
+        _collect(delivered, connection.feed(items, 0))
+    _collect(delivered, connection.finish(len(packets), 0))
+    return Delivered(delivered, connection)
 
 
-def _collect(given: tuple[list[Item], list[Item]], items: Sequence[Sequence[Item]]) -> None:
+def _collect(delivered: tuple[list[Item], list[Item]], items: Sequence[Sequence[Item]]) -> None:
     for side in (0, 1):
-        given[side].extend(items[side])
+        delivered[side].extend(items[side])
 
 
 def secrets_of(key_log: bytes) -> Secrets:
-    """As of a key log given beforehand."""
+    """Return secrets as from a key log given by the user."""
     known = Secrets()
     assert known.add(key_log.splitlines()) == 0
     return known
 
 
 def packets_of(flights: Iterable[tuple[int, bytes]], port: int = 6651, **options: Any) -> list[CapturedPacket]:
-    """A whole connection of TCP that carries them."""
+    """Return a complete TCP connection that carries the packets."""
     conversation = Conversation(server=("10.0.0.2", port), **options).handshake()
     for side, data in flights:
         (conversation.client, conversation.server)[side](data)

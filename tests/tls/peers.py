@@ -1,4 +1,4 @@
-"""Real TLS peers: OpenSSL talks to itself in memory. What it sends, and the secrets that it logs."""
+"""Real TLS peers: connections of OpenSSL in memory, with their key logs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Flight = tuple[int, bytes]
 
 
 class Recording(NamedTuple):
-    """A connection as it was on the wire."""
+    """Recorded connection."""
 
     flights: list[Flight]
     key_log: bytes
@@ -45,13 +45,13 @@ class Recording(NamedTuple):
     reused: bool
 
     def stream(self, side: int) -> bytes:
-        """All that a side sent."""
+        """Return all bytes that a side sent."""
         return b"".join(data for sender, data in self.flights if sender == side)
 
 
 @cache
 def certificate_files(kind: str = "ec") -> tuple[str, str]:
-    """Paths of a self-signed certificate and of its key; they live as long as the process."""
+    """Return the paths of a self-signed certificate and its key, which exist until the process ends."""
     key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
     key = ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else rsa.generate_private_key(65537, 2048)
     folder = Path(tempfile.mkdtemp(prefix="pulsarscope-tls-"))
@@ -62,7 +62,7 @@ def certificate_files(kind: str = "ec") -> tuple[str, str]:
 
 
 def certificate_of(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, name: str = "broker", names: bool = True) -> x509.Certificate:
-    """A self-signed certificate."""
+    """Return a self-signed certificate."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     start = datetime(2026, 1, 1, tzinfo=timezone.utc)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
@@ -75,7 +75,7 @@ def certificate_of(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, name: st
 
 @cache
 def server_context(version: ssl.TLSVersion, ciphers: str, certificate: str, alpn: tuple[str, ...] = ()) -> ssl.SSLContext:
-    """One for several connections: sessions are resumed with the context that began them."""
+    """Return a server context shared by several connections, as session resumption needs."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate_files(certificate))
     _restrict(context, version, ciphers)
@@ -88,7 +88,7 @@ def server_context(version: ssl.TLSVersion, ciphers: str, certificate: str, alpn
 
 @cache
 def _dh_parameters() -> str:
-    """Path of a group for Diffie and Hellman's key exchange."""
+    """Return the path of a Diffie-Hellman group."""
     path = Path(certificate_files()[0]).with_name("dh.pem")
     path.write_text(_FFDHE2048)
     return str(path)
@@ -113,7 +113,7 @@ def record(
     context: ssl.SSLContext | None = None,
     options: int = 0,
 ) -> Recording:
-    """Both sides shake hands, say what they are to say, and close. `context`: the client's of an earlier connection, for its session."""
+    """Record a handshake, the data of both sides and the close; `context` resumes the session of an earlier connection."""
     client_side = context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client_side.check_hostname = False
     client_side.verify_mode = ssl.CERT_NONE
@@ -159,9 +159,9 @@ def record(
         for side, data in said:
             sides[side].write(data)
             carry()
-            left = len(data)
-            while left:
-                left -= len(sides[1 - side].read(_READ_BYTES))
+            remaining = len(data)
+            while remaining:
+                remaining -= len(sides[1 - side].read(_READ_BYTES))
         if not any(side == SERVER for side, _ in said):  # session tickets come with the first bytes read
             server.write(b"")
             carry()

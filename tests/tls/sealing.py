@@ -1,4 +1,4 @@
-"""A writer of TLS 1.3 of our own, for what OpenSSL does not do on demand: every suite, padding, key updates, early data, odd orders."""
+"""TLS writer for what OpenSSL does not do on demand: every suite, padding, key updates, early data, unusual orders."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def message(kind: int, body: bytes) -> bytes:
 
 
 def clear(kind: int, content: bytes) -> bytes:
-    """A record that is not sealed."""
+    """Return a cleartext record."""
     return bytes((kind, 3, 3)) + vector(content, 2)
 
 
@@ -55,7 +55,7 @@ def server_hello(suite: int = 0x1301, random: bytes = SERVER_RANDOM, version: in
 
 
 def secret_of(label: str, suite: int = 0x1301) -> bytes:
-    """One secret for each label."""
+    """Return a secret for each label."""
     return (sha256(label.encode()).digest() * 2)[: SUITES[suite][2].digest_size]
 
 
@@ -69,7 +69,7 @@ TRAFFIC = ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0")
 
 
 class Sealer:
-    """Seals the records of one direction."""
+    """Writer of the TLS 1.3 records of one direction."""
 
     def __init__(self, label: str, suite: int = 0x1301) -> None:
         self._tag_bytes = 8 if suite == 0x1305 else 16
@@ -87,7 +87,7 @@ class Sealer:
         return HKDFExpand(self._hash, size, info).derive(self._secret)
 
     def seal(self, content: bytes, kind: int = APPLICATION_DATA, padding: int = 0) -> bytes:
-        """A record."""
+        """Return a protected record."""
         inside = content + bytes((kind,)) + bytes(padding)
         header = b"\x17\x03\x03" + (len(inside) + self._tag_bytes).to_bytes(2, "big")
         nonce = (self._iv ^ self._sequence).to_bytes(12, "big")
@@ -95,14 +95,14 @@ class Sealer:
         return header + self._aead.encrypt(nonce, inside, header)
 
     def update(self) -> bytes:
-        """EmitFact of new keys, and use them."""
-        told = self.seal(KEY_UPDATE, HANDSHAKE)
+        """Return a key update, and use the new keys."""
+        message = self.seal(KEY_UPDATE, HANDSHAKE)
         self._use(self._expand(b"traffic upd", self._hash.digest_size))
-        return told
+        return message
 
 
 def handshake(suite: int = 0x1301) -> list[tuple[int, bytes]]:
-    """The flights up to the end of the handshake."""
+    """Return the flights up to the end of the handshake."""
     client, server = (Sealer(label, suite) for label in HANDSHAKES)
     return [
         (CLIENT, clear(HANDSHAKE, client_hello())),
@@ -112,14 +112,14 @@ def handshake(suite: int = 0x1301) -> list[tuple[int, bytes]]:
 
 
 class Sealer12:
-    """Seals the records of one direction of TLS 1.2 with AES-128-GCM, whose keys are those of one handshake after the other."""
+    """Writer of the TLS 1.2 records of one direction with AES-128-GCM, with the keys of consecutive handshakes."""
 
     def __init__(self, side: int) -> None:
         self._side = side
         self._aead: AESGCM | None = None
 
     def record(self, content: bytes, kind: int = APPLICATION_DATA) -> bytes:
-        """In clear before the first handshake."""
+        """Return a record, in cleartext before the first handshake."""
         if self._aead is None:
             return clear(kind, content)
         number = self._sequence.to_bytes(8, "big")
@@ -128,8 +128,8 @@ class Sealer12:
         return clear(kind, number + sealed)
 
     def change(self, master_secret: bytes, client_random: bytes, server_random: bytes) -> bytes:
-        """EmitFact of the keys that the handshake gave, and use them."""
-        told = self.record(b"\1", 20)
+        """Return a ChangeCipherSpec, and use the keys of the handshake."""
+        message = self.record(b"\1", 20)
         step = seed = b"key expansion" + server_random + client_random
         block = b""
         while len(block) < 40:
@@ -138,7 +138,7 @@ class Sealer12:
         self._aead = AESGCM(block[16 * self._side :][:16])
         self._salt = block[32 + 4 * self._side :][:4]
         self._sequence = 0
-        return told
+        return message
 
 
 def server_hello_12(suite: int = 0xC02F, random: bytes = SERVER_RANDOM) -> bytes:

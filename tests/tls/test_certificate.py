@@ -25,10 +25,10 @@ def test_what_is_none_is_none(data: bytes) -> None:
 
 
 def test_damage_anywhere_is_borne() -> None:
-    whole = der("broker", names=True)
-    for position in range(len(whole)):
-        found = certificate_names(whole[:position] + bytes((whole[position] ^ 0xFF,)) + whole[position + 1 :])
-        assert found is None or isinstance(found[0], str)
+    certificate = der("broker", names=True)
+    for position in range(len(certificate)):
+        names = certificate_names(certificate[:position] + bytes((certificate[position] ^ 0xFF,)) + certificate[position + 1 :])
+        assert names is None or isinstance(names[0], str)
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_damage_anywhere_is_borne() -> None:
     [(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07"), (b"\x0c\x06broker", b"\x03\x06broker"), (b"\x87\x04", b"\x87\x05")],
     ids=["version", "kind-of-name", "address"],
 )
-def test_what_no_certificate_says_is_borne(whole: bytes, damaged: bytes) -> None:
+def test_what_no_certificate_says_is_borne(certificate: bytes, damaged: bytes) -> None:
     good = der("broker", names=True)
-    assert whole in good
-    found = certificate_names(good.replace(whole, damaged))
-    assert found is None or found == ("CN=broker", [])
+    assert certificate in good
+    names = certificate_names(good.replace(certificate, damaged))
+    assert names is None or names == ("CN=broker", [])

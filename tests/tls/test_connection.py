@@ -1,4 +1,4 @@
-"""TLS connections: what real peers say to each other, and what a peer of our own makes of the rarer parts."""
+"""TLS connections of real peers, and rarer parts by a writer of our own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.limits import TLS_FAILED_RECORDS_MAX, TLS_LOST_RECORDS_MAX, TLS_RECORD_MAX_BYTES, TLS_WAITING_MAX_BYTES
 from pulsarscope.tls.connection import TlsConnection
 from tests.tls import sealing
-from tests.tls.feeding import Given, Packet, cut, feed, secrets_of
+from tests.tls.feeding import Delivered, Packet, cut, feed, secrets_of
 from tests.tls.peers import CLIENT, SERVER, Recording, record
 from tests.tls.sealing import HANDSHAKE, Sealer
 
 SAID = [(CLIENT, b"CONNECT"), (SERVER, b"CONNECTED" * 40), (CLIENT, b"x" * 40_000), (SERVER, b"y" * 17_000), (CLIENT, b"."), (SERVER, b"!")]
-INSIDE = tuple(b"".join(data for side, data in SAID if side == wanted) for wanted in (CLIENT, SERVER))
+INSIDE = tuple(b"".join(data for side, data in SAID if side == sender) for sender in (CLIENT, SERVER))
 
 TLS_1_2, TLS_1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
@@ -62,12 +62,12 @@ SUITES_1_2 = [
 ]
 
 
-def read(recording: Recording, known: Secrets | None = None, sizes: tuple[int, ...] = (1460,), block: int = 1 << 30) -> Given:
+def read(recording: Recording, known: Secrets | None = None, sizes: tuple[int, ...] = (1460,), block: int = 1 << 30) -> Delivered:
     known = secrets_of(recording.key_log) if known is None else known
     return feed(TlsConnection(known), cut(recording.flights, sizes), block)
 
 
-def check(got: Given, inside: tuple[bytes, ...] = INSIDE) -> None:
+def check(got: Delivered, inside: tuple[bytes, ...] = INSIDE) -> None:
     assert (got.plain(CLIENT), got.plain(SERVER)) == inside
     assert got.connection.undecrypted() is None
     assert [direction.undecrypted for direction in got.connection.directions] == [0, 0]
@@ -138,10 +138,10 @@ def test_whatever_is_said_however_it_is_cut_comes_out_the_same(
 ) -> None:
     recording = record(said, version)
     got = read(recording, sizes=tuple(sizes), block=block)
-    check(got, tuple(b"".join(data for side, data in said if side == wanted) for wanted in (CLIENT, SERVER)))
-    whole = read(recording, sizes=tuple(sizes))
+    check(got, tuple(b"".join(data for side, data in said if side == sender) for sender in (CLIENT, SERVER)))
+    uncut = read(recording, sizes=tuple(sizes))
     for side in (CLIENT, SERVER):
-        assert got.pieces(side) == whole.pieces(side)
+        assert got.pieces(side) == uncut.pieces(side)
         moments = [piece[3] for piece in got.pieces(side)]
         assert moments == sorted(moments)
 
@@ -157,14 +157,14 @@ def test_content_is_named_by_the_packet_that_completed_its_record() -> None:
             if packet.side == side:
                 offset += len(packet.data)
                 ends.append((offset, number))
-        stream, position, wanted = recording.stream(side), 0, []
+        stream, position, sender = recording.stream(side), 0, []
         while position < len(stream):
             kind, size = stream[position], int.from_bytes(stream[position + 3 : position + 5], "big")
             position += 5 + size
             if kind == 23:
-                wanted.append(next(number for end, number in ends if end >= position))
+                sender.append(next(number for end, number in ends if end >= position))
         assert [(packet, time // 1_000_000_000, moment) for _, packet, time, moment in got.pieces(side)] == [
-            (number, number, number) for number in wanted
+            (number, number, number) for number in sender
         ]
 
 
@@ -190,7 +190,7 @@ def test_a_handshake_within_tls_1_2_brings_keys_of_its_own(suite: int, inside: b
 # ---- TLS 1.3 of our own making
 
 
-def inside(flights: list[tuple[int, bytes]], log: bytes, sizes: tuple[int, ...] = (1460,)) -> Given:
+def inside(flights: list[tuple[int, bytes]], log: bytes, sizes: tuple[int, ...] = (1460,)) -> Delivered:
     return feed(TlsConnection(secrets_of(log)), cut(flights, sizes))
 
 
@@ -278,8 +278,8 @@ def test_a_side_whose_answer_comes_first_in_the_capture_waits_for_it() -> None:
 # ---- loss and damage
 
 
-def lossy(lost: range, *, update: bool = False, sizes: int = 100) -> tuple[Given, bytes]:
-    """Records of the client, one in a packet, of which some are lost; what was said, lost content as question marks."""
+def lossy(lost: range, *, update: bool = False, sizes: int = 100) -> tuple[Delivered, bytes]:
+    """Draw records of the client, one per packet, some of them lost, and the plaintext with question marks for lost content."""
     client = Sealer(sealing.TRAFFIC[0])
     records, said = [], []
     for number in range(40):
@@ -321,15 +321,15 @@ def test_a_gap_anywhere_loses_the_records_that_it_touches_and_no_more(first: int
     assert got.plain(CLIENT) == b"".join(b"?" * 90 if number in touched else content for number, content in enumerate(contents))
 
 
-@pytest.mark.parametrize(("left", "read"), [(42, False), (43, True), (60, True)])
-def test_of_a_hello_the_end_may_be_lost_but_not_the_random(left: int, read: bool) -> None:
+@pytest.mark.parametrize(("remaining", "read"), [(42, False), (43, True), (60, True)])
+def test_of_a_hello_the_end_may_be_lost_but_not_the_random(remaining: int, read: bool) -> None:
     client, server = map(Sealer, sealing.TRAFFIC)
     (_, hello), *rest = sealing.handshake()
     flights = [*rest, (SERVER, server.seal(b"answer")), (CLIENT, client.seal(b"ask"))]
-    packets = [Packet(CLIENT, hello[:left]), Packet(CLIENT, b"", len(hello) - left), *cut(flights, (1460,))]
+    packets = [Packet(CLIENT, hello[:remaining]), Packet(CLIENT, b"", len(hello) - remaining), *cut(flights, (1460,))]
     got = feed(TlsConnection(secrets_of(sealing.key_log(*ALL_SECRETS))), packets)
     assert (got.plain(CLIENT), got.plain(SERVER)) == ((b"ask", b"answer") if read else (b"", b""))
-    assert got.connection.directions[CLIENT].clear_bytes == left
+    assert got.connection.directions[CLIENT].clear_bytes == remaining
 
 
 def test_the_answer_to_a_hello_does_not_wait_for_the_end_of_it() -> None:

@@ -1,4 +1,4 @@
-"""Which key opens which record, and how the count is found again."""
+"""Choice of keys, and recovery of the sequence number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulsarscope.tls.record_layer import TlsRecord
 
 
 class Named(Key):
-    """Opens records whose body says its name and their number."""
+    """Key for records whose body has the name of the key and the sequence number."""
 
     overhead = 21
 

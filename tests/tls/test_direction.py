@@ -1,4 +1,4 @@
-"""What is remembered of where contents lie; the rest of a direction is tested with connections."""
+"""Positions of contents; the rest of a direction is tested with connections."""
 
 from __future__ import annotations
 

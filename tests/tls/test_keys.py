@@ -1,4 +1,4 @@
-"""Keys against the published test vectors; whole connections are in test_connection."""
+"""Keys compared with published test vectors; complete connections are in test_connection."""
 
 from __future__ import annotations
 

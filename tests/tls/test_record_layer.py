@@ -1,4 +1,4 @@
-"""Where records lie, and what names them."""
+"""Positions and names of records."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_header_is_known_by_its_fields(head: bytes, want: bool) -> None:
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=8), st.lists(st.integers(1, 30), min_size=1))
 def test_records_come_out_however_they_are_cut_with_the_packets_that_completed_them(bodies: list[bytes], sizes: list[int]) -> None:
     data = b"".join(map(record, bodies))
-    records, found, position, packet = RecordReader(), [], 0, 0
+    records, results, position, packet = RecordReader(), [], 0, 0
     ends = []
     while position < len(data):
         packet += 1
@@ -51,11 +51,11 @@ def test_records_come_out_however_they_are_cut_with_the_packets_that_completed_t
         give(records, data[position : position + size], packet)
         position += size
         ends.append((position, packet))
-        while (one := records.next()) is not None:
-            found.append((one.body, one.end, records.accept(one)))
+        while (following := records.next()) is not None:
+            results.append((following.body, following.end, records.accept(following)))
         records.trim()
-    assert [body for body, _, _ in found] == bodies
-    for _, end, mark in found:
+    assert [body for body, _, _ in results] == bodies
+    for _, end, mark in results:
         assert mark.packet == next(number for offset, number in ends if offset >= end)
     assert records.buffered == 0
 
@@ -82,11 +82,11 @@ def test_behind_a_gap_the_end_of_the_cut_record_tells_where_the_next_one_begins(
     records.gap(30)
     give(records, cut[50:], 2)
     give(records, record(b"next"), 3)
-    found = records.next()
-    assert found is not None
-    assert found.body == b"next"
+    next_record = records.next()
+    assert next_record is not None
+    assert next_record.body == b"next"
     assert (records.lost, records.lost_missing) == (105, 30)
-    assert records.refuse(found)  # no guess
+    assert records.refuse(next_record)  # no guess
 
 
 def test_behind_a_gap_that_hides_where_the_next_one_begins_it_is_guessed() -> None:
@@ -95,13 +95,13 @@ def test_behind_a_gap_that_hides_where_the_next_one_begins_it_is_guessed() -> No
     records.gap(50)
     guess = b"\x17\x03\x03\x00\x05"
     give(records, b"rest" + guess + record(b"next", 22) + b"tail!", 2)
-    found = records.next()
-    assert found is not None
-    assert (found.header, records.lost) == (guess, 58)
-    assert not records.refuse(found)
-    found = records.next()
-    assert found is not None
-    assert (found.kind, found.body) == (22, b"next")
+    next_record = records.next()
+    assert next_record is not None
+    assert (next_record.header, records.lost) == (guess, 58)
+    assert not records.refuse(next_record)
+    next_record = records.next()
+    assert next_record is not None
+    assert (next_record.kind, next_record.body) == (22, b"next")
 
 
 def test_behind_a_gap_a_record_is_named_by_the_latest_packet_that_brought_it() -> None:
@@ -110,29 +110,29 @@ def test_behind_a_gap_a_record_is_named_by_the_latest_packet_that_brought_it() -
     give(records, record(b"abcdef")[:4], 9)
     give(records, record(b"abcdef")[4:8], 5)
     give(records, record(b"abcdef")[8:], 7)
-    found = records.next()
-    assert found is not None
-    assert records.accept(found) == Mark(0, 9, 90)
+    next_record = records.next()
+    assert next_record is not None
+    assert records.accept(next_record) == Mark(0, 9, 90)
 
 
 def test_the_beginning_of_a_record_is_what_is_there_of_it() -> None:
     records = RecordReader()
-    whole = b"\x16\x03\x01\0\x09nine bytes"
-    for end, want in ((4, None), (5, b""), (9, b"nine"), (len(whole), b"nine byte")):
+    complete = b"\x16\x03\x01\0\x09nine bytes"
+    for end, want in ((4, None), (5, b""), (9, b"nine"), (len(complete), b"nine byte")):
         records = RecordReader()
-        records.take(0, (whole[:end], 1, 1, 1))
+        records.take(0, (complete[:end], 1, 1, 1))
         partial = records.partial()
         assert (partial and (partial.kind, partial.body, partial.end)) == (None if want is None else (22, want, 5 + len(want)))
         assert records.buffered == end
     records.gap(7)
-    records.take(0, (whole, 2, 2, 2))
+    records.take(0, (complete, 2, 2, 2))
     assert records.partial() is None
 
 
 def test_a_header_that_cannot_be_is_searched_past() -> None:
     records = RecordReader()
     give(records, b"\x17\x03\x03" + (TLS_RECORD_MAX_BYTES + 1).to_bytes(2, "big") + b"junk" + record(b"next"), 1)
-    found = records.next()
-    assert found is not None
-    assert found.body == b"next"
+    next_record = records.next()
+    assert next_record is not None
+    assert next_record.body == b"next"
     assert records.lost == 9

@@ -18,7 +18,7 @@ def zst(data: bytes, *, checksum: bool = True, sized: bool = True) -> bytes:
 
 
 def many_blocks(data: bytes) -> bytes:
-    """One frame whose blocks end where the writer flushed."""
+    """Build one frame whose blocks end at the flushes of the writer."""
     compressor = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     parts = [
         compressor.compress(data[start : start + 5000]) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
@@ -57,18 +57,18 @@ def test_a_compressed_capture_reads_like_a_plain_one(data: bytes, read_bytes: in
 @pytest.mark.parametrize("read_bytes", [1000, 1 << 20])
 def test_a_cut_file_gives_what_it_has(data: bytes, read_bytes: int) -> None:
     longest = 0
-    for kept in (*range(200, len(data), 700), len(data) - 5, len(data) - 1):
-        blocks = blocks_of(data[:kept], read_bytes=read_bytes)
-        found = findings_of(blocks)
-        if "not-a-capture" in found:  # cut before the file header came out
-            assert kept < 2000
+    for size in (*range(200, len(data), 700), len(data) - 5, len(data) - 1):
+        blocks = blocks_of(data[:size], read_bytes=read_bytes)
+        findings = findings_of(blocks)
+        if "not-a-capture" in findings:  # cut before the file header came out
+            assert size < 2000
             continue
         segments = segments_of(blocks)
         assert segments == SEGMENTS[: len(segments)]
         assert len(segments) >= longest
         longest = len(segments)
-        assert found["capture-truncated"].evidence["bytes_read"] == kept
-        assert len(found) == 1
+        assert findings["capture-truncated"].evidence["bytes_read"] == size
+        assert len(findings) == 1
     assert longest == len(SEGMENTS)
 
 
@@ -105,9 +105,9 @@ def test_a_bomb_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     for data in (zst(bomb), gzip.compress(bomb, 9)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(compression, "DECOMPRESS_RATIO_MAX", 100)
-            found = findings_of(blocks_of(data))
-        assert "expands more than 100-fold" in found["capture-malformed"].text
-        assert found["capture-malformed"].evidence["decompressed"] < 10 << 20
+            findings = findings_of(blocks_of(data))
+        assert "expands more than 100-fold" in findings["capture-malformed"].text
+        assert findings["capture-malformed"].evidence["decompressed"] < 10 << 20
 
 
 @pytest.mark.parametrize("content", [b"", b"some text\n", gzip.compress(DATA)], ids=["empty", "text", "gzip"])

@@ -55,34 +55,34 @@ def test_a_header_alone_is_a_capture_without_packets() -> None:
 
 @pytest.mark.parametrize("version", [(2, 3), (0, 9), (543, 0)])
 def test_another_version_is_not_a_capture(version: tuple[int, int]) -> None:
-    found = findings_of(blocks_of(pcap([Record(PLAIN)], version=version)))
-    assert f"version {version[0]}.{version[1]}" in found["not-a-capture"].text
+    findings = findings_of(blocks_of(pcap([Record(PLAIN)], version=version)))
+    assert f"version {version[0]}.{version[1]}" in findings["not-a-capture"].text
 
 
 @pytest.mark.parametrize("length", [4, 12, 23])
 def test_a_cut_header_is_not_a_capture(length: int) -> None:
-    found = findings_of(blocks_of(pcap()[:length]))
-    assert f"({length} of 24 bytes)" in found["not-a-capture"].text
+    findings = findings_of(blocks_of(pcap()[:length]))
+    assert f"({length} of 24 bytes)" in findings["not-a-capture"].text
 
 
-@pytest.mark.parametrize("kept", [1, 15, 16, 20])
-def test_a_cut_last_record_is_told_with_its_offset(kept: int) -> None:
-    whole = pcap([Record(PLAIN)])
-    blocks = blocks_of(whole + whole[24 : 24 + kept])
+@pytest.mark.parametrize("size", [1, 15, 16, 20])
+def test_a_cut_last_record_is_told_with_its_offset(size: int) -> None:
+    complete = pcap([Record(PLAIN)])
+    blocks = blocks_of(complete + complete[24 : 24 + size])
     assert len(segments_of(blocks)) == 1
     finding = findings_of(blocks)["capture-truncated"]
-    assert finding.evidence == {"offset": len(whole), "bytes": kept, "packets": 1}
+    assert finding.evidence == {"offset": len(complete), "bytes": size, "packets": 1}
     assert (finding.packet, finding.time) == (1, START)
 
 
 @pytest.mark.parametrize("captured", [PACKET_MAX_BYTES + 1, 0xFFFF_FFFF])
 def test_a_record_longer_than_any_packet_ends_the_reading(captured: int) -> None:
-    whole = pcap([Record(PLAIN)])
-    blocks = blocks_of(whole + struct.pack("<IIII", 1, 1, captured, captured) + bytes(PACKET_MAX_BYTES + 100))
+    complete = pcap([Record(PLAIN)])
+    blocks = blocks_of(complete + struct.pack("<IIII", 1, 1, captured, captured) + bytes(PACKET_MAX_BYTES + 100))
     assert len(segments_of(blocks)) == 1
-    found = findings_of(blocks)
-    assert list(found) == ["capture-malformed"]
-    assert found["capture-malformed"].evidence["offset"] == len(whole)
+    findings = findings_of(blocks)
+    assert list(findings) == ["capture-malformed"]
+    assert findings["capture-malformed"].evidence["offset"] == len(complete)
 
 
 def test_the_longest_packet_is_read() -> None:

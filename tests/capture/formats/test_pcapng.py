@@ -196,9 +196,9 @@ def test_damage_loses_the_rest_of_its_section_only(damaged: bytes) -> None:
     before = LITTLE.file([PLAIN])
     blocks = blocks_of(before + damaged + LITTLE.packet(PLAIN) + BIG.file([PLAIN]) + damaged)
     assert [segment[0] for segment in segments_of(blocks)] == [1, 2]
-    found = findings_of(blocks)
-    assert list(found) == ["capture-malformed"]
-    assert found["capture-malformed"].evidence == {"offset": len(before), "packets": 1, "places": 2}
+    findings = findings_of(blocks)
+    assert list(findings) == ["capture-malformed"]
+    assert findings["capture-malformed"].evidence == {"offset": len(before), "packets": 1, "places": 2}
 
 
 def test_a_section_of_another_version_is_passed_over() -> None:
@@ -222,12 +222,12 @@ def test_a_bad_first_section_header_is_not_a_capture(data: bytes, reason: str) -
     assert reason in findings_of(blocks_of(data))["not-a-capture"].text
 
 
-@pytest.mark.parametrize("kept", [1, 11, 12, 27, 40, 100])
-def test_a_cut_last_block_is_told_with_its_offset(kept: int) -> None:
-    whole = LITTLE.file([PLAIN])
-    blocks = blocks_of(whole + LITTLE.packet(segment_packet(b"x" * 80))[:kept])
+@pytest.mark.parametrize("size", [1, 11, 12, 27, 40, 100])
+def test_a_cut_last_block_is_told_with_its_offset(size: int) -> None:
+    complete = LITTLE.file([PLAIN])
+    blocks = blocks_of(complete + LITTLE.packet(segment_packet(b"x" * 80))[:size])
     assert len(segments_of(blocks)) == 1
-    assert findings_of(blocks)["capture-truncated"].evidence == {"offset": len(whole), "bytes": kept, "packets": 1}
+    assert findings_of(blocks)["capture-truncated"].evidence == {"offset": len(complete), "bytes": size, "packets": 1}
 
 
 def test_options_after_a_packet_and_broken_ones_change_nothing() -> None:
@@ -256,8 +256,8 @@ def test_many_interfaces_and_empty_blocks_take_linear_time() -> None:
 def test_time_is_compared_from_the_first_packet_that_has_one() -> None:
     data = LITTLE.section() + LITTLE.interface() + LITTLE.packet(PLAIN, interface=1)
     data += LITTLE.packet(PLAIN, ticks=START // 1000 + 5) + LITTLE.packet(PLAIN, ticks=START // 1000)
-    found = findings_of(blocks_of(data))
-    assert found["time-backwards"].evidence == {"packets": 1, "largest_step_ns": 5000}
+    findings = findings_of(blocks_of(data))
+    assert findings["time-backwards"].evidence == {"packets": 1, "largest_step_ns": 5000}
     alone = LITTLE.section() + LITTLE.interface() + LITTLE.packet(PLAIN, interface=1)
     assert [block.last_time for block in blocks_of(alone)] == [0] * len(blocks_of(alone))
 

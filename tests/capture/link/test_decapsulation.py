@@ -1,4 +1,4 @@
-"""Tunnels in tunnels and fragments among them: any traffic wrapped in any way within the bound is the traffic."""
+"""Nested tunnels and fragments: any traffic encapsulated within the bounds is decoded like the original."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_tunnels_in_each_other_are_read_up_to_the_bound(name: str) -> None:
 
 @given(st.data())
 def test_any_wrapping_and_any_order_of_fragments_changes_no_byte(data: st.DataObject) -> None:
-    """Each packet on its own way; what is fragmented at any depth may come backwards, and twice."""
+    """Encapsulate each packet differently; fragments at any depth may be reversed and duplicated."""
     frames: list[bytes] = []
     payloads = data.draw(st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=4))
     sequence, number, six = 1000, 0, data.draw(st.booleans())
@@ -91,7 +91,7 @@ def test_any_wrapping_and_any_order_of_fragments_changes_no_byte(data: st.DataOb
 
 
 def test_the_numbers_of_tunnels_tell_no_connections_apart() -> None:
-    """Routers change them on the way, and often they differ between the two directions of one connection."""
+    """Use identifiers that routers change, different in the two directions of a connection."""
     packet = ipv4(tcp(b"data"))
     tunnels = [
         outer4(udp(VXLAN + framed(packet), 4789), 17),
@@ -113,7 +113,7 @@ def test_whatever_stands_in_a_tunnel_the_next_packet_is_read(bodies: list[bytes]
 
 
 def test_fragments_of_two_interfaces_are_not_put_together() -> None:
-    """A bridge shows each fragment twice; one of its sides lost a fragment."""
+    """Capture each fragment twice on a bridge, of which one side lost a fragment."""
     build = Pcapng()
     cut = [framed(outer) for outer in fragments(ipv4(tcp(b"data" * 100)), 128)]
     packets = [build.packet(frame, interface=side) for at, frame in enumerate(cut) for side in (0, 1) if (at, side) != (1, 1)]

@@ -1,4 +1,4 @@
-"""Fragments: whatever order, copies, overlaps, holes and floods they come in, the payload is right or not there, and it is told."""
+"""Fragments in any order, duplicated, overlapping, missing or in floods: the payload is right, or its absence is reported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STEP = 1000
 
 
 def joined(*packets: bytes, step: int = STEP) -> list[Block]:
-    """The blocks of a capture of these IP packets."""
+    """Return the blocks of a capture with these IP packets."""
     return blocks_of(pcap([Record(framed(packet), START + at * step) for at, packet in enumerate(packets)]))
 
 
@@ -55,7 +55,7 @@ def pairs(blocks: Sequence[Block]) -> list[tuple[int, int]]:
 
 
 def reasons(blocks: Sequence[Block]) -> dict[str, dict[str, int]]:
-    """By code."""
+    """Return the findings by code."""
     return {code: finding.evidence["reasons"] for code, finding in findings_of(blocks).items()}
 
 
@@ -90,10 +90,10 @@ def test_fragments_of_different_packets_stay_apart(packet: bytes, key: bytes) ->
 @FAMILIES
 def test_the_borders_of_what_is_read_change_nothing(packet: bytes, key: bytes) -> None:
     capture = pcap([Record(framed(part)) for part in fragments(packet, 24)])
-    whole = segments_of(blocks_of(capture))
+    complete = segments_of(blocks_of(capture))
     for read_bytes in (1, 7, 100):
         blocks = blocks_of(capture, read_bytes=read_bytes)
-        assert segments_of(blocks) == whole
+        assert segments_of(blocks) == complete
         assert pairs(blocks) == pairs(blocks_of(capture))
     assert list(flows_of(blocks_of(capture))) == [key]
 
@@ -172,7 +172,7 @@ def test_a_tunnel_may_use_the_number_of_other_udp_again() -> None:
 
 
 def part4(offset: int, body: bytes, *, more: bool) -> bytes:
-    """A fragment of IPv4; the offset in bytes."""
+    """Build an IPv4 fragment at an offset in bytes."""
     return ipv4(body, fragment=offset >> 3 | more << 13)
 
 
@@ -203,7 +203,7 @@ def test_overlaps_that_agree_are_no_finding() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 14), st.integers(1, 15), st.booleans()), max_size=25))
 def test_any_fragments_of_one_packet_give_that_packet_or_nothing(cuts: list[tuple[int, int, bool]]) -> None:
-    """Overlapping in any way, all with the same bytes, they never give anything else."""
+    """Join fragments that overlap in any way with the same bytes: the result is never different."""
     parts = [part4(start * 8, SEGMENT[start * 8 : (start + size) * 8], more=start + size < 15) for start, size, _ in cuts]
     blocks = joined(*parts)
     covered = {at for start, size, _ in cuts for at in range(start, min(start + size, 15))}
@@ -243,8 +243,8 @@ def test_a_first_fragment_too_small_for_a_tcp_header_is_joined() -> None:
 def test_fragments_cut_by_the_snap_length_give_what_was_captured() -> None:
     parts = [framed(part) for part in fragments(IP4, 64)]
     for cut in range(len(parts)):
-        kept = len(parts[cut]) - 10
-        records = [Record(part[:kept] if at == cut else part, START, len(part)) for at, part in enumerate(parts)]
+        captured = len(parts[cut]) - 10
+        records = [Record(part[:captured] if at == cut else part, START, len(part)) for at, part in enumerate(parts)]
         blocks = blocks_of(pcap(records))
         (segment,) = segments_of(blocks)
         known = min(sum(len(part) - 34 for part in parts[: cut + 1]) - 10 - 20, 200)
@@ -259,7 +259,7 @@ def test_a_fragment_of_a_fragment_is_malformed() -> None:
 
 
 def flood(shape: str, number: int) -> bytes:
-    """One of very many fragments, small in the capture, that complete nothing."""
+    """Build one of very many small fragments that complete nothing."""
     one_packet = shape in ("copies", "overlaps", "islands")
     offset = {"first": 0, "last": 8, "udp": 8, "copies": 8}.get(shape, number * 16 % 64_000)
     size, more = 8, shape != "last"
@@ -306,7 +306,7 @@ def test_the_outer_packet_of_a_tunnel_may_be_fragmented(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*FRAME_WRAPPERS, *PACKET_WRAPPERS])
 def test_a_fragment_may_lie_in_a_tunnel_and_its_tunnel_be_fragmented(name: str) -> None:
-    """Each packet that had a part is named with the one that completed all."""
+    """Check that each fragment is listed with the completing packet."""
     inner = fragments(IP4, 128)
     wrapped = [FRAME_WRAPPERS[name](framed(part)) if name in FRAME_WRAPPERS else PACKET_WRAPPERS[name](part) for part in inner]
     blocks = joined(*wrapped)

@@ -114,18 +114,20 @@ def test_other_protocols_pass_in_silence(frame: bytes) -> None:
     assert findings_of(blocks) == {}
 
 
-@pytest.mark.parametrize("whole", [ethernet(ipv4(tcp(b"data", options=bytes(12)))), ip6_frame(extension(6) + tcp(b"data"), next_header=0)])
-def test_a_packet_cut_anywhere_is_no_malformed_one(whole: bytes) -> None:
-    for kept in range(len(whole)):
-        blocks = blocks_of(pcap([Record(whole[:kept], wire_bytes=len(whole))]))
+@pytest.mark.parametrize(
+    "complete", [ethernet(ipv4(tcp(b"data", options=bytes(12)))), ip6_frame(extension(6) + tcp(b"data"), next_header=0)]
+)
+def test_a_packet_cut_anywhere_is_no_malformed_one(complete: bytes) -> None:
+    for captured in range(len(complete)):
+        blocks = blocks_of(pcap([Record(complete[:captured], wire_bytes=len(complete))]))
         assert list(findings_of(blocks)) == ["snaplen-truncated"]
         for segment in segments_of(blocks):
             assert len(segment[6]) + segment[7] == 4
 
 
 def test_a_cut_packet_of_unknown_ip_length_misses_what_the_wire_had() -> None:
-    whole = ethernet(ipv4(tcp(b"0123456789"), total=0))
-    blocks = blocks_of(pcap([Record(whole[:-4], wire_bytes=len(whole))]))
+    complete = ethernet(ipv4(tcp(b"0123456789"), total=0))
+    blocks = blocks_of(pcap([Record(complete[:-4], wire_bytes=len(complete))]))
     assert segments_of(blocks)[0][6:] == (b"012345", 4)
 
 

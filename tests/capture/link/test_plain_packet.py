@@ -1,4 +1,4 @@
-"""The hot loops are an optimisation: what they give, the general way gives."""
+"""Equality of the hot loops and the general path."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def everything(blocks: list[Block]) -> object:
 
 @st.composite
 def frames(draw: st.DrawFn, link_type: int) -> bytes:
-    """Mostly plain packets, with a few bytes changed, cut or added anywhere."""
+    """Draw mostly plain packets, with some bytes changed, cut or added anywhere."""
     body = tcp(
         draw(st.binary(max_size=20)),
         flags=draw(st.integers(0, 255)),

@@ -1,4 +1,4 @@
-"""Every tunnel, around IPv4 and IPv6: the segment inside is found as if there were none, cut anywhere or changed it does no harm."""
+"""Every tunnel around IPv4 and IPv6: the inner segment is decoded, and cut or changed packets do no harm."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_a_segment_is_found_in(frame: bytes, key: bytes) -> None:
 
 @pytest.mark.parametrize(("frame", "key"), WRAPPED.values(), ids=WRAPPED)
 def test_a_tunnel_cut_anywhere_is_no_malformed_one(frame: bytes, key: bytes) -> None:
-    for kept in range(len(frame)):
-        blocks = blocks_of(pcap([Record(frame[:kept], wire_bytes=len(frame))]))
+    for captured in range(len(frame)):
+        blocks = blocks_of(pcap([Record(frame[:captured], wire_bytes=len(frame))]))
         assert list(findings_of(blocks)) == ["snaplen-truncated"]
         for segment in segments_of(blocks):
             assert len(segment[6]) + segment[7] == 4
@@ -82,8 +82,8 @@ def test_changed_bytes_never_stop_the_reading(name: str, data: st.DataObject) ->
     frame = bytearray(WRAPPED[name][0])
     for _ in range(data.draw(st.integers(1, 4))):
         frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
-    kept = data.draw(st.integers(0, len(frame)))
-    blocks = blocks_of(pcap([Record(bytes(frame[:kept])), Record(framed(IP4))]))
+    captured = data.draw(st.integers(0, len(frame)))
+    blocks = blocks_of(pcap([Record(bytes(frame[:captured])), Record(framed(IP4))]))
     assert segments_of(blocks)[-1][0] == 2
 
 
@@ -114,7 +114,7 @@ REJECTED = [
 @pytest.mark.parametrize(("packet", "reason"), [case[1:] for case in REJECTED], ids=[case[0] for case in REJECTED])
 @pytest.mark.parametrize("padding", [0, 60], ids=["bare", "padded"])
 def test_a_header_that_is_not_all_there_is_malformed(packet: bytes, reason: str, padding: int) -> None:
-    """Bytes behind the outer packet, as Ethernet may have them, are not part of it."""
+    """Append Ethernet padding behind the outer packet, which is not part of it."""
     blocks = frames_to_blocks(framed(packet) + bytes(padding))
     assert segments_of(blocks) == []
     assert findings_of(blocks)["packet-malformed"].evidence == {"packets": 1, "reasons": {reason: 1}}
@@ -160,7 +160,7 @@ def test_addresses_that_look_like_ethertypes_are_no_ethernet() -> None:
 
 
 def test_a_payload_ends_where_its_tunnel_does() -> None:
-    """Inside, the packet says nothing of its length (it left it to the card): what the outer header leaves is its own."""
+    """Use an inner length of 0 (segmentation offload): the outer header determines the length."""
     inner = ipv4(tcp(b"data"), total=0)
     for packet in (outer4(inner, 4), outer4(gre(inner, 0x0800), 47), outer4(udp(VXLAN + framed(inner), 4789), 17)):
         assert segments_of(frames_to_blocks(framed(packet) + b"trailer"))[0][6:] == (b"data", 0)
