@@ -254,9 +254,6 @@ FILTER_DEPTH_MAX = 100
 FILTER_PATTERN_MAX_CHARACTERS = 1_000
 """Longest regular expression of a filter."""
 
-JOB_FLOWS_MAX = 1 << 18
-"""4-tuples compared to find files that share a connection (40 MiB); with more, all files are assumed to share one."""
-
 JOB_MEMORY_MAX_BYTES = 16 << 20
 """Results of one parallel process in memory before its turn; further results go to a temporary file."""
 

@@ -32,7 +32,7 @@ def test_damage_anywhere_is_borne() -> None:
 
 
 @pytest.mark.parametrize(
-    ("whole", "damaged"),
+    ("certificate", "damaged"),
     [(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07"), (b"\x0c\x06broker", b"\x03\x06broker"), (b"\x87\x04", b"\x87\x05")],
     ids=["version", "kind-of-name", "address"],
 )
