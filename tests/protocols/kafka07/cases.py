@@ -1,4 +1,4 @@
-"""Whole runs over conversations told step by step."""
+"""Runs over conversations built step by step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVER = ("10.0.0.9", 9092)
 
 
 def talk(*, opened: bool = True, **values: Any) -> Conversation:
-    """A connection to a broker; seen from its start unless told otherwise."""
+    """A connection to a broker; seen from its start unless `opened` is false."""
     conversation = Conversation(server=SERVER, **values)
     return conversation.handshake() if opened else conversation
 
@@ -31,17 +31,17 @@ class Seen(NamedTuple):
 
     @property
     def codes(self) -> set[str | None]:
-        """Of the findings."""
+        """Codes of the findings."""
         return {row.code for row in self.findings}
 
     @property
     def commands(self) -> list[str | None]:
-        """Of the frames, in order."""
+        """Commands of the frames, in order."""
         return [row.command for row in self.frames]
 
 
 def look(*conversations: Conversation, payload: str | None = None) -> Seen:
-    """Decode and judge a capture of these conversations, one behind the other."""
+    """Decode and diagnose a capture of these conversations, one after the other."""
     packets = [packet for conversation in conversations for packet in conversation.packets]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "kafka.pcap"

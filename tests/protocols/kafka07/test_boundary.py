@@ -1,4 +1,4 @@
-"""Recognised by content: nothing of Kafka 0.7 is missed, nothing else is claimed, and later bytes change no answer."""
+"""Recognition by content: no frame of Kafka 0.7 is missed, nothing else is claimed, and later bytes change no result."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def candidate(data: bytes, *, checksums: bool = True, budget: int = PLENTY) -> C
 
 
 def proof(data: bytes, *, checksums: bool = True) -> str:
-    found = candidate(data, checksums=checksums)
-    return "no" if found is None else found.proof
+    actual = candidate(data, checksums=checksums)
+    return "no" if actual is None else actual.proof
 
 
 class TestFramesOfItsOwn:
@@ -95,9 +95,9 @@ class TestFramesOfItsOwn:
 
     @pytest.mark.parametrize("name", REQUESTS)
     def test_a_request_proves_itself(self, name: str) -> None:
-        found = candidate(REQUESTS[name])
-        assert found is not None
-        assert (found.size, found.proof) == (len(REQUESTS[name]), "sure")
+        actual = candidate(REQUESTS[name])
+        assert actual is not None
+        assert (actual.size, actual.proof) == (len(REQUESTS[name]), "sure")
 
     @pytest.mark.parametrize("name", PROVEN_RESPONSES)
     def test_a_response_with_a_message_proves_itself_but_opens_nothing(self, name: str) -> None:
@@ -123,9 +123,9 @@ class TestFramesOfItsOwn:
         assert proof(fetch_response(bad)) == "no"
 
     def test_what_would_cost_too_much_is_not_proven(self) -> None:
-        found = candidate(fetch_response(message(bytes(1000))), budget=500)
-        assert found is not None
-        assert found.proof == "no"
+        actual = candidate(fetch_response(message(bytes(1000))), budget=500)
+        assert actual is not None
+        assert actual.proof == "no"
 
 
 class TestOtherProtocols:
@@ -134,8 +134,8 @@ class TestOtherProtocols:
         data = LATER[name]
         assert boundary.opens(data, 0, len(data)) is None
         for start in range(len(data)):
-            found = boundary.candidate(data, start, len(data), PLENTY)
-            assert found is None or found.proof in ("no", "wait"), start
+            actual = boundary.candidate(data, start, len(data), PLENTY)
+            assert actual is None or actual.proof in ("no", "wait"), start
 
     @pytest.mark.parametrize(
         "data",
@@ -153,9 +153,9 @@ class TestOtherProtocols:
     def test_neither_are_others(self, data: bytes) -> None:
         assert boundary.opens(data, 0, len(data)) is None
         assert all(
-            found.proof in ("no", "wait")
+            actual.proof in ("no", "wait")
             for start in range(len(data))
-            if (found := boundary.candidate(data, start, len(data), PLENTY)) is not None
+            if (actual := boundary.candidate(data, start, len(data), PLENTY)) is not None
         )
 
     @pytest.mark.parametrize("opened", [True, False])
@@ -189,8 +189,8 @@ def test_what_is_said_depends_only_on_the_bytes_seen(random: Random) -> None:
 
 @given(st.binary(min_size=6, max_size=300))
 def test_no_bytes_raise_and_chance_proves_nothing(data: bytes) -> None:
-    found = boundary.candidate(data, 0, len(data), PLENTY)
-    assert found is None or found.proof in ("no", "wait")
+    actual = boundary.candidate(data, 0, len(data), PLENTY)
+    assert actual is None or actual.proof in ("no", "wait")
     assert boundary.opens(data, 0, len(data)) is None
 
 
@@ -226,10 +226,10 @@ def test_no_more_parts_of_a_response_are_read_than_of_a_request() -> None:
 def test_parts_that_come_bit_by_bit_are_not_read_anew_for_each() -> None:
     data = multifetch_response(*[fetch_response()] * 900, fetch_response(SET))
     end, looks = 10, 0
-    while (found := boundary.candidate(data, 0, end, PLENTY)) is not None and found.proof == "wait":
-        end, looks = found.seen, looks + 1
-    assert found is not None
-    assert found.proof == "sure"
+    while (actual := boundary.candidate(data, 0, end, PLENTY)) is not None and actual.proof == "wait":
+        end, looks = actual.seen, looks + 1
+    assert actual is not None
+    assert actual.proof == "sure"
     assert looks < 20
 
 

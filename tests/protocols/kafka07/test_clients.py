@@ -1,4 +1,4 @@
-"""Clients of Kafka 0.7 that others wrote, against what they say they sent and got."""
+"""Clients of Kafka 0.7 by other authors, against their own reports of what they sent and got."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.places import CAPTURES
 
 NAMES = sorted(path.name for path in CAPTURES.glob("kafka07-*.pcap"))
 ERRORS = {"WrongPartitionCode": "WrongPartition", "OffsetOutOfRangeError": "OffsetOutOfRange"}
-"""What the clients call errors otherwise than the protocol does."""
+"""Names of errors in the protocol, by those in the clients."""
 
 
 def truth_of(name: str) -> Any:
     return json.loads((CAPTURES / name).with_suffix(".truth.json").read_text())
 
 
-def told(message: dict[str, Any], *columns: str) -> tuple[Any, ...]:
+def of_report(message: dict[str, Any], *columns: str) -> tuple[Any, ...]:
     return tuple(message[column] for column in ("topic", "partition", "size", "sha256", *columns))
 
 
-def found(row: MessageRow) -> tuple[Any, ...]:
+def of_row(row: MessageRow) -> tuple[Any, ...]:
     return row.topic, row.partition, row.payload_size, row.payload_sha256
 
 
@@ -47,10 +47,12 @@ def test_every_message_that_the_client_sent_or_got_is_found_and_no_other(name: s
     assert {row.status for row in rows} == {"ok"}
     produced = [row for row in rows if row.direction == "produce"]
     delivered = [row for row in rows if row.direction == "deliver"]
-    assert Counter(map(found, produced)) == Counter(map(told, truth["produced"]))
-    assert Counter(map(found, delivered)) == Counter(map(told, truth["consumed"]))
+    assert Counter(map(of_row, produced)) == Counter(map(of_report, truth["produced"]))
+    assert Counter(map(of_row, delivered)) == Counter(map(of_report, truth["consumed"]))
     if truth["client"] != "franz-kafka 0.7.5":  # which does not tell
-        assert Counter((*found(row), offset_of(row)) for row in delivered) == Counter(told(one, "offset") for one in truth["consumed"])
+        assert Counter((*of_row(row), offset_of(row)) for row in delivered) == Counter(
+            of_report(item, "offset") for item in truth["consumed"]
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if truth_of(name)["events"]])

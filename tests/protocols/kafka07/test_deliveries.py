@@ -1,4 +1,4 @@
-"""Messages as rows: what was produced and delivered, where it stands in the log, in every form that is asked for."""
+"""Rows of produced and delivered messages, with their place in the log, in every form of payload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def say(frame: Frame, code: str, text: str, evidence: dict[str, Any]) -> Finding
 
 
 def give(messages: bytes, *, later: bool = False, **context: Any) -> tuple[list[Any], RowList]:
-    """The rows of a set, and where they were put."""
+    """The rows of a set, and the list that holds them."""
     given = {"payloads": True, "payload": None} | context
     deliveries = Deliveries(SessionContext(Origin(None, "0:1", "kafka07"), frozenset({"message"}), Pairing(), **given))
     frame = Frame(None, 0, 4, 1, 10, "0:1", raw=messages)

@@ -29,9 +29,9 @@ def test_it_keeps_the_contract() -> None:
 
 def test_a_session_is_its_own() -> None:
     context = SessionContext(Origin(None, "0:1", "kafka07"), frozenset({"frame"}), Pairing(), payloads=False, payload=None)
-    one, two = DISSECTOR.session(context), DISSECTOR.session(context)
-    assert isinstance(one, Kafka07Session)
-    assert one is not two
+    item, two = DISSECTOR.session(context), DISSECTOR.session(context)
+    assert isinstance(item, Kafka07Session)
+    assert item is not two
 
 
 def test_senders_are_told_by_command() -> None:

@@ -38,22 +38,22 @@ SET = message_set(b"hello", b"world")
     ],
 )
 def test_requests_tell_what_they_are_and_responses_that_they_are_one(data: bytes, command: str, payload_offset: int | None) -> None:
-    found = decode(b"ab" + data + b"c", 2, 2 + len(data))
-    assert (found[0], found[5], found[6], found[7]) == (command, payload_offset, "ok", None)
+    actual = decode(b"ab" + data + b"c", 2, 2 + len(data))
+    assert (actual[0], actual[5], actual[6], actual[7]) == (command, payload_offset, "ok", None)
 
 
 @pytest.mark.parametrize("data", [later_request(1, 4, 7, "console"), sized(b"\0\x09"), sized(b"\0\0" + b"\xff" * 20), sized(b"")])
 def test_what_is_neither_is_malformed(data: bytes) -> None:
-    found = decode(data, 0, len(data))
-    assert (found[0], found[6]) == (None, "malformed")
-    assert [code for code, _ in found[7] or ()] == ["frame-malformed"]
+    actual = decode(data, 0, len(data))
+    assert (actual[0], actual[6]) == (None, "malformed")
+    assert [code for code, _ in actual[7] or ()] == ["frame-malformed"]
 
 
 def test_a_cut_request_is_known_by_its_topic() -> None:
     data = produce("orders", 2, SET)
-    found = decode_partial(data, 0, len(data) - 3)
-    assert (found[0], found[5], found[6]) == ("PRODUCE", 22, "truncated")
-    assert (found[1] or {})["partition"] == 2
+    actual = decode_partial(data, 0, len(data) - 3)
+    assert (actual[0], actual[5], actual[6]) == ("PRODUCE", 22, "truncated")
+    assert (actual[1] or {})["partition"] == 2
     for end in range(6):
         assert decode_partial(data, 0, end)[0] == "RESPONSE"
     assert decode_partial(fetch_response(SET), 0, 20)[:2] == ("RESPONSE", {"error": "NoError"})

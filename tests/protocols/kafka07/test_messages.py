@@ -34,24 +34,24 @@ def codes(totals: MessageTotals) -> list[str]:
 def test_every_byte_of_an_entry_is_read(hexed: str, magic: int) -> None:
     data = bytes.fromhex(hexed)
     assert data == message(b"hello", magic=magic)
-    found, totals = read(data)
-    assert found == [Message(0, len(data), magic, "NONE", b"hello")]
+    actual, totals = read(data)
+    assert actual == [Message(0, len(data), magic, "NONE", b"hello")]
     assert totals.checksum == Checksum("good", "3610a686", "3610a686")
     assert (totals.messages, totals.cut, codes(totals)) == (1, 0, [])
 
 
 def test_entries_stand_one_behind_the_other() -> None:
     data = message(b"one") + message(b"", magic=0) + message(b"three")
-    found, totals = read(data)
-    assert [(one.entry, one.end, one.payload) for one in found] == [(0, 13, b"one"), (13, 22, b""), (22, 37, b"three")]
+    actual, totals = read(data)
+    assert [(item.entry, item.end, item.payload) for item in actual] == [(0, 13, b"one"), (13, 22, b""), (22, 37, b"three")]
     assert totals.checksum == Checksum("good")
 
 
 @pytest.mark.parametrize("end", range(1, 14))
 def test_a_cut_end_is_no_message_and_no_fault(end: int) -> None:
     whole = message(b"first")
-    found, totals = read(whole + message(b"last")[:end])
-    assert [one.payload for one in found] == [b"first"] if end < 14 else [b"first", b"last"]
+    actual, totals = read(whole + message(b"last")[:end])
+    assert [item.payload for item in actual] == [b"first"] if end < 14 else [b"first", b"last"]
     assert (totals.cut, codes(totals)) == (end, [])
 
 
@@ -59,17 +59,17 @@ def test_a_cut_end_is_no_message_and_no_fault(end: int) -> None:
 def test_a_compressed_entry_is_opened_and_all_its_messages_stand_at_its_offset(codec: int, framed: bool, name: str) -> None:
     before = message(b"before")
     packed = compressed(codec, message_set(b"a", b"b", b"c"), framed=framed)
-    found, totals = read(before + packed + message(b"behind"))
+    actual, totals = read(before + packed + message(b"behind"))
     start, end = len(before), len(before + packed)
-    assert found[1:4] == [Message(start, end, 1, name, payload, index, 3) for index, payload in enumerate((b"a", b"b", b"c"))]
-    assert found[4].entry == end
+    assert actual[1:4] == [Message(start, end, 1, name, payload, index, 3) for index, payload in enumerate((b"a", b"b", b"c"))]
+    assert actual[4].entry == end
     assert (totals.messages, totals.checksum) == (5, Checksum("good"))
 
 
 def test_sets_stand_in_sets() -> None:
     inner = message(b"a") + compressed(GZIP, message_set(b"b", b"c"))
-    found, _ = read(compressed(SNAPPY, inner))
-    assert [(one.payload, one.codec, one.batch_index, one.batch_size) for one in found] == [
+    actual, _ = read(compressed(SNAPPY, inner))
+    assert [(item.payload, item.codec, item.batch_index, item.batch_size) for item in actual] == [
         (b"a", "SNAPPY", 0, 3),
         (b"b", "SNAPPY", 1, 3),
         (b"c", "SNAPPY", 2, 3),
@@ -81,14 +81,14 @@ def test_sets_deeper_than_any_producer_writes_are_not_opened() -> None:
     for _ in range(MESSAGE_SETS_DEPTH_MAX):
         data = compressed(GZIP, data)
     assert read(data)[0][0].payload == b"core"
-    found, totals = read(compressed(GZIP, data))
-    assert [one.payload for one in found] == [None]
+    actual, totals = read(compressed(GZIP, data))
+    assert [item.payload for item in actual] == [None]
     assert codes(totals) == ["nested-too-deep"]
 
 
 def test_a_wrong_checksum_is_told_with_both_and_the_message_given() -> None:
-    found, totals = read(message(b"good") + message(b"bad", crc=0x11111111) + message(b"bad", crc=2))
-    assert [one.payload for one in found] == [b"good", b"bad", b"bad"]
+    actual, totals = read(message(b"good") + message(b"bad", crc=0x11111111) + message(b"bad", crc=2))
+    assert [item.payload for item in actual] == [b"good", b"bad", b"bad"]
     assert totals.checksum == Checksum("bad", "11111111", f"{zlib.crc32(b'bad'):08x}")
     ((code, text),) = totals.texts()
     assert code == "checksum-mismatch"
@@ -115,16 +115,16 @@ def test_checksums_inside_a_compressed_entry_are_checked_too() -> None:
     ],
 )
 def test_an_entry_that_cannot_be_read_is_one_message_without_a_payload(data: bytes, code: str) -> None:
-    found, totals = read(data + message(b"behind"))
-    assert [one.payload for one in found] == [None, b"behind"]
+    actual, totals = read(data + message(b"behind"))
+    assert [item.payload for item in actual] == [None, b"behind"]
     assert codes(totals) == [code]
     assert totals.messages == 2
 
 
 @pytest.mark.parametrize("size", [-1, 0, 4, -(1 << 31)])
 def test_a_size_that_cannot_be_ends_the_set(size: int) -> None:
-    found, totals = read(message(b"first") + size.to_bytes(4, "big", signed=True) + bytes(20))
-    assert len(found) == 1
+    actual, totals = read(message(b"first") + size.to_bytes(4, "big", signed=True) + bytes(20))
+    assert len(actual) == 1
     assert codes(totals) == ["message-set-corrupt"]
 
 
@@ -136,8 +136,8 @@ def test_a_bomb_is_not_opened() -> None:
 def test_all_sets_of_a_frame_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DECOMPRESSED_MAX_BYTES", 10_000)
     monkeypatch.setattr(module, "DECOMPRESSED_FACTOR_MAX", 0)
-    found, totals = read(compressed(GZIP, message(bytes(6_000))) * 2)
-    assert [one.payload is None for one in found] == [False, True]
+    actual, totals = read(compressed(GZIP, message(bytes(6_000))) * 2)
+    assert [item.payload is None for item in actual] == [False, True]
     assert codes(totals) == ["decompress-bomb"]
 
 
@@ -153,19 +153,19 @@ def test_sets_in_sets_that_are_opened_in_vain_share_it_too(monkeypatch: pytest.M
     monkeypatch.setattr(module, "decompress", count)
     for bomb in (gzip.compress(bytes(200_000)), gzip.compress(bytes(50_000))[:-8] + bytes(8)):
         opened.clear()
-        found, _ = read(compressed(GZIP, message(bomb, attributes=GZIP) * 100))
-        assert [one.payload for one in found] == [None] * 100
+        actual, _ = read(compressed(GZIP, message(bomb, attributes=GZIP) * 100))
+        assert [item.payload for item in actual] == [None] * 100
         assert sum(opened[1:]) < 300_000
 
 
 def test_more_messages_in_an_entry_than_are_read_are_said() -> None:
-    found, totals = read(compressed(GZIP, message(b"", magic=0) * (BATCH_MESSAGES_MAX + 1)))
-    assert len(found) == totals.messages == BATCH_MESSAGES_MAX
+    actual, totals = read(compressed(GZIP, message(b"", magic=0) * (BATCH_MESSAGES_MAX + 1)))
+    assert len(actual) == totals.messages == BATCH_MESSAGES_MAX
     assert codes(totals) == ["message-set-corrupt"]
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(data: bytes) -> None:
-    found, totals = read(data)
-    assert len(found) == totals.messages
-    assert all(0 <= one.entry < one.end <= len(data) for one in found)
+    actual, totals = read(data)
+    assert len(actual) == totals.messages
+    assert all(0 <= item.entry < item.end <= len(data) for item in actual)

@@ -44,9 +44,9 @@ MESSAGE = ["message", "message length", "magic", "attributes", "CRC32", "payload
     ],
 )
 def test_every_byte_has_a_name(data: bytes, names: list[str]) -> None:
-    found = ranges(data)
-    assert [name for _, _, name, _ in found] == names
-    leaves = [(start, end) for start, end, name, _ in found if name not in ("message set", "message")]
+    actual = ranges(data)
+    assert [name for _, _, name, _ in actual] == names
+    leaves = [(start, end) for start, end, name, _ in actual if name not in ("message set", "message")]
     assert [start for start, _ in leaves] == [0, *[end for _, end in leaves[:-1]]]
     assert leaves[-1][1] == len(data)
 

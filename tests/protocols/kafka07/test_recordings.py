@@ -1,4 +1,4 @@
-"""The recorded conversations of Kafka 0.7 clients, against what the clients say; and every command and output on them."""
+"""Recorded conversations of Kafka 0.7 clients, against the reports of the clients, with every command and output."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def test_every_message_is_what_the_client_says(path: str, direction: str, what: 
     wanted = Counter(
         (row["topic"], row["partition"], row["size"], row["sha256"], row.get("offset")) for row in truth(path)[what] if "id" not in row
     )
-    found = Counter(
+    actual = Counter(
         (row.topic, row.partition, row.payload_size, row.payload_sha256, (row.extra or {}).get("offset"))
         for row in ps.open(path).messages()
         if row.direction == direction and row.ledger is None
     )
-    refused = Counter(row for row in found if row[1] == 77)  # the client does not count what the broker refused
-    assert found - refused == wanted
+    refused = Counter(row for row in actual if row[1] == 77)  # the client does not count what the broker refused
+    assert actual - refused == wanted
 
 
 def test_codecs_and_magics_are_what_the_producer_says() -> None:
     said = Counter((row["codec"].partition(" ")[0], row["magic"]) for row in truth(KAFKA)["produced"])
-    found = Counter((row.compression, (row.extra or {})["magic"]) for row in ps.open(KAFKA).messages() if row.direction == "produce")
-    assert found - said == {("NONE", 1): 1}  # the one that was refused
+    actual = Counter((row.compression, (row.extra or {})["magic"]) for row in ps.open(KAFKA).messages() if row.direction == "produce")
+    assert actual - said == {("NONE", 1): 1}  # the one that was refused
 
 
 def test_protocols_side_by_side_are_told_apart_and_a_later_kafka_is_not_claimed() -> None:
@@ -170,11 +170,11 @@ def test_whatever_packets_are_lost_no_response_is_given_to_another_request(tmp_p
 
 
 def packet_bytes(path: Path) -> list[bytes]:
-    """The packets of a small pcap file of ours."""
+    """Return the packets of a small pcap file from this repository."""
     data = path.read_bytes()
-    found, at = [], 24
+    actual, at = [], 24
     while at < len(data):
         (size,) = struct.unpack_from("<I", data, at + 8)
-        found.append(data[at + 16 : at + 16 + size])
+        actual.append(data[at + 16 : at + 16 + size])
         at += 16 + size
-    return found
+    return actual

@@ -15,9 +15,9 @@ from tests.encoder.kafka07 import message, message_set
 class Case(NamedTuple):
     name: str
     hex: str
-    """As on the wire."""
+    """Bytes on the wire, in hex."""
     written: bytes
-    """The same by the encoder."""
+    """Bytes by the encoder."""
     command: str
     fields: dict[str, Any]
     sets: list[tuple[int, int]] = []  # noqa: RUF012 - never written to
@@ -98,10 +98,10 @@ CASES = [
 def test_every_byte_of_a_request_is_read(case: Case) -> None:
     data = bytes.fromhex(case.hex)
     assert data == case.written
-    found = read_request(data, 0, len(data), [])
-    assert found is not None
-    assert (found.command, found.fields, found.end, found.short) == (case.command, case.fields, len(data), False)
-    assert [(one.start, one.end) for one in found.sets] == case.sets
+    actual = read_request(data, 0, len(data), [])
+    assert actual is not None
+    assert (actual.command, actual.fields, actual.end, actual.short) == (case.command, case.fields, len(data), False)
+    assert [(item.start, item.end) for item in actual.sets] == case.sets
     moved = read_request(b"xyz" + data + b"more", 3, 3 + len(data), [])
     assert moved is not None
     assert (moved.fields, moved.end) == (case.fields, 3 + len(data))
@@ -112,17 +112,17 @@ def test_a_cut_request_is_read_as_far_as_it_goes(case: Case) -> None:
     data = bytes.fromhex(case.hex)
     assert read_request(data, 0, 5, []) is None
     for end in range(6, len(data)):
-        found = read_request(data, 0, end, [])
-        assert found is not None
-        assert found.short
-        assert case.fields.keys() >= found.fields.keys()
+        actual = read_request(data, 0, end, [])
+        assert actual is not None
+        assert actual.short
+        assert case.fields.keys() >= actual.fields.keys()
 
 
 def test_a_set_knows_its_topic_and_partition() -> None:
     data = kafka07.multiproduce(("a", 0, message_set(b"x")), ("b", 5, message_set(b"y")))
-    found = read_request(data, 0, len(data), [])
-    assert found is not None
-    assert [(one.topic, one.partition) for one in found.sets] == [("a", 0), ("b", 5)]
+    actual = read_request(data, 0, len(data), [])
+    assert actual is not None
+    assert [(item.topic, item.partition) for item in actual.sets] == [("a", 0), ("b", 5)]
 
 
 @pytest.mark.parametrize(
@@ -148,16 +148,16 @@ def test_no_other_type_is_a_request(number: int) -> None:
 def test_a_topic_that_is_not_utf8_is_escaped_and_said() -> None:
     notes: list[tuple[str, str]] = []
     data = kafka07.request(1, b"\x00\x01\xff" + bytes(16))
-    found = read_request(data, 0, len(data), notes)
-    assert found is not None
-    assert found.fields["topic"] == "\\xff"
+    actual = read_request(data, 0, len(data), notes)
+    assert actual is not None
+    assert actual.fields["topic"] == "\\xff"
     assert [code for code, _ in notes] == ["invalid-utf8"]
 
 
 def test_parts_of_one_topic_have_a_topic() -> None:
-    one, other = {"topic": "a", "partition": 0}, {"topic": "b"}
-    assert parts_of("FETCH", one) == (one,)
-    assert parts_of("MULTIFETCH", {"fetches": [one, other]}) == [one, other]
+    item, other = {"topic": "a", "partition": 0}, {"topic": "b"}
+    assert parts_of("FETCH", item) == (item,)
+    assert parts_of("MULTIFETCH", {"fetches": [item, other]}) == [item, other]
     assert parts_of("MULTIPRODUCE", {}) == ()
-    assert only_topic([one, one]) == "a"
-    assert only_topic([one, other]) is None
+    assert only_topic([item, item]) == "a"
+    assert only_topic([item, other]) is None

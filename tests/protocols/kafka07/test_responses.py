@@ -1,4 +1,4 @@
-"""Every byte of the three responses, and what is known of one whose request is not."""
+"""Every byte of the three responses, and responses to unknown requests."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ def test_every_byte_of_a_response_is_read(case: Case) -> None:
     data = bytes.fromhex(case.hex)
     assert data == case.written
     notes: list[tuple[str, str]] = []
-    found = read_response(case.command, data, 0, len(data), (), notes)
-    assert (found.command, found.fields, found.short, notes) == (case.command, case.fields, False, [])
-    assert [(one.start, one.end) for one in found.sets] == case.sets
+    actual = read_response(case.command, data, 0, len(data), (), notes)
+    assert (actual.command, actual.fields, actual.short, notes) == (case.command, case.fields, False, [])
+    assert [(item.start, item.end) for item in actual.sets] == case.sets
     assert fits(case.command, data, 0, len(data))
 
 
 def test_what_was_asked_says_where_the_messages_stand() -> None:
     data = CASES[7].written
-    found = read_response("MULTIFETCH_RESPONSE", data, 0, len(data), ASKED, [])
-    assert [(one.topic, one.partition, one.offset, one.max_size) for one in found.sets] == [("a", 0, 7, 100), ("b", 1, 0, 9)]
+    actual = read_response("MULTIFETCH_RESPONSE", data, 0, len(data), ASKED, [])
+    assert [(item.topic, item.partition, item.offset, item.max_size) for item in actual.sets] == [("a", 0, 7, 100), ("b", 1, 0, 9)]
 
 
 def test_another_number_of_parts_than_asked_is_said() -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong, found in whole conversations; and that nothing is found where nothing went wrong."""
+"""Problems found in complete conversations, and none in healthy ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a response is, is known only from the requests before it: in order, midstream, behind gaps, and when nobody can tell."""
+"""Responses paired with the requests before them: in order, in mid-stream, after gaps, and when the request is unknown."""
 
 from __future__ import annotations
 

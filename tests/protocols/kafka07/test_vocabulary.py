@@ -33,7 +33,7 @@ def test_the_columns_that_it_speaks_of_exist() -> None:
 
 
 def check(value: object, fields: tuple[FieldType, ...]) -> None:
-    """All that a row holds is listed, as what it is."""
+    """Every field of a row is listed with its type."""
     assert isinstance(value, dict)
     by_name = {field.name: field for field in fields}
     assert value.keys() <= by_name.keys()

@@ -88,7 +88,7 @@ def test_clusters_below_roots_of_their_own_are_kept_apart() -> None:
             "/brokers/topics/t/0": "1",
         }
     )
-    assert [(one["root"], one["endpoint"]) for one in records(registry, "topics")] == [("", "top:9092"), ("dc/west", "west:9092")]
+    assert [(item["root"], item["endpoint"]) for item in records(registry, "topics")] == [("", "top:9092"), ("dc/west", "west:9092")]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_malformed_node_is_noted_and_gives_no_record(path: str, value: str, wo
 def test_a_broker_that_others_name_and_is_not_registered_is_noted_once() -> None:
     registry = read({"/brokers/topics/t/3": "1", "/consumers/g/offsets/t/3-0": "5", "/consumers/g/offsets/t/3-1": "6"})
     assert registry.notes == [DumpNote("line 1", "/brokers/topics/t/3", "broker 3 is not registered: it is down, or the dump lacks it")]
-    assert [one["endpoint"] for one in records(registry, "partitions")] == [None, None]
+    assert [item["endpoint"] for item in records(registry, "partitions")] == [None, None]
 
 
 def test_paths_of_others_are_left_as_unknown() -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong, and what only looks so, told as connections for the questions of `test_questions.py`."""
+"""Connections with a problem, and healthy ones that look alike, for the questions of `test_questions.py`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HOUR = 3_600 * SECOND
 
 
 def consumer_at_its_own_pace() -> list[Conversation]:
-    """No permits for two minutes, but it acknowledges; then it gives some, and what was published comes at once."""
+    """A consumer without permits for two minutes that acknowledges, then grants some and gets all messages at once."""
     talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)])
     for entry in range(10):
         talk.wait(12 * SECOND).client(ack(entry), PING).server(PONG)
@@ -47,7 +47,7 @@ def consumer_at_its_own_pace() -> list[Conversation]:
 
 
 def refused_without_damage() -> list[Conversation]:
-    """Another reason, a whole message sent again with success, and its delivery."""
+    """A SEND refused for another reason, an intact message sent again with success, and its delivery."""
     refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="PersistenceError", message="full")
     talk = dial().client(producer()).server(created())
     for _ in range(4):
@@ -76,7 +76,7 @@ def subscription_that_is_free_again() -> list[Conversation]:
 
 
 def redirects(times: int) -> list[Conversation]:
-    """Two brokers that send each other the client so often."""
+    """Two brokers that redirect the client to each other so often."""
     talks = lookups.brokers()
     for hop in range(times):
         url = (lookups.TO_TWO, lookups.TO_ONE)[hop % 2]
@@ -93,14 +93,14 @@ def acked_and_again() -> list[Conversation]:
 
 
 def the_rest_again() -> list[Conversation]:
-    """Half of a batch comes again, and is acknowledged then."""
+    """A batch of which half is delivered again, and acknowledged then."""
     talk = batch_index.batches().client(ack(0, ack_set=[0b11110000])).wait(5 * SECOND).client(redeliver(0))
     talk.server(delivery(0, batch=8, again=1, ack_set=[0b11110000])).client(ack(0, ack_set=[0b00001111]), ack(1))
     return [talk.client(closing()).close()]
 
 
 def chunked(delivered: Sequence[int], **more: Any) -> list[Conversation]:
-    """All chunks of a message are stored, and these delivered."""
+    """A message of which all chunks are stored, and these are delivered."""
     sender = dial().client(producer()).server(created())
     for chunk in range(chunks.COUNT):
         sender.client(send(is_chunk=True, metadata=chunks.part(chunk, **more))).server(receipt(entry=chunk))
@@ -120,7 +120,7 @@ def orderly_end() -> list[Conversation]:
 
 
 def many_lookups(refused: int) -> list[Conversation]:
-    """Fifty at once, so many of them refused."""
+    """Fifty lookups at once, so many of them refused."""
     told = dial()
     for request in range(50):
         told.client(lookup(request))
@@ -141,7 +141,7 @@ def expired() -> list[Conversation]:
 
 
 def schema_that_is_taken() -> list[Conversation]:
-    """Another one than before, and the broker agrees."""
+    """A schema other than the one before, which the broker accepts."""
     first = dial().client(producer(schema=schemas.record("A", schemas.ID))).server(created())
     second = (
         dial(40001, start=SECOND).client(producer(name="q", schema=schemas.record("A", schemas.ID, schemas.PRICE))).server(created("q"))
@@ -157,12 +157,12 @@ def slow_receipts(latency: int, times: int) -> list[Conversation]:
 
 
 def no_receipt(pause: int) -> list[Conversation]:
-    """The connection goes on for so long."""
+    """A SEND without a receipt on a connection that goes on for so many ns."""
     return [dial().client(producer()).server(created()).client(send()).wait(pause).client(PING).server(PONG).close()]
 
 
 def published_by_a_clock(offset: int, pause: int = SECOND) -> list[Conversation]:
-    """The producer's clock is that far ahead; the consumer gets the message so late."""
+    """A producer with a clock ahead by an offset, and a delivery after a pause, in ns."""
     sender = dial().client(producer()).server(created())
     publish_time = (sender.time_ns + offset) // MILLISECOND
     sender.client(send(metadata={"publish_time": publish_time})).server(receipt()).close()
@@ -171,7 +171,7 @@ def published_by_a_clock(offset: int, pause: int = SECOND) -> list[Conversation]
 
 
 def key_that_moves() -> list[Conversation]:
-    """What the first consumer held of it was given back before."""
-    one = key_shared.given(key_shared.keyed(1), 1, 1, 2).wait(SECOND).client(redeliver(1, 2, number=1)).wait(20 * SECOND).close()
+    """A key that moves to a second consumer after the first one returned its messages."""
+    item = key_shared.given(key_shared.keyed(1), 1, 1, 2).wait(SECOND).client(redeliver(1, 2, number=1)).wait(20 * SECOND).close()
     two = key_shared.given(key_shared.keyed(2, after=4 * SECOND), 2, 1, 2, again=1).client(ack(1, 2, number=2)).close()
-    return [one, two]
+    return [item, two]

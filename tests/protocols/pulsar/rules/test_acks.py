@@ -1,4 +1,4 @@
-"""Did my ack arrive?"""
+"""Acknowledgements without effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_ack_that_asked_and_got_no_answer_is_named(tmp_path: Path) -> None:
 
 
 def answered() -> list[Conversation]:
-    """One is, and one does not ask."""
+    """Two ACKs: one with its response, one that asks for none."""
     talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2)).client(ack(1, request_id=50), ack(2))
     return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50)).wait(5 * SECOND).client(PING).close()]
 
@@ -81,15 +81,15 @@ def test_a_new_consumer_of_the_number_may_acknowledge(tmp_path: Path) -> None:
 
 def test_an_ack_that_reports_damage_is_an_error() -> None:
     diagnosis = Diagnosis(CAPTURES / "raw-checksum.pcap")
-    found = diagnosis.of("consumer-corrupt")
-    assert [(row.severity, (row.evidence or {})["validation_error"], (row.evidence or {})["message_ids"]) for row in found] == [
+    findings = diagnosis.of("consumer-corrupt")
+    assert [(row.severity, (row.evidence or {})["validation_error"], (row.evidence or {})["message_ids"]) for row in findings] == [
         ("error", "UncompressedSizeCorruption", [(0, 0)]),
         ("error", "DecompressionError", [(0, 1)]),
         ("error", "ChecksumMismatch", [(0, 2)]),
         ("error", "BatchDeSerializeError", [(0, 3)]),
         ("error", "DecryptionError", [(0, 4)]),
     ]
-    assert diagnosis.commands(found[0]) == ["ACK"]
+    assert diagnosis.commands(findings[0]) == ["ACK"]
 
 
 def test_a_client_that_reports_it_in_a_loop_is_not_quoted_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

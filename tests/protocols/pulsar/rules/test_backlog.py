@@ -1,4 +1,4 @@
-"""Why does my consumer get nothing: the broker is silent, though there are permits and a backlog."""
+"""Silent brokers: permits and a backlog, but no delivery."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.places import CAPTURES
 
 
 def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None, name: str = "p") -> Conversation:
-    """A producer of its own for one message."""
+    """A connection whose producer sends one message."""
     talk.client(command_frame("PRODUCER", topic=topic, producer_id=1, request_id=7))
     talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name=name))
     return talk.client(send(metadata=metadata)).server(receipt(entry=entry))
 
 
 def silent() -> list[Conversation]:
-    """The consumer has permits, and a message is published that it does not get."""
+    """A consumer with permits that does not get a published message."""
     waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
     return [waiting, producing(connected(1, after=2 * SECOND), entry=2).close()]
 
@@ -77,7 +77,7 @@ def test_old_brokers_count_entries_whole(tmp_path: Path) -> None:
 
 
 def served(number: int, kind: str, entry: int, topic: str = TOPIC) -> Conversation:
-    """Another consumer, that gets the message."""
+    """A second consumer, which gets the message."""
     talk = subscribed(connected(number), kind=kind, topic=topic).client(flow(10)).wait(3 * SECOND)
     return talk.server(delivery(entry)).wait(30 * SECOND).close()
 

@@ -1,4 +1,4 @@
-"""What is acknowledged of a batch, and what comes again although it was."""
+"""Batches acknowledged in part, and messages delivered again after their ACK."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.places import CAPTURES
 
 
 def batches(count: int = 2, size: int = 8) -> Conversation:
-    """A consumer that got batches."""
+    """A consumer with so many batches."""
     return subscribed(connected()).client(flow(1000)).server(*[delivery(entry, batch=size) for entry in range(count)])
 
 
@@ -23,7 +23,7 @@ def test_the_capture_of_batch_index_acks_tells_what_is_left() -> None:
     diagnosis = Diagnosis(CAPTURES / "acks-batchindex.pcap")
     row, evidence = diagnosis.only("batch-partly-acked")
     assert (row.severity, evidence["consumer_name"], evidence["batches"], evidence["messages"]) == ("note", "cons-idx", 5, 13)
-    left = {tuple(one["message_id"]): one["batch_indexes"] for one in evidence["not_acknowledged"]}
+    left = {tuple(item["message_id"]): item["batch_indexes"] for item in evidence["not_acknowledged"]}
     again = [
         frame.fields or {}
         for frame in diagnosis.frames.values()
@@ -69,7 +69,7 @@ def test_indexes_that_come_again_although_acknowledged_are_named(tmp_path: Path)
 
 @pytest.mark.parametrize("closed_by", ["client", "server"])
 def test_a_whole_entry_too_unless_the_broker_closed_the_consumer(tmp_path: Path, closed_by: str) -> None:
-    """It does for a seek and for an unload."""
+    """The broker closes consumers for a seek and for an unload."""
     talk = batches().client(ack(0, 1)).wait(5 * SECOND)
     talk = talk.client(closing()) if closed_by == "client" else talk.server(closing(request_id=(1 << 64) - 1))
     subscribed(talk, 2).client(flow(1000, 2)).server(delivery(1, 2, batch=8)).close()
@@ -98,5 +98,5 @@ def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     talk = batches(9).client(*[ack(entry, ack_set=[1]) for entry in range(9)])
     subscribed(talk, 2, subscription="other").client(ack(0, number=2, ack_set=[1])).close()
     _, evidence = diagnose(tmp_path, talk).only("batch-partly-acked")
-    assert [one["message_id"] for one in evidence["not_acknowledged"]] == [(7, 6), (7, 7), (7, 8)]
+    assert [item["message_id"] for item in evidence["not_acknowledged"]] == [(7, 6), (7, 7), (7, 8)]
     assert evidence["consumer_id"] == 1

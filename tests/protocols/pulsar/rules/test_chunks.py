@@ -26,18 +26,18 @@ def part(chunk: int, **more: Any) -> dict[str, Any]:
 def sent(chunks: Iterable[int] = range(COUNT)) -> Examination:
     """Packet 1 subscribes on 0:50; packets 2, 3: the first chunk and its receipt; and so on."""
     subscribe = command_frame("SUBSCRIBE", topic=TOPIC, subscription="view", subType="Exclusive", consumer_id=1, request_id=1)
-    told = Examination().client(subscribe, on="0:50")
+    talk = Examination().client(subscribe, on="0:50")
     for chunk in chunks:
-        told.client(send(is_chunk=True, metadata=part(chunk))).server(receipt(entry=chunk))
-    return told
+        talk.client(send(is_chunk=True, metadata=part(chunk))).server(receipt(entry=chunk))
+    return talk
 
 
-def deliver(told: Examination, chunks: Iterable[int]) -> Examination:
-    return told.server(*(message(entry=chunk, metadata=part(chunk)) for chunk in chunks), on="0:50")
+def deliver(talk: Examination, chunks: Iterable[int]) -> Examination:
+    return talk.server(*(message(entry=chunk, metadata=part(chunk)) for chunk in chunks), on="0:50")
 
 
-def stuck(told: Examination) -> list[Any]:
-    return [row for row in told.end() if row.code == "chunk-stuck"]
+def stuck(talk: Examination) -> list[Any]:
+    return [row for row in talk.end() if row.code == "chunk-stuck"]
 
 
 def test_a_chunk_that_was_stored_and_is_not_delivered() -> None:
@@ -62,8 +62,8 @@ def test_a_chunk_that_was_stored_and_is_not_delivered() -> None:
 
 
 def test_the_rest_of_a_message_that_does_not_come() -> None:
-    told = deliver(sent(), [0, 1])
-    (row,) = stuck(told.wait(6 * SECOND).client(command_frame("PING"), on="0:50"))
+    talk = deliver(sent(), [0, 1])
+    (row,) = stuck(talk.wait(6 * SECOND).client(command_frame("PING"), on="0:50"))
     assert row.evidence["missing"] == [2, 3]
 
 
@@ -88,48 +88,48 @@ def test_what_was_never_seen_sent_is_left_to_chunk_missing() -> None:
 
 
 def test_another_consumer_of_the_subscription_may_have_it_whole() -> None:
-    told = deliver(sent(), [0, 1])
+    talk = deliver(sent(), [0, 1])
     subscribe = command_frame("SUBSCRIBE", topic=TOPIC, subscription="view", subType="Exclusive", consumer_id=5, request_id=1)
-    told.wait(6 * SECOND).client(command_frame("PING"), on="0:50").client(subscribe, on="0:60")
-    told.server(*(message(5, entry=chunk, metadata=part(chunk)) for chunk in range(COUNT)), on="0:60")
-    assert stuck(told) == []
+    talk.wait(6 * SECOND).client(command_frame("PING"), on="0:50").client(subscribe, on="0:60")
+    talk.server(*(message(5, entry=chunk, metadata=part(chunk)) for chunk in range(COUNT)), on="0:60")
+    assert stuck(talk) == []
 
 
 def test_chunks_that_do_not_add_up() -> None:
-    told = Examination()
+    talk = Examination()
     for chunk in range(COUNT):
-        told.client(send(is_chunk=True, metadata=part(chunk, total_chunk_msg_size=30))).server(receipt(entry=chunk))
-    found = [row for row in told.end() if row.code == "chunk-size-mismatch"]
-    assert [(row.severity, row.packet) for row in found] == [(ERROR, 1)]
-    evidence = found[0].evidence or {}
+        talk.client(send(is_chunk=True, metadata=part(chunk, total_chunk_msg_size=30))).server(receipt(entry=chunk))
+    rows = [row for row in talk.end() if row.code == "chunk-size-mismatch"]
+    assert [(row.severity, row.packet) for row in rows] == [(ERROR, 1)]
+    evidence = rows[0].evidence or {}
     assert (evidence["bytes"], evidence["announced"]) == (28, 30)
     assert evidence["frames"] == ["0:1.1", "0:3.1", "0:5.1", "0:7.1"]
 
 
 @pytest.mark.parametrize(("announced", "codes"), [(COUNT * 7, set()), (COUNT * 7 + 1, {"chunk-size-mismatch"})])
 def test_what_encryption_adds_to_each_chunk_is_not_counted(announced: int, codes: set[str]) -> None:
-    told = Examination()
+    talk = Examination()
     keys = [{"key": "k", "value": b"v"}]
     for chunk in range(COUNT):
         metadata = part(chunk, total_chunk_msg_size=announced, encryption_keys=keys)
-        told.client(send(is_chunk=True, metadata=metadata, payload=b"payload" + bytes(TAG_BYTES))).server(receipt(entry=chunk))
-    assert set(told.codes()) & {"chunk-size-mismatch"} == codes
+        talk.client(send(is_chunk=True, metadata=metadata, payload=b"payload" + bytes(TAG_BYTES))).server(receipt(entry=chunk))
+    assert set(talk.codes()) & {"chunk-size-mismatch"} == codes
 
 
 def test_a_message_of_more_chunks_than_facts_are_kept_is_not_judged() -> None:
-    told = Examination()
+    talk = Examination()
     many = {"num_chunks_from_msg": 400, "total_chunk_msg_size": 2800}
     for chunk in range(400):
-        told.client(send(is_chunk=True, metadata=part(chunk, **many))).server(receipt(entry=chunk))
-    told.server(*(message(entry=chunk, metadata=part(chunk, **many)) for chunk in range(400)), on="0:50")
-    assert told.codes() == []
+        talk.client(send(is_chunk=True, metadata=part(chunk, **many))).server(receipt(entry=chunk))
+    talk.server(*(message(entry=chunk, metadata=part(chunk, **many)) for chunk in range(400)), on="0:50")
+    assert talk.codes() == []
 
 
 def test_a_count_of_chunks_that_cannot_be_costs_nothing() -> None:
     many = {"num_chunks_from_msg": 2**31 - 1, "total_chunk_msg_size": 2**31 - 1}
-    told = Examination().client(send(is_chunk=True, metadata=part(1, **many))).server(receipt(entry=1))
-    told.server(message(entry=0, metadata=part(0, **many)), message(entry=2, metadata=part(5, **many)), on="0:50")
-    (row,) = stuck(told)
+    talk = Examination().client(send(is_chunk=True, metadata=part(1, **many))).server(receipt(entry=1))
+    talk.server(message(entry=0, metadata=part(0, **many)), message(entry=2, metadata=part(5, **many)), on="0:50")
+    (row,) = stuck(talk)
     assert row.evidence["missing"] == [1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
 
 

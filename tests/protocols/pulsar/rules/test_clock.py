@@ -16,17 +16,17 @@ NOW = START // MILLISECOND
 """When the capture begins, in milliseconds."""
 
 
-def skews(told: Examination) -> list[Any]:
-    return [row for row in told.end() if row.code == "clock-skew"]
+def skews(talk: Examination) -> list[Any]:
+    return [row for row in talk.end() if row.code == "clock-skew"]
 
 
 def published(*offsets_ms: int) -> Examination:
     """SENDs in packets 1, 3, …, one millisecond after each other, and their receipts; publish times so far from the first one's."""
-    told = Examination()
+    talk = Examination()
     for number, offset in enumerate(offsets_ms):
         times = {"publish_time": NOW + offset}
-        told.client(send(sequence_id=number, metadata=times)).server(receipt(sequence_id=number, entry=number))
-    return told
+        talk.client(send(sequence_id=number, metadata=times)).server(receipt(sequence_id=number, entry=number))
+    return talk
 
 
 def test_a_producer_whose_clock_is_ahead() -> None:

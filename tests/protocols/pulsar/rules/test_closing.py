@@ -1,4 +1,4 @@
-"""Who closed a connection, what was left open, and who fell silent."""
+"""Closed connections, what they left open, and silent sides."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ CLOSE = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9)
 
 
 def test_a_broker_that_drops_a_fenced_producer() -> None:
-    found = found_in("java-errors.pcap")
-    text, evidence = only(found, "connection-closed-by-broker")
+    rows = found_in("java-errors.pcap")
+    text, evidence = only(rows, "connection-closed-by-broker")
     assert "with a FIN 3.0 ms after the last frame, leaving 1 SEND unanswered, producer am-wait open" in text
     assert "the client's last command was SEND (0:111.1), the broker's SEND_RECEIPT (0:102.1)" in text
     assert evidence["unanswered"] == {"SEND": 1}
-    assert of(found, "connection-closed-by-broker")[0].severity == WARNING
+    assert of(rows, "connection-closed-by-broker")[0].severity == WARNING
 
 
 def test_a_broker_that_drops_who_asks_what_it_cannot_answer() -> None:
@@ -47,89 +47,89 @@ def test_a_broker_that_drops_who_asks_what_it_cannot_answer() -> None:
 
 
 def test_a_broker_that_drops_who_sends_what_it_cannot_read() -> None:
-    found = of(found_in("raw-strange.pcap"), "connection-closed-by-broker")
-    assert [row.packet for row in found] == [19, 30, 41, 53, 60]
-    assert "after the frame 0:19.1 that it could not read" in (found[0].text or "")
+    rows = of(found_in("raw-strange.pcap"), "connection-closed-by-broker")
+    assert [row.packet for row in rows] == [19, 30, 41, 53, 60]
+    assert "after the frame 0:19.1 that it could not read" in (rows[0].text or "")
 
 
 def test_a_client_that_goes_while_it_waits_is_a_note(tmp_path: Path) -> None:
-    found = judged(tmp_path, dial().client(producer()).server(created()).client(send()).close("client"))
-    assert [row.severity for row in of(found, "connection-closed-by-client")] == [NOTE]
-    assert only(found, "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
+    rows = judged(tmp_path, dial().client(producer()).server(created()).client(send()).close("client"))
+    assert [row.severity for row in of(rows, "connection-closed-by-client")] == [NOTE]
+    assert only(rows, "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
 
 
 def test_a_producer_that_waits_for_its_turn_is_answered(tmp_path: Path) -> None:
-    told = dial().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
-    assert of(judged(tmp_path, told.close("client")), "connection-closed-by-client") == []
+    talk = dial().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
+    assert of(judged(tmp_path, talk.close("client")), "connection-closed-by-client") == []
 
 
 def departed() -> Conversation:
     """A SEND that meets the broker's CLOSE_PRODUCER gets no answer; its producer begins anew."""
-    told = dial().client(producer()).server(created()).client(send(1, 0), send(1, 1))
-    told.server(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1))
-    return told.client(producer(request=2, epoch=1)).server(created(request=2))
+    talk = dial().client(producer()).server(created()).client(send(1, 0), send(1, 1))
+    talk.server(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1))
+    return talk.client(producer(request=2, epoch=1)).server(created(request=2))
 
 
 def test_what_is_sent_again_is_answered(tmp_path: Path) -> None:
-    told = departed().client(send(1, 0), send(1, 1)).server(receipt(1, 0), receipt(1, 1)).close("client")
-    assert of(judged(tmp_path, told), "connection-closed-by-client") == []
+    talk = departed().client(send(1, 0), send(1, 1)).server(receipt(1, 0), receipt(1, 1)).close("client")
+    assert of(judged(tmp_path, talk), "connection-closed-by-client") == []
 
 
 @pytest.mark.parametrize("again", [True, False])
 def test_of_what_is_sent_again_only_the_last_is_unanswered(again: bool, tmp_path: Path) -> None:
-    told = departed().client(send(1, 0)).server(receipt(1, 0))
-    told = told.client(send(1, 1)) if again else told
-    assert only(judged(tmp_path, told.close("client")), "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
+    talk = departed().client(send(1, 0)).server(receipt(1, 0))
+    talk = talk.client(send(1, 1)) if again else talk
+    assert only(judged(tmp_path, talk.close("client")), "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
 
 
 def test_a_topic_that_is_not_ready_takes_the_others_along(tmp_path: Path) -> None:
-    told = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="ServiceNotReady"))
-    text, evidence = only(judged(tmp_path, told.close("client")), "connection-closed-by-client")
+    talk = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="ServiceNotReady"))
+    text, evidence = only(judged(tmp_path, talk.close("client")), "connection-closed-by-client")
     assert "leaving producer p open, after ServiceNotReady (0:9.1)" in text
     assert (evidence["after_error"], evidence["open"], evidence["frames"][0]) == ("ServiceNotReady", 1, "0:9.1")
 
 
 def test_other_errors_do_not(tmp_path: Path) -> None:
-    told = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="TopicNotFound"))
-    assert of(judged(tmp_path, told.close("client")), "connection-closed-by-client") == []
+    talk = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="TopicNotFound"))
+    assert of(judged(tmp_path, talk.close("client")), "connection-closed-by-client") == []
 
 
 @pytest.mark.parametrize("by", ["client", "server"])
 def test_an_end_that_leaves_nothing_open_is_none(by: str, tmp_path: Path) -> None:
-    told = dial().client(producer()).server(created()).client(send()).server(receipt()).client(CLOSE).server(success(9))
-    assert judged(tmp_path, told.close(by)) == []
+    talk = dial().client(producer()).server(created()).client(send()).server(receipt()).client(CLOSE).server(success(9))
+    assert judged(tmp_path, talk.close(by)) == []
 
 
 def test_a_broker_that_says_goodbye_first_leaves_nothing_open(tmp_path: Path) -> None:
     goodbye = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1)
-    found = judged(tmp_path, dial().client(producer()).server(created(), goodbye).close("server"))
-    assert troubles(found) == []
+    rows = judged(tmp_path, dial().client(producer()).server(created(), goodbye).close("server"))
+    assert troubles(rows) == []
 
 
 def half_dead() -> list[Conversation]:
-    """The client answers the first PING, and no other."""
-    told = until(dial().server(PING).client(PONG), 30 * SECOND).server(PING)
-    return [until(told, 60 * SECOND).server(PING).close("server")]
+    """A client that answers only the first PING."""
+    talk = until(dial().server(PING).client(PONG), 30 * SECOND).server(PING)
+    return [until(talk, 60 * SECOND).server(PING).close("server")]
 
 
 def test_a_client_that_answers_no_ping_is_silent(tmp_path: Path) -> None:
-    found = judged(tmp_path, *half_dead())
-    text, evidence = only(found, "keepalive-lost")
+    rows = judged(tmp_path, *half_dead())
+    text, evidence = only(rows, "keepalive-lost")
     assert text.startswith("The client 10.0.0.1:40000 has not answered 2 PINGs for 30.0 s, its last command was PONG 60.0 s before the end")
     assert text.endswith("the broker closed.")
     assert evidence["frames"] == ["0:7.1", "0:8.1", "0:9.1"]
     assert (evidence["silent"], evidence["pongs_before"], evidence["closed_by"]) == ("client", 1, "server")
-    assert of(found, "connection-closed-by-broker") == []
+    assert of(rows, "connection-closed-by-broker") == []
 
 
 def test_a_broker_that_answers_no_ping_is_silent(tmp_path: Path) -> None:
-    told = until(until(dial(), 30 * SECOND).client(PING), 60 * SECOND).client(PING)
-    assert only(judged(tmp_path, told), "keepalive-lost")[1]["silent"] == "server"
+    talk = until(until(dial(), 30 * SECOND).client(PING), 60 * SECOND).client(PING)
+    assert only(judged(tmp_path, talk), "keepalive-lost")[1]["silent"] == "server"
 
 
 def test_one_that_speaks_without_a_pong_is_alive(tmp_path: Path) -> None:
-    told = until(dial().client(producer()).server(created(), PING).client(send()).server(receipt()), 30 * SECOND).client(CLOSE)
-    assert troubles(judged(tmp_path, told.server(success(9)).close())) == []
+    talk = until(dial().client(producer()).server(created(), PING).client(send()).server(receipt()), 30 * SECOND).client(CLOSE)
+    assert troubles(judged(tmp_path, talk.server(success(9)).close())) == []
 
 
 def test_a_ping_at_the_end_of_the_capture_may_still_be_answered(tmp_path: Path) -> None:

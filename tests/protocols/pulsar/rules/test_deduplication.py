@@ -23,14 +23,14 @@ def dropped(number: int) -> bytes:
 
 
 def producing(port: int = 40000, start: int = 0, stored: int = -1, **fields: Any) -> Conversation:
-    """Packets 6 and 7 create the producer."""
+    """A connection whose packets 6 and 7 create the producer."""
     return dial(port, start=start).client(producer(**fields)).server(created(last_sequence_id=stored))
 
 
-def sends(told: Conversation, *numbers: int) -> Conversation:
+def sends(talk: Conversation, *numbers: int) -> Conversation:
     for number in numbers:
-        told.client(send(1, number)).server(receipt(1, number))
-    return told
+        talk.client(send(1, number)).server(receipt(1, number))
+    return talk
 
 
 @pytest.mark.parametrize("capture", sorted(path.name for path in CAPTURES.glob("*.pcap*")))
@@ -41,25 +41,25 @@ def test_no_real_client_goes_back(capture: str) -> None:
 
 def dropped_at_once() -> list[Conversation]:
     """Two messages of a producer that begins below what the broker has stored."""
-    told = producing(stored=10)
+    talk = producing(stored=10)
     for number in (5, 6):
-        told.client(send(1, number)).server(dropped(number))
-    return [sends(told, 11).close()]
+        talk.client(send(1, number)).server(dropped(number))
+    return [sends(talk, 11).close()]
 
 
 def test_a_message_that_was_not_sent_before_is_perhaps_lost(tmp_path: Path) -> None:
-    found = judged(tmp_path, *dropped_at_once())
-    text, evidence = only(found, "message-duplicate-dropped")
+    rows = judged(tmp_path, *dropped_at_once())
+    text, evidence = only(rows, "message-duplicate-dropped")
     assert "the broker dropped 2 of 3 SENDs as duplicates that were not seen to wait for a receipt, sequence id 5, 6" in text
     assert (evidence["count"], evidence["stored"], evidence["frames"]) == (2, 10, ["0:9.1", "0:11.1"])
-    text, evidence = only(found, "sequence-regression")
+    text, evidence = only(rows, "sequence-regression")
     assert "begins with sequence id 5, though the broker has stored up to 10" in text
     assert evidence["frames"] == ["0:6.1", "0:8.1"]
-    assert {row.severity for row in of(found, "message-duplicate-dropped")} == {WARNING}
+    assert {row.severity for row in of(rows, "message-duplicate-dropped")} == {WARNING}
 
 
 def sent_again() -> list[Conversation]:
-    """After a reconnect, what had no receipt before it."""
+    """A producer that sends again after a reconnect what had no receipt."""
     first = sends(producing(), 0, 1).client(send(1, 2), send(1, 3)).reset()
     again = producing(40001, SECOND, stored=3, epoch=1)
     again.client(send(1, 2)).server(dropped(2)).client(send(1, 3)).server(dropped(3))
@@ -67,12 +67,12 @@ def sent_again() -> list[Conversation]:
 
 
 def test_what_is_sent_again_after_a_reconnect_is_no_loss(tmp_path: Path) -> None:
-    found = judged(tmp_path, *sent_again())
-    text, evidence = only(found, "resend-deduplicated")
+    rows = judged(tmp_path, *sent_again())
+    text, evidence = only(rows, "resend-deduplicated")
     assert "the broker dropped 2 of 3 SENDs as duplicates that were sent again after a reconnect" in text
     assert evidence["count"] == 2
-    assert {row.severity for row in of(found, "resend-deduplicated")} == {NOTE}
-    assert of(found, "sequence-regression") == of(found, "message-duplicate-dropped") == []
+    assert {row.severity for row in of(rows, "resend-deduplicated")} == {NOTE}
+    assert of(rows, "sequence-regression") == of(rows, "message-duplicate-dropped") == []
 
 
 def test_very_many_are_counted_though_few_are_named(tmp_path: Path) -> None:
@@ -80,45 +80,45 @@ def test_very_many_are_counted_though_few_are_named(tmp_path: Path) -> None:
     first = producing().client(*(send(1, number) for number in range(count))).reset()
     again = producing(40001, SECOND, stored=count - 1, epoch=1)
     again.client(*(send(1, number) for number in range(count))).server(*(dropped(number) for number in range(count)))
-    found = judged(tmp_path, first, sends(again, count).close())
-    assert only(found, "resend-deduplicated")[1]["count"] == count
-    assert of(found, "message-duplicate-dropped") == []
+    rows = judged(tmp_path, first, sends(again, count).close())
+    assert only(rows, "resend-deduplicated")[1]["count"] == count
+    assert of(rows, "message-duplicate-dropped") == []
 
 
 def test_a_fresh_one_behind_many_that_were_sent_again_is_told(tmp_path: Path) -> None:
     first = producing().client(*(send(1, number) for number in range(30))).reset()
     again = producing(40001, SECOND, stored=30, epoch=1)
     again.client(*(send(1, number) for number in range(31))).server(*(dropped(number) for number in range(31)))
-    found = judged(tmp_path, first, again.close())
-    assert "sequence id 30" in only(found, "message-duplicate-dropped")[0]
-    assert sum((row.evidence or {})["count"] for row in found if row.code in ("message-duplicate-dropped", "resend-deduplicated")) == 31
+    rows = judged(tmp_path, first, again.close())
+    assert "sequence id 30" in only(rows, "message-duplicate-dropped")[0]
+    assert sum((row.evidence or {})["count"] for row in rows if row.code in ("message-duplicate-dropped", "resend-deduplicated")) == 31
 
 
 def test_repeated_ids_are_counted_and_named_among_very_many_lower_ones(tmp_path: Path) -> None:
-    told = sends(producing(), 200, *range(100), 200, 200)
-    text, evidence = only(judged(tmp_path, told.close()), "sequence-regression")
+    talk = sends(producing(), 200, *range(100), 200, 200)
+    text, evidence = only(judged(tmp_path, talk.close()), "sequence-regression")
     assert "sent 2 messages with a sequence id that is not above those before: 200 after 200, 200 after 200" in text
     assert evidence["count"] == 2
 
 
 def test_what_is_kept_of_one_connection_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequences, "CONNECTION_SAMPLES_MAX", 3)
-    told = dial()
+    talk = dial()
     for number in (1, 2):
-        told.client(producer(number, f"p{number}", number)).server(created(f"p{number}", number, last_sequence_id=9))
+        talk.client(producer(number, f"p{number}", number)).server(created(f"p{number}", number, last_sequence_id=9))
         for sent in range(5):
-            told.client(send(number, sent)).server(receipt(number, sent, MINUS_ONE, MINUS_ONE))
-    found = of(judged(tmp_path, told.close()), "message-duplicate-dropped")
-    assert [((row.evidence or {})["count"], len((row.evidence or {})["frames"])) for row in found] == [(5, 4), (5, 2)]
+            talk.client(send(number, sent)).server(receipt(number, sent, MINUS_ONE, MINUS_ONE))
+    rows = of(judged(tmp_path, talk.close()), "message-duplicate-dropped")
+    assert [((row.evidence or {})["count"], len((row.evidence or {})["frames"])) for row in rows] == [(5, 4), (5, 2)]
 
 
 def test_a_producer_that_begins_anew_under_its_old_name(tmp_path: Path) -> None:
     first = sends(producing(stored=-1), 0, 1, 2).close()
     second = producing(40001, SECOND, stored=2).client(send(1, 0)).server(dropped(0)).close()
-    found = judged(tmp_path, first, second)
-    text, _ = only(found, "sequence-regression")
+    rows = judged(tmp_path, first, second)
+    text, _ = only(rows, "sequence-regression")
     assert "begins with sequence id 0, though the broker has stored up to 2, 2 had its receipt: messages up to 2 will be dropped" in text
-    assert len(of(found, "message-duplicate-dropped")) == 1
+    assert len(of(rows, "message-duplicate-dropped")) == 1
 
 
 def test_without_deduplication_a_restart_at_zero_is_healthy(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_without_deduplication_a_restart_at_zero_is_healthy(tmp_path: Path) -> N
 
 
 def test_a_reconnect_whose_past_is_not_in_the_capture_is_not_judged(tmp_path: Path) -> None:
-    told = producing(stored=5, epoch=1).client(send(1, 4)).server(dropped(4)).close()
-    found = judged(tmp_path, told)
-    assert of(found, "sequence-regression") == of(found, "message-duplicate-dropped") == []
-    assert len(of(found, "resend-deduplicated")) == 1
+    talk = producing(stored=5, epoch=1).client(send(1, 4)).server(dropped(4)).close()
+    rows = judged(tmp_path, talk)
+    assert of(rows, "sequence-regression") == of(rows, "message-duplicate-dropped") == []
+    assert len(of(rows, "resend-deduplicated")) == 1
 
 
 def test_an_id_that_comes_twice_is_told_with_the_one_before(tmp_path: Path) -> None:
@@ -142,23 +142,23 @@ def test_an_id_that_comes_twice_is_told_with_the_one_before(tmp_path: Path) -> N
 
 def test_what_is_sent_again_after_a_refusal_is_no_regression(tmp_path: Path) -> None:
     refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ChecksumError", message="bad")
-    told = sends(producing().client(send(1, 0)).server(refusal), 0, 1).close()
-    assert of(judged(tmp_path, told), "sequence-regression") == []
+    talk = sends(producing().client(send(1, 0)).server(refusal), 0, 1).close()
+    assert of(judged(tmp_path, talk), "sequence-regression") == []
 
 
 def test_chunks_share_the_id_of_their_message(tmp_path: Path) -> None:
-    told = producing()
+    talk = producing()
     for chunk in range(3):
         metadata = {"uuid": "u", "num_chunks_from_msg": 3, "chunk_id": chunk, "total_chunk_msg_size": 21}
-        told.client(send(1, 0, metadata=metadata, is_chunk=True)).server(receipt(1, 0, entry=chunk))
-    assert troubles(judged(tmp_path, sends(told, 1).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9)))) == []
+        talk.client(send(1, 0, metadata=metadata, is_chunk=True)).server(receipt(1, 0, entry=chunk))
+    assert troubles(judged(tmp_path, sends(talk, 1).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9)))) == []
 
 
 @pytest.mark.parametrize(("stored", "number"), [(0, 1), (-1, 0)])
 def test_ranges_that_overlap_are_told_where_the_broker_deduplicates(stored: int, number: int, tmp_path: Path) -> None:
-    told = producing(stored=stored)
+    talk = producing(stored=stored)
     for first, last in ((1, 6), (3, 8)):
-        told.client(send(1, first, highest_sequence_id=last)).server(receipt(1, first))
-    found = of(judged(tmp_path, told.close()), "sequence-regression")
-    assert len(found) == number
-    assert all("3 after 6; the broker de-duplicates" in (row.text or "") for row in found)
+        talk.client(send(1, first, highest_sequence_id=last)).server(receipt(1, first))
+    rows = of(judged(tmp_path, talk.close()), "sequence-regression")
+    assert len(rows) == number
+    assert all("3 after 6; the broker de-duplicates" in (row.text or "") for row in rows)

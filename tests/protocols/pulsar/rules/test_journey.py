@@ -42,54 +42,54 @@ def ack(entry: int, consumer_id: int = 1, **fields: Any) -> bytes:
 
 
 def collecting() -> tuple[Rules, dict[str, Journey]]:
-    """Rules that only collect journeys, and where they go."""
+    """Rules that only collect journeys, and the dictionary of these."""
     found: dict[str, Journey] = {}
 
     def keep(key: str, facts: Sequence[Fact], _say: ReportFinding) -> None:
-        found.update((key, one) for one in journeys(key, facts))
+        found.update((key, item) for item in journeys(key, facts))
 
     return Rules(CODES, (JourneyRule,), (KeyRule(JOURNEY, 10**18, keep),)), found
 
 
-def published(told: Examination) -> Examination:
+def published(talk: Examination) -> Examination:
     """Packets 1 to 3: a producer sends entry 7:0, and gets its receipt."""
-    return told.client(producer(), send()).server(receipt())
+    return talk.client(producer(), send()).server(receipt())
 
 
 def test_a_journey_has_each_attempt_and_each_subscription_apart() -> None:
     collect, found = collecting()
-    told = published(Examination(collect))
-    told.client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")  # 4, 5
-    told.server(message(1), on="0:50").server(message(2), on="0:60")  # 6, 7
-    told.wait(SECOND).server(message(1, redelivery_count=1), on="0:50")  # 8
-    told.client(ack(0, 1, request_id=9), on="0:50")  # 9
-    told.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=9), on="0:50").end()  # 10
-    one = found["7:0"]
-    assert (one.topic, one.producer_name, one.checksum) == (TOPIC, "billing", "good")
-    assert one.sent is not None
-    assert one.received is not None
-    assert (one.sent.name, one.received.name) == ("0:2.1", "0:3.1")
-    assert [(each.subscription, each.attempt, each.where.name) for each in one.deliveries] == [
+    talk = published(Examination(collect))
+    talk.client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")  # 4, 5
+    talk.server(message(1), on="0:50").server(message(2), on="0:60")  # 6, 7
+    talk.wait(SECOND).server(message(1, redelivery_count=1), on="0:50")  # 8
+    talk.client(ack(0, 1, request_id=9), on="0:50")  # 9
+    talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=9), on="0:50").end()  # 10
+    item = found["7:0"]
+    assert (item.topic, item.producer_name, item.checksum) == (TOPIC, "billing", "good")
+    assert item.sent is not None
+    assert item.received is not None
+    assert (item.sent.name, item.received.name) == ("0:2.1", "0:3.1")
+    assert [(each.subscription, each.attempt, each.where.name) for each in item.deliveries] == [
         ("audit", 1, "0:6.1"),
         ("mail", 1, "0:7.1"),
         ("audit", 2, "0:8.1"),
     ]
-    assert [each.acked and each.acked.name for each in one.deliveries] == [None, None, "0:9.1"]
-    assert [each.confirmed and each.confirmed.name for each in one.deliveries] == [None, None, "0:10.1"]
-    assert [one.latency_ns(each) for each in one.deliveries] == [4_000_000, 5_000_000, 6_000_000 + SECOND]
+    assert [each.acked and each.acked.name for each in item.deliveries] == [None, None, "0:9.1"]
+    assert [each.confirmed and each.confirmed.name for each in item.deliveries] == [None, None, "0:10.1"]
+    assert [item.latency_ns(each) for each in item.deliveries] == [4_000_000, 5_000_000, 6_000_000 + SECOND]
 
 
 def test_a_latency_is_never_negative() -> None:
     collect, found = collecting()
-    told = Examination(collect).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
-    published(told).end()
-    one = found["7:0"]
-    assert one.latency_ns(one.deliveries[0]) is None
+    talk = Examination(collect).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
+    published(talk).end()
+    item = found["7:0"]
+    assert item.latency_ns(item.deliveries[0]) is None
 
 
 def test_whole_when_sent_and_bad_when_delivered_is_corrupted_in_the_broker_or_behind_it() -> None:
-    told = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
-    found = [row for row in told.end() if row.code == "message-corrupted"]
+    talk = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
+    found = [row for row in talk.end() if row.code == "message-corrupted"]
     assert [(row.severity, row.packet, row.connection) for row in found] == [(ERROR, 5, "0:50")]
     assert "in the broker, or between the broker and the consumer" in (found[0].text or "")
     assert found[0].evidence == {
@@ -104,30 +104,30 @@ def test_whole_when_sent_and_bad_when_delivered_is_corrupted_in_the_broker_or_be
 
 
 def test_whole_for_one_consumer_and_bad_for_another_is_corrupted_on_the_way_to_that_one() -> None:
-    told = Examination().client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")
-    told.server(message(1), on="0:50").server(corrupted(consumer_id=2), on="0:60")
-    found = [row for row in told.end() if row.code == "message-corrupted"]
+    talk = Examination().client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")
+    talk.server(message(1), on="0:50").server(corrupted(consumer_id=2), on="0:60")
+    found = [row for row in talk.end() if row.code == "message-corrupted"]
     assert len(found) == 1
     assert "between the broker and the consumer" in (found[0].text or "")
     assert (found[0].evidence or {})["frames"] == ["0:4.1", "0:3.1"]
     assert (found[0].evidence or {})["subscriptions"] == ["mail"]
 
 
-def elsewhere(told: Examination) -> Examination:
+def elsewhere(talk: Examination) -> Examination:
     """The same ledger and entry of another topic, damaged on its way to a consumer."""
-    told.client(command_frame("SUBSCRIBE", topic=f"{TOPIC}-2", subscription="s", subType="Shared", consumer_id=1, request_id=1), on="0:70")
-    return told.server(corrupted(), on="0:70")
+    talk.client(command_frame("SUBSCRIBE", topic=f"{TOPIC}-2", subscription="s", subType="Shared", consumer_id=1, request_id=1), on="0:70")
+    return talk.server(corrupted(), on="0:70")
 
 
 def test_an_entry_of_another_topic_is_another_entry() -> None:
     assert "message-corrupted" not in elsewhere(published(Examination())).codes()
-    told = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
-    assert "message-corrupted" not in elsewhere(told).codes()
+    talk = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
+    assert "message-corrupted" not in elsewhere(talk).codes()
 
 
 def test_each_topic_is_judged_by_its_own_entry() -> None:
-    told = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
-    found = [row for row in elsewhere(told).end() if row.code == "message-corrupted"]
+    talk = published(Examination()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
+    found = [row for row in elsewhere(talk).end() if row.code == "message-corrupted"]
     assert [((row.evidence or {})["topic"], (row.evidence or {})["bad"]) for row in found] == [(TOPIC, 1)]
 
 
@@ -141,8 +141,8 @@ def test_nothing_is_said_of_the_place_when_only_the_bad_delivery_is_in_the_captu
 
 
 def test_nothing_is_said_of_what_arrives_whole() -> None:
-    told = published(Examination()).client(subscribe(1, "audit")).server(message(1)).client(ack(0))
-    assert set(told.codes()) <= {"permits-negative"}  # this dialogue grants none
+    talk = published(Examination()).client(subscribe(1, "audit")).server(message(1)).client(ack(0))
+    assert set(talk.codes()) <= {"permits-negative"}  # this dialogue grants none
 
 
 @pytest.mark.parametrize("name", ["stuck-consumer.pcap", "shared-nack-dlq.pcap"])
@@ -154,14 +154,14 @@ def test_the_journeys_of_a_real_capture_agree_with_the_messages_in_it(name: str,
         rows += batch.rows
     assert PulsarDissector().rules is collect
     sent = {f"{row.fields['message_id']['ledgerId']}:{row.fields['message_id'].get('entryId')}" for row in rows if _is(row, "SEND_RECEIPT")}
-    assert {key for key, one in found.items() if one.received} == sent
+    assert {key for key, item in found.items() if item.received} == sent
     delivered = [row for row in rows if _is(row, "MESSAGE")]
-    assert sum(len(one.deliveries) for one in found.values()) == len(delivered)
-    for one in found.values():
-        pairs = [(each.topic, each.subscription, each.attempt) for each in one.deliveries]
+    assert sum(len(item.deliveries) for item in found.values()) == len(delivered)
+    for item in found.values():
+        pairs = [(each.topic, each.subscription, each.attempt) for each in item.deliveries]
         assert len(set(pairs)) == len(pairs)
-        assert all((one.latency_ns(each) or 0) >= 0 for each in one.deliveries)
-    assert max(len({each.subscription for each in one.deliveries}) for one in found.values()) == (2 if name.startswith("stuck") else 1)
+        assert all((item.latency_ns(each) or 0) >= 0 for each in item.deliveries)
+    assert max(len({each.subscription for each in item.deliveries}) for item in found.values()) == (2 if name.startswith("stuck") else 1)
 
 
 def _is(row: Any, command: str) -> bool:

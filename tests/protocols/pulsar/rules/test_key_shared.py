@@ -1,4 +1,4 @@
-"""Key_Shared: is each key with one consumer at a time, and in order?"""
+"""Key_Shared: keys on two consumers, and entries out of order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.encoder.consultation import SECOND, ack, closing, connected, delivery
 
 
 def keyed(number: int, *, after: int = 0, kind: str = "Key_Shared", **meta: Any) -> Conversation:
-    """A consumer of its own connection."""
+    """A connection with one consumer."""
     fields: dict[str, Any] = {"keySharedMeta": {"keySharedMode": "AUTO_SPLIT", **meta}} if kind == "Key_Shared" else {}
     return subscribed(connected(number, after=after), number, kind=kind, **fields).client(flow(1000, number))
 
@@ -24,15 +24,15 @@ def given(talk: Conversation, number: int, *entries: int, key: str = "k", **fiel
 
 def on_two_consumers() -> list[Conversation]:
     """The second one gets a message of the key while the first holds some."""
-    one = given(keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
-    return [one, given(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()]
+    item = given(keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
+    return [item, given(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()]
 
 
 def test_a_key_that_goes_to_two_consumers_at_once_is_named(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path, *on_two_consumers())
     row, evidence = diagnosis.only("key-on-two-consumers")
     assert (row.severity, evidence["key"], evidence["subscription"]) == ("warning", "k", "s")
-    assert [one["consumer_name"] for one in evidence["consumers"]] == ["c1", "c2"]
+    assert [item["consumer_name"] for item in evidence["consumers"]] == ["c1", "c2"]
     assert evidence["message_ids"] == [[7, 1], [7, 4]]
     assert diagnosis.commands(row) == ["MESSAGE", "MESSAGE"]
     assert 5 <= evidence["overlap_ns"] / SECOND <= 7
@@ -47,7 +47,7 @@ def test_two_consumers_of_one_connection_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["acknowledged", "given back", "all given back", "closed", "connection lost"])
 def test_a_key_may_move_when_nothing_of_it_is_held(tmp_path: Path, how: str) -> None:
-    one = given(keyed(1), 1, 1, 2).wait(SECOND)
+    item = given(keyed(1), 1, 1, 2).wait(SECOND)
     last = {
         "acknowledged": [ack(1, 2, number=1)],
         "given back": [redeliver(1, 2, number=1)],
@@ -55,9 +55,9 @@ def test_a_key_may_move_when_nothing_of_it_is_held(tmp_path: Path, how: str) -> 
         "closed": [closing(1)],
         "connection lost": [],
     }[how]
-    one = one.client(*last).wait(20 * SECOND).close() if last else one.reset()
+    item = item.client(*last).wait(20 * SECOND).close() if last else item.reset()
     two = given(keyed(2, after=4 * SECOND), 2, 1, 2, again=1).client(ack(1, 2, number=2)).close()
-    assert not {"key-on-two-consumers", "key-out-of-order"} & set(diagnose(tmp_path, one, two).codes)
+    assert not {"key-on-two-consumers", "key-out-of-order"} & set(diagnose(tmp_path, item, two).codes)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_a_key_may_move_when_nothing_of_it_is_held(tmp_path: Path, how: str) -> 
     ids=["other keys", "order is not asked for", "ordering keys come first"],
 )
 def test_that_is_as_it_should_be(tmp_path: Path, first: dict[str, Any], second: dict[str, Any], meta: dict[str, Any]) -> None:
-    one = given(keyed(1, **meta), 1, 1, **first).wait(10 * SECOND).client(ack(1, number=1)).close()
+    item = given(keyed(1, **meta), 1, 1, **first).wait(10 * SECOND).client(ack(1, number=1)).close()
     two = given(keyed(2, after=2 * SECOND, **meta), 2, 2, **second).client(ack(2, number=2)).close()
-    assert "key-on-two-consumers" not in diagnose(tmp_path, one, two).codes
+    assert "key-on-two-consumers" not in diagnose(tmp_path, item, two).codes
 
 
 def test_shared_subscriptions_promise_nothing(tmp_path: Path) -> None:
-    one = given(keyed(1, kind="Shared"), 1, 1).wait(10 * SECOND).close()
+    item = given(keyed(1, kind="Shared"), 1, 1).wait(10 * SECOND).close()
     two = given(keyed(2, after=2 * SECOND, kind="Shared"), 2, 2, 1).close()
-    assert not {"key-on-two-consumers", "key-out-of-order"} & set(diagnose(tmp_path, one, two).codes)
+    assert not {"key-on-two-consumers", "key-out-of-order"} & set(diagnose(tmp_path, item, two).codes)
 
 
 def out_of_order() -> list[Conversation]:

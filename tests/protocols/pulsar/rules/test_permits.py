@@ -1,4 +1,4 @@
-"""Why does my consumer get nothing: its client gives no permits."""
+"""Consumers without permits, and negative permits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_starving_consumer_is_seen_while_the_connection_lives(tmp_path: Path) 
 
 
 def test_a_consumer_whose_queue_is_full_works_at_its_own_pace(tmp_path: Path) -> None:
-    """It takes two minutes for half of its queue; all the time there are no permits."""
+    """The application takes two minutes for half of its queue, during which it has no permits."""
     talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)])
     for entry in range(10):
         talk.wait(12 * SECOND).client(ack(entry), PING)
@@ -56,7 +56,7 @@ def test_a_short_pause_is_none(tmp_path: Path, pause: int) -> None:
 
 
 def test_messages_that_are_acknowledged_already_cost_nothing(tmp_path: Path) -> None:
-    """Of eight, an ack_set leaves two: two permits are left of four."""
+    """An ack_set leaves two of eight messages, so that two of four permits remain."""
     talk = subscribed(connected()).client(flow(4)).server(delivery(1, ack_set=[0b1001], batch=8)).wait(10 * SECOND).close()
     assert not {"consumer-starved", "permits-negative"} & set(diagnose(tmp_path, talk).codes)
 

@@ -1,4 +1,4 @@
-"""Who is refused a place, and who holds it."""
+"""Refused producers and consumers, and the holders of their places."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_a_name_that_is_taken_is_told_with_its_holder() -> None:
 
 
 def test_a_topic_that_is_taken_alone_is_told_with_its_holder() -> None:
-    found = of(found_in("java-errors.pcap"), "producer-busy")
-    assert [(row.severity, row.packet, (row.evidence or {})["holders"][0]["frame"]) for row in found] == [
+    rows = of(found_in("java-errors.pcap"), "producer-busy")
+    assert [(row.severity, row.packet, (row.evidence or {})["holders"][0]["frame"]) for row in rows] == [
         (ERROR, 27, "0:14.1"),
         (ERROR, 86, "0:80.1"),
     ]
@@ -53,16 +53,16 @@ def test_a_takeover_names_winner_and_loser() -> None:
 
 @pytest.mark.parametrize(("capture", "packets"), [("errors.pcap", [42, 50]), ("java-errors.pcap", [46, 54])])
 def test_a_subscription_that_is_taken_is_told_with_its_holder(capture: str, packets: list[int]) -> None:
-    found = of(found_in(capture), "consumer-busy")
-    assert [row.packet for row in found] == packets
-    assert all("consumer one (Exclusive) on connection 0:1" in (row.text or "") for row in found)
+    rows = of(found_in(capture), "consumer-busy")
+    assert [row.packet for row in rows] == packets
+    assert all("consumer one (Exclusive) on connection 0:1" in (row.text or "") for row in rows)
 
 
 def test_a_refusal_is_told_once() -> None:
-    found = found_in("errors.pcap")
-    frames = [(row.evidence or {})["frames"][0] for row in found if row.severity == ERROR]
+    rows = found_in("errors.pcap")
+    frames = [(row.evidence or {})["frames"][0] for row in rows if row.severity == ERROR]
     assert sorted(frames) == sorted(set(frames))
-    assert {(row.evidence or {})["error"] for row in of(found, "request-failed")} == {"TopicNotFound"}
+    assert {(row.evidence or {})["error"] for row in of(rows, "request-failed")} == {"TopicNotFound"}
 
 
 def test_a_holder_that_answers_no_ping_is_called_so(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_holder_that_answers_no_ping_is_called_so(tmp_path: Path) -> None:
 
 
 def waiting(port: int, name: str = "w", start: int = 0) -> Conversation:
-    """A producer that is told to wait for its turn."""
-    told = dial(port, start=start).client(producer(name=name, producer_access_mode="WaitForExclusive"))
-    return told.server(created(name, producer_ready=False))
+    """A producer that has to wait for its turn."""
+    talk = dial(port, start=start).client(producer(name=name, producer_access_mode="WaitForExclusive"))
+    return talk.server(created(name, producer_ready=False))
 
 
 def test_one_that_waits_for_its_turn_holds_nothing_yet(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_one_that_waits_for_its_turn_holds_nothing_yet(tmp_path: Path) -> None:
     waiter = until(waiting(40001, start=SECOND), 11 * SECOND).server(created("w", producer_ready=True))
     early = dial(40002, start=2 * SECOND).client(producer(name="e")).server(error(1, "ProducerBusy"))
     late = dial(40003, start=13 * SECOND).client(producer(name="l")).server(error(1, "ProducerBusy"))
-    found = of(judged(tmp_path, holder, waiter, early, late), "producer-busy")
-    assert [[one["name"] for one in (row.evidence or {})["holders"]] for row in found] == [["h"], ["w"]]
-    assert "producer w (WaitForExclusive) on connection 0:8 of 10.0.0.1:40001 has held it for 2.0 s" in (found[1].text or "")
+    rows = of(judged(tmp_path, holder, waiter, early, late), "producer-busy")
+    assert [[item["name"] for item in (row.evidence or {})["holders"]] for row in rows] == [["h"], ["w"]]
+    assert "producer w (WaitForExclusive) on connection 0:8 of 10.0.0.1:40001 has held it for 2.0 s" in (rows[1].text or "")
 
 
 def test_a_holder_that_closes_while_the_other_is_refused_held_it(tmp_path: Path) -> None:

@@ -24,17 +24,17 @@ CLOSED = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2**64 - 1)
 
 def publishing(latency_ns: int, count: int) -> Examination:
     """Packets 3, 4: the first SEND and its receipt; and so on."""
-    told = Examination().client(PRODUCER).server(READY)
+    talk = Examination().client(PRODUCER).server(READY)
     for number in range(count):
-        told.client(send(sequence_id=number)).wait(latency_ns - MILLISECOND).server(receipt(sequence_id=number, entry=number))
-    return told
+        talk.client(send(sequence_id=number)).wait(latency_ns - MILLISECOND).server(receipt(sequence_id=number, entry=number))
+    return talk
 
 
 def test_a_producer_that_waits_longer_than_a_second_is_slow() -> None:
-    told = publishing(1_500 * MILLISECOND, 12)
-    found = told.end()
-    assert [(row.code, row.severity, row.packet) for row in found] == [("slow-publish", WARNING, 3)]
-    assert found[0].evidence == {
+    talk = publishing(1_500 * MILLISECOND, 12)
+    rows = talk.end()
+    assert [(row.code, row.severity, row.packet) for row in rows] == [("slow-publish", WARNING, 3)]
+    assert rows[0].evidence == {
         "frames": ["0:3.1", "0:4.1"],
         "topic": TOPIC,
         "producer_name": "billing",
@@ -58,35 +58,35 @@ def test_what_does_not_hurt_is_not_said(latency_ns: int, count: int) -> None:
 
 
 def test_the_broker_that_stops_reading_is_named_beside_it() -> None:
-    told = publishing(11 * SECOND, 2)
-    shut = FindingRow(None, 0, 3, None, told.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.99:6650 closed its window twice.")
+    talk = publishing(11 * SECOND, 2)
+    shut = FindingRow(None, 0, 3, None, talk.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.99:6650 closed its window twice.")
     shut.evidence = {"direction": 1, "count": 2, "closed_ns": 9 * SECOND}
-    other = FindingRow(None, 0, 3, None, told.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.1:40000 closed its receive window.")
+    other = FindingRow(None, 0, 3, None, talk.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.1:40000 closed its receive window.")
     other.evidence = {"direction": 0, "count": 70, "closed_ns": 5}
-    told.close("0:1", shut, other)
-    (row,) = told.end()
+    talk.close("0:1", shut, other)
+    (row,) = talk.end()
     assert "the broker closed its window for 9.0 s" in (row.text or "")
     assert row.evidence is not None
     assert (row.evidence["zero_windows"], row.evidence["window_closed_ns"]) == (2, 9 * SECOND)
 
 
 def test_sends_in_flight_are_counted() -> None:
-    told = Examination().client(PRODUCER).server(READY).client(*(send(sequence_id=number) for number in range(12))).wait(11 * SECOND)
-    told.server(*(receipt(sequence_id=number, entry=number) for number in range(12)))
-    (row,) = told.end()
+    talk = Examination().client(PRODUCER).server(READY).client(*(send(sequence_id=number) for number in range(12))).wait(11 * SECOND)
+    talk.server(*(receipt(sequence_id=number, entry=number) for number in range(12)))
+    (row,) = talk.end()
     assert (row.evidence or {})["in_flight_max"] == 12
 
 
 def test_a_send_without_an_answer_while_the_connection_goes_on() -> None:
-    told = publishing(5 * MILLISECOND, 3).client(send(sequence_id=3)).wait(4 * SECOND)
-    (row,) = told.end()
+    talk = publishing(5 * MILLISECOND, 3).client(send(sequence_id=3)).wait(4 * SECOND)
+    (row,) = talk.end()
     assert (row.code, row.severity, row.packet) == ("send-unanswered", WARNING, 9)
     assert row.evidence == {"frames": ["0:9.1"], "topic": TOPIC, "producer_name": "billing", "count": 1, "waited_ns": 4 * SECOND}
 
 
 def test_a_verdict_is_qualified_when_the_capture_lacks_bytes() -> None:
-    told = publishing(5 * MILLISECOND, 1).hear("stream-gap").client(send(sequence_id=3)).wait(4 * SECOND)
-    (row,) = told.end()
+    talk = publishing(5 * MILLISECOND, 1).hear("stream-gap").client(send(sequence_id=3)).wait(4 * SECOND)
+    (row,) = talk.end()
     assert "the capture lacks bytes" in (row.text or "")
 
 
@@ -96,51 +96,51 @@ def test_sends_at_the_end_of_the_connection_may_still_be_answered() -> None:
 
 @pytest.mark.parametrize("steps", ["close then send", "send then close", "send then begin anew"])
 def test_a_producer_that_the_broker_closed_knows_to_send_again(steps: str) -> None:
-    told = publishing(5 * MILLISECOND, 1)
+    talk = publishing(5 * MILLISECOND, 1)
     if steps == "close then send":
-        told.server(CLOSED).client(send(sequence_id=1))
+        talk.server(CLOSED).client(send(sequence_id=1))
     else:
-        told.client(send(sequence_id=1))
+        talk.client(send(sequence_id=1))
     if steps == "send then close":
-        told.server(CLOSED)
+        talk.server(CLOSED)
     elif steps == "send then begin anew":
-        told.client(PRODUCER).server(READY)
-    assert "send-unanswered" not in told.wait(4 * SECOND).codes()
+        talk.client(PRODUCER).server(READY)
+    assert "send-unanswered" not in talk.wait(4 * SECOND).codes()
 
 
 def series(latency_ns: int, producers: int) -> Examination:
     """Producers that come and go, one after the other; each sends once."""
-    told = Examination()
+    talk = Examination()
     for number in range(1, producers + 1):
-        told.client(command_frame("PRODUCER", topic=TOPIC, producer_id=number, producer_name=f"p{number}", request_id=number))
-        told.server(command_frame("PRODUCER_SUCCESS", producer_name=f"p{number}", request_id=number))
-        told.client(send(number, 0), command_frame("CLOSE_PRODUCER", producer_id=number, request_id=1000 + number))
-        told.wait(latency_ns).server(receipt(number, 0), command_frame("SUCCESS", request_id=1000 + number))
-    return told
+        talk.client(command_frame("PRODUCER", topic=TOPIC, producer_id=number, producer_name=f"p{number}", request_id=number))
+        talk.server(command_frame("PRODUCER_SUCCESS", producer_name=f"p{number}", request_id=number))
+        talk.client(send(number, 0), command_frame("CLOSE_PRODUCER", producer_id=number, request_id=1000 + number))
+        talk.wait(latency_ns).server(receipt(number, 0), command_frame("SUCCESS", request_id=1000 + number))
+    return talk
 
 
 def test_producers_that_closed_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing_rule, "PRODUCERS_MAX", 2)
     monkeypatch.setattr(publishing_rule, "SLOW_MAX", 3)
-    found = [row for row in series(11 * SECOND, 9).end() if row.code == "slow-publish"]
-    assert sorted((row.evidence or {})["producer_name"] for row in found) == [f"p{number}" for number in range(1, 10)]
+    rows = [row for row in series(11 * SECOND, 9).end() if row.code == "slow-publish"]
+    assert sorted((row.evidence or {})["producer_name"] for row in rows) == [f"p{number}" for number in range(1, 10)]
 
 
 def test_the_broker_that_stopped_reading_is_named_for_those_that_closed() -> None:
-    told = series(11 * SECOND, 1)
-    shut = FindingRow(None, 0, 3, None, told.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.99:6650 closed its window twice.")
+    talk = series(11 * SECOND, 1)
+    shut = FindingRow(None, 0, 3, None, talk.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.99:6650 closed its window twice.")
     shut.evidence = {"direction": 1, "count": 2, "closed_ns": 9 * SECOND}
-    told.close("0:1", shut)
-    (row,) = [row for row in told.end() if row.code == "slow-publish"]
+    talk.close("0:1", shut)
+    (row,) = [row for row in talk.end() if row.code == "slow-publish"]
     assert (row.evidence or {})["window_closed_ns"] == 9 * SECOND
 
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.integers(1, 100))
 def test_a_percentile_is_the_smallest_value_that_enough_do_not_exceed(values: list[int], percent: int) -> None:
-    found = percentile(Counter(values), percent)
-    assert found in values
-    assert sum(value <= found for value in values) * 100 >= percent * len(values)
-    assert sum(value < found for value in values) * 100 < percent * len(values)
+    rows = percentile(Counter(values), percent)
+    assert rows in values
+    assert sum(value <= rows for value in values) * 100 >= percent * len(values)
+    assert sum(value < rows for value in values) * 100 < percent * len(values)
 
 
 def test_the_percentile_of_nothing_is_nothing() -> None:

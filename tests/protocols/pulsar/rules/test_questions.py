@@ -31,7 +31,7 @@ from tests.protocols.pulsar.rules import test_unacked as unacked
 from tests.protocols.pulsar.rules import test_unload as unload
 from tests.protocols.pulsar.rules.recorded import SECOND
 
-Told = str | Callable[[], Sequence[Conversation]]
+Source = str | Callable[[], Sequence[Conversation]]
 """A capture by its name, or connections that are told to make one."""
 
 
@@ -40,25 +40,25 @@ class Sign(NamedTuple):
 
     code: str
     severity: str
-    told: Told
+    talk: Source
     commands: tuple[str | None, ...]
-    """Of the frames that its evidence names, in order."""
+    """Commands of the frames that its evidence names, in order."""
     evidence: dict[str, Any]
-    """What else it must have at least."""
+    """Other evidence that it must have at least."""
 
 
 class Question(NamedTuple):
-    """One row of the table."""
+    """Question with its signs and its near misses."""
 
     number: int
     words: str
     signs: tuple[Sign, ...]
-    near: tuple[Told, ...]
-    """Cases that look alike, of which none of those codes may speak."""
+    near: tuple[Source, ...]
+    """Cases that look alike and must have none of those codes."""
 
 
 def about(nanoseconds: float) -> Any:
-    """A duration to which the steps between packets add."""
+    """Approximate duration, to which the steps between packets add."""
     return pytest.approx(nanoseconds, abs=10 * cases.MILLISECOND)
 
 
@@ -418,13 +418,13 @@ QUESTIONS = (
 )
 
 
-def examined(folder: Path, told: Told) -> Diagnosis:
-    """What is found in it."""
-    return Diagnosis(CAPTURES / told) if isinstance(told, str) else diagnose(folder, *told())
+def examined(folder: Path, talk: Source) -> Diagnosis:
+    """Return the diagnosis of a case."""
+    return Diagnosis(CAPTURES / talk) if isinstance(talk, str) else diagnose(folder, *talk())
 
 
 SIGNS = [pytest.param(sign, id=f"{question.number}-{sign.code}") for question in QUESTIONS for sign in question.signs]
-NEAR = [pytest.param(question, told, id=str(question.number)) for question in QUESTIONS for told in question.near]
+NEAR = [pytest.param(question, talk, id=str(question.number)) for question in QUESTIONS for talk in question.near]
 
 
 def test_the_questions_are_those_from_one_to_twenty() -> None:
@@ -435,10 +435,10 @@ def test_the_questions_are_those_from_one_to_twenty() -> None:
 
 @pytest.mark.parametrize("sign", SIGNS)
 def test_a_question_is_answered_with_its_evidence(sign: Sign, tmp_path: Path) -> None:
-    diagnosis = examined(tmp_path, sign.told)
-    found = diagnosis.of(sign.code)
-    assert found, sorted({row.code or "" for row in diagnosis.findings})
-    row = found[0]
+    diagnosis = examined(tmp_path, sign.talk)
+    rows = diagnosis.of(sign.code)
+    assert rows, sorted({row.code or "" for row in diagnosis.findings})
+    row = rows[0]
     evidence = row.evidence or {}
     names = evidence["frames"] if "frames" in evidence else [evidence["frame"]] if "frame" in evidence else []
     assert row.severity == sign.severity
@@ -446,9 +446,9 @@ def test_a_question_is_answered_with_its_evidence(sign: Sign, tmp_path: Path) ->
     assert {key: evidence.get(key) for key in sign.evidence} == sign.evidence
 
 
-@pytest.mark.parametrize(("question", "told"), NEAR)
-def test_what_only_looks_alike_is_no_answer(question: Question, told: Told, tmp_path: Path) -> None:
-    diagnosis = examined(tmp_path, told)
+@pytest.mark.parametrize(("question", "talk"), NEAR)
+def test_what_only_looks_alike_is_no_answer(question: Question, talk: Source, tmp_path: Path) -> None:
+    diagnosis = examined(tmp_path, talk)
     assert diagnosis.frames
     assert {row.code for row in diagnosis.findings}.isdisjoint(sign.code for sign in question.signs)
 
@@ -457,13 +457,13 @@ def test_what_only_looks_alike_is_no_answer(question: Question, told: Told, tmp_
 def test_a_latency_from_end_to_end_does_not_depend_on_the_producer_s_clock(
     offset: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect, found = journey.collecting()
+    collect, journeys = journey.collecting()
     monkeypatch.setattr(rules, "RULES", collect)
     sender, taker = cases.published_by_a_clock(offset, pause=3 * SECOND)
     packets = sorted((*sender.packets, *taker.packets), key=lambda packet: packet.time_ns)
-    path = write_pcap(tmp_path / "told.pcap", packets)
+    path = write_pcap(tmp_path / "talk.pcap", packets)
     list(run([str(path)], Options(frozenset({"frame", "finding"}), rules=True)))
-    one = found["7:0"]
-    (delivered,) = one.deliveries
-    assert one.latency_ns(delivered) == about(3 * SECOND)
+    item = journeys["7:0"]
+    (delivered,) = item.deliveries
+    assert item.latency_ns(delivered) == about(3 * SECOND)
     assert delivered.acked is not None

@@ -1,4 +1,4 @@
-"""Clients that come again and again in vain."""
+"""Clients whose attempts to connect fail again and again."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.protocols.pulsar.rules.recorded import (
 )
 
 
-def refused(told: Conversation) -> Conversation:
-    return told.client(lookup()).server(looked_up("Failed", "", error="ServiceNotReady")).close()
+def refused(talk: Conversation) -> Conversation:
+    return talk.client(lookup()).server(looked_up("Failed", "", error="ServiceNotReady")).close()
 
 
-def worked(told: Conversation) -> Conversation:
-    return told.client(producer()).server(created()).close()
+def worked(talk: Conversation) -> Conversation:
+    return talk.client(producer()).server(created()).close()
 
 
 def several(number: int, what: Callable[[Conversation], Conversation], every: int = SECOND) -> list[Conversation]:
@@ -40,15 +40,15 @@ def several(number: int, what: Callable[[Conversation], Conversation], every: in
 
 
 def test_a_client_with_an_expired_token_comes_again_and_again() -> None:
-    found = found_in("token-auth-py.pcap")
-    text, evidence = only(found, "reconnect-loop")
+    rows = found_in("token-auth-py.pcap")
+    text, evidence = only(rows, "reconnect-loop")
     assert text == (
         "10.9.0.13 connected to 10.9.0.1:6670 15 times in 12.1 s and failed each time: AuthenticationError (14), AuthorizationError (1)."
     )
     assert len(set(evidence["connections"])) == 15
     assert (evidence["count"], evidence["reasons"]) == (15, {"AuthenticationError": 14, "AuthorizationError": 1})
     assert evidence["frames"][:2] == ["0:34.1", "0:44.1"]
-    assert [(row.severity, row.packet, row.sub) for row in of(found, "reconnect-loop")] == [(WARNING, 34, 1)]
+    assert [(row.severity, row.packet, row.sub) for row in of(rows, "reconnect-loop")] == [(WARNING, 34, 1)]
 
 
 def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
@@ -59,10 +59,10 @@ def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
     ("reason", "what"),
     [
         ("ServiceNotReady", refused),
-        ("reset by the client", lambda told: told.client(producer()).server(created()).reset("client")),
-        ("closed by the broker", lambda told: told.close("server")),
+        ("reset by the client", lambda talk: talk.client(producer()).server(created()).reset("client")),
+        ("closed by the broker", lambda talk: talk.close("server")),
         # A Java client that gets what it cannot decompress drops its connection, subscribes again, and gets it again.
-        ("reset by the client", lambda told: told.client(subscribe()).server(success(2), message()).reset("client")),
+        ("reset by the client", lambda talk: talk.client(subscribe()).server(success(2), message()).reset("client")),
     ],
 )
 def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_
 
 
 @pytest.mark.parametrize(
-    "told",
+    "talk",
     [
         pytest.param(several(50, worked), id="they work"),
         pytest.param(several(4, refused), id="too few"),
@@ -79,12 +79,12 @@ def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_
         pytest.param([refused(dial(40000, host=f"10.0.1.{n}", start=n * SECOND)) for n in range(9)], id="each is another"),
     ],
 )
-def test_no_loop(told: list[Conversation], tmp_path: Path) -> None:
-    assert of(judged(tmp_path, *told), "reconnect-loop") == []
+def test_no_loop(talk: list[Conversation], tmp_path: Path) -> None:
+    assert of(judged(tmp_path, *talk), "reconnect-loop") == []
 
 
 def test_one_refusal_within_much_success_is_no_failure(tmp_path: Path) -> None:
-    told = several(
-        8, lambda told: told.client(producer()).server(created()).client(producer(2, "q", 7)).server(error(7, "ProducerBusy")).close()
+    talk = several(
+        8, lambda talk: talk.client(producer()).server(created()).client(producer(2, "q", 7)).server(error(7, "ProducerBusy")).close()
     )
-    assert of(judged(tmp_path, *told), "reconnect-loop") == []
+    assert of(judged(tmp_path, *talk), "reconnect-loop") == []

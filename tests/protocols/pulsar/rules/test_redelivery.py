@@ -1,4 +1,4 @@
-"""Who causes the redelivery storm; requests for everything; dead letters."""
+"""Redelivery storms, requests for everything, and dead letters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.places import CAPTURES
 
 
 def repeated(times: int, pause: int = 30) -> Conversation:
-    """A consumer that has one message again and again, as an ack timeout does."""
+    """A consumer that gets one message again and again, as after an ack timeout."""
     talk = subscribed(connected()).client(flow(1000)).server(delivery(1), delivery(2))
     for again in range(1, times + 1):
         talk.wait(pause * SECOND).client(redeliver(2)).server(delivery(2, again=again))
@@ -97,11 +97,11 @@ def test_what_is_said_of_a_request_for_everything_is_true_of_shared_consumers_to
 
 def test_messages_moved_to_a_dead_letter_topic_are_counted() -> None:
     diagnosis = Diagnosis(CAPTURES / "shared-nack-dlq.pcap")
-    found = diagnosis.of("dead-lettered")
-    assert [(row.severity, (row.evidence or {})["count"]) for row in found] == [("note", 1), ("note", 1)]
-    assert {(row.evidence or {})["topic"] for row in found} == {"persistent://public/default/shared-t-10-dlt"}
-    assert {(row.evidence or {})["origin"] for row in found} == {"persistent://public/default/shared-t-10"}
-    assert [diagnosis.commands(row) for row in found] == [["SEND"], ["SEND"]]
+    findings = diagnosis.of("dead-lettered")
+    assert [(row.severity, (row.evidence or {})["count"]) for row in findings] == [("note", 1), ("note", 1)]
+    assert {(row.evidence or {})["topic"] for row in findings} == {"persistent://public/default/shared-t-10-dlt"}
+    assert {(row.evidence or {})["origin"] for row in findings} == {"persistent://public/default/shared-t-10"}
+    assert [diagnosis.commands(row) for row in findings] == [["SEND"], ["SEND"]]
 
 
 def produced(topic: str, metadata: dict[str, Any]) -> Conversation:

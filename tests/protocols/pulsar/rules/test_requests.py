@@ -1,4 +1,4 @@
-"""Requests refused, unanswered, answered late or never asked: what is said of them, and what is healthy."""
+"""Requests refused, unanswered or answered late, responses without a request, and healthy exchanges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def lookup(number: int) -> bytes:
     return command_frame("LOOKUP", topic=TOPIC, request_id=number)
 
 
-def found(number: int) -> bytes:
+def findings(number: int) -> bytes:
     return command_frame("LOOKUP_RESPONSE", request_id=number, response="Connect", brokerServiceUrl="pulsar://b:6650")
 
 
@@ -36,12 +36,12 @@ def test_a_refusal_names_both_frames(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("waited", "codes"), [(SLOW_NS // 2, []), (2 * SLOW_NS, ["slow-exchange"])])
 def test_an_answer_is_slow_from_five_seconds_on(tmp_path: Path, waited: int, codes: list[str]) -> None:
-    talk = connected().client(lookup(1)).wait(waited).server(found(1))
+    talk = connected().client(lookup(1)).wait(waited).server(findings(1))
     assert diagnose(tmp_path, talk.close()).codes == codes
 
 
 def test_a_request_without_an_answer_is_told_when_the_connection_went_on(tmp_path: Path) -> None:
-    talk = connected().client(lookup(1)).wait(2 * SECOND).client(lookup(2)).server(found(2))
+    talk = connected().client(lookup(1)).wait(2 * SECOND).client(lookup(2)).server(findings(2))
     assert "request-unanswered" in diagnose(tmp_path, talk.close()).codes
 
 
@@ -63,6 +63,6 @@ def test_a_producer_that_waits_for_its_turn_is_neither_slow_nor_unanswered(tmp_p
 def test_answers_to_nothing_are_told_once_with_their_count(tmp_path: Path) -> None:
     talk = connected()
     for number in range(40):
-        talk.server(found(number))
+        talk.server(findings(number))
     row, evidence = diagnose(tmp_path, talk.close()).only("response-unrequested")
     assert (row.severity, evidence["count"], len(evidence["frames"])) == ("note", 40, 1)

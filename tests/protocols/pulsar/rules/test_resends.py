@@ -1,4 +1,4 @@
-"""Messages that leave their producer corrupted, and resends without end."""
+"""Messages that leave their producer corrupted, and endless resends."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ BAD = payload_frame("SEND", message_metadata(), b"payload", checksum=0xDEADBEEF,
 
 
 def test_the_real_broker_refuses_what_its_producer_sent_corrupted() -> None:
-    found = [row for row in ps.open(str(CAPTURES / "raw-checksum.pcap")).findings() if row.code == "message-corrupted"]
-    assert [(row.packet, row.severity) for row in found] == [(22, ERROR), (24, ERROR)]
-    assert [(row.evidence or {})["frames"] for row in found] == [["0:22.1", "0:23.1"], ["0:24.1", "0:25.1"]]
-    assert "by the producer, or between it and the place of the capture" in (found[0].text or "")
+    rows = [row for row in ps.open(str(CAPTURES / "raw-checksum.pcap")).findings() if row.code == "message-corrupted"]
+    assert [(row.packet, row.severity) for row in rows] == [(22, ERROR), (24, ERROR)]
+    assert [(row.evidence or {})["frames"] for row in rows] == [["0:22.1", "0:23.1"], ["0:24.1", "0:25.1"]]
+    assert "by the producer, or between it and the place of the capture" in (rows[0].text or "")
 
 
 def test_a_right_checksum_that_is_refused_was_damaged_on_the_way_to_the_broker() -> None:
-    found = [row for row in Examination().client(send()).server(REFUSAL).end() if row.code == "message-corrupted"]
-    assert len(found) == 1
-    assert "between the place of the capture and the broker" in (found[0].text or "")
-    assert (found[0].evidence or {})["frames"] == ["0:1.1", "0:2.1"]
+    rows = [row for row in Examination().client(send()).server(REFUSAL).end() if row.code == "message-corrupted"]
+    assert len(rows) == 1
+    assert "between the place of the capture and the broker" in (rows[0].text or "")
+    assert (rows[0].evidence or {})["frames"] == ["0:1.1", "0:2.1"]
 
 
 def test_one_resend_that_succeeds_is_no_loop() -> None:
-    told = Examination().client(BAD).server(REFUSAL).client(send()).server(receipt())
-    found = {row.code: row for row in told.end()}
-    assert "resend-loop" not in found
-    evidence = found["message-corrupted"].evidence or {}
+    talk = Examination().client(BAD).server(REFUSAL).client(send()).server(receipt())
+    rows = {row.code: row for row in talk.end()}
+    assert "resend-loop" not in rows
+    evidence = rows["message-corrupted"].evidence or {}
     assert (evidence["sent"], evidence["bad"], evidence["refused"]) == (2, 1, 1)
     assert evidence["frames"] == ["0:1.1", "0:2.1", "0:3.1", "0:4.1"]
-    assert "the broker took it in the end" in (found["message-corrupted"].text or "")
+    assert "the broker took it in the end" in (rows["message-corrupted"].text or "")
 
 
 def test_three_refusals_of_one_message_are_a_loop() -> None:
-    told = Examination()
+    talk = Examination()
     for _ in range(3):
-        told.client(send()).server(REFUSAL)
-    found = {row.code: row for row in told.end()}
-    assert found["resend-loop"].severity == WARNING
-    assert (found["resend-loop"].evidence or {})["refused"] == 3
-    assert (found["resend-loop"].evidence or {})["frames"] == [f"0:{packet}.1" for packet in range(1, 7)]
+        talk.client(send()).server(REFUSAL)
+    rows = {row.code: row for row in talk.end()}
+    assert rows["resend-loop"].severity == WARNING
+    assert (rows["resend-loop"].evidence or {})["refused"] == 3
+    assert (rows["resend-loop"].evidence or {})["frames"] == [f"0:{packet}.1" for packet in range(1, 7)]
 
 
 def test_a_receipt_of_another_chunk_is_not_taken_for_the_bad_ones() -> None:
     chunk = {"uuid": "u", "num_chunks_from_msg": 2, "chunk_id": 0}
-    told = Examination().client(send(is_chunk=True, metadata=chunk), BAD).server(receipt())
-    found = [row for row in told.end() if row.code == "message-corrupted"]
-    assert "the broker never took it" in (found[0].text or "")
+    talk = Examination().client(send(is_chunk=True, metadata=chunk), BAD).server(receipt())
+    rows = [row for row in talk.end() if row.code == "message-corrupted"]
+    assert "the broker never took it" in (rows[0].text or "")
 
 
 def test_other_refusals_are_no_corruption() -> None:

@@ -42,16 +42,16 @@ STEPS = st.lists(
 def test_nothing_that_is_said_makes_them_fail(
     dialogues: list[list[tuple[bool, int, int, bool, int]]], ending: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    told = []
+    talk = []
     for port, steps in enumerate(dialogues):
-        one = dial(40000 + port)
+        item = dial(40000 + port)
         for by_client, number, variant, required_only, pause in steps:
             frame = frame_of(number, variant, required_only=required_only)
-            (one.client if by_client else one.server)(frame).wait(pause * SECOND)
+            (item.client if by_client else item.server)(frame).wait(pause * SECOND)
         if ending != "open":
-            (one.close if ending == "close" else one.reset)("server")
-        told.append(one)
-    for row in judged(tmp_path_factory.getbasetemp(), *told):
+            (item.close if ending == "close" else item.reset)("server")
+        talk.append(item)
+    for row in judged(tmp_path_factory.getbasetemp(), *talk):
         assert row.text
         assert row.text.endswith(".")
         assert all(re.fullmatch(r"0:\d+\.\d+", name) for name in (row.evidence or {}).get("frames", ()))

@@ -1,4 +1,4 @@
-"""Who sent the schema that was refused, and what sets it apart."""
+"""Refused schemas, and their differences from the topic's."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ PRICE = {"name": "price", "type": ["null", "double"], "default": None}
 
 
 def test_the_difference_to_what_another_client_registered() -> None:
-    found = found_in("errors.pcap")
-    text, evidence = only(found, "schema-incompatible")
+    rows = found_in("errors.pcap")
+    text, evidence = only(rows, "schema-incompatible")
     assert "(10.9.0.11:44880) for persistent://public/default/errors-schema-19 was refused with IncompatibleSchema" in text
     assert "its schema is Avro Bad, that of PRODUCER of 10.9.0.11:44872 (0:57.1) is Avro Item" in text
     assert "field id is string instead of int" in evidence["difference"]
     assert "field other is new (int)" in evidence["difference"]
     assert evidence["frames"] == ["0:63.1", "0:64.1", "0:57.1"]
-    assert [row.severity for row in of(found, "schema-incompatible")] == [ERROR]
-    assert "IncompatibleSchema" not in {(row.evidence or {}).get("error") for row in of(found, "request-failed")}
+    assert [row.severity for row in of(rows, "schema-incompatible")] == [ERROR]
+    assert "IncompatibleSchema" not in {(row.evidence or {}).get("error") for row in of(rows, "request-failed")}
 
 
 def test_another_type_of_schema() -> None:
@@ -45,11 +45,11 @@ def test_schemas_that_are_taken_are_none(capture: str) -> None:
 
 
 def test_a_schema_that_the_broker_gave_tells_the_difference_too(tmp_path: Path) -> None:
-    told = dial().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
-    told.server(command_frame("GET_SCHEMA_RESPONSE", request_id=1, schema=record("A", ID, PRICE)))
+    talk = dial().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
+    talk.server(command_frame("GET_SCHEMA_RESPONSE", request_id=1, schema=record("A", ID, PRICE)))
     for attempt in range(2):
-        told.client(subscribe(request=5 + attempt, schema=record("A", ID))).server(error(5 + attempt, "IncompatibleSchema", "no"))
-    text, evidence = only(judged(tmp_path, told), "schema-incompatible")
+        talk.client(subscribe(request=5 + attempt, schema=record("A", ID))).server(error(5 + attempt, "IncompatibleSchema", "no"))
+    text, evidence = only(judged(tmp_path, talk), "schema-incompatible")
     assert "SUBSCRIBE of c (10.0.0.1:40000)" in text
     assert "was refused 2 times" in text
     assert "GET_SCHEMA_RESPONSE of 10.0.0.1:40000 (0:7.1) is Avro A: field price is missing" in text
@@ -74,9 +74,9 @@ def test_nothing_known_is_said_so(tmp_path: Path) -> None:
     [b"", b"\xff\xfe", b"{", b"[]", b"[" * 100_000, b'{"fields": 3}', b'{"fields": [3, {}]}', b'{"name": {}}', b" " * (300 << 10)],
 )
 def test_a_hostile_definition_is_only_its_size(data: bytes) -> None:
-    found = description_of({"type": "Avro", "schema_data": data, "name": "x"})
-    assert (found["name"], found["bytes"]) == ("x", len(data))
-    assert not found["fields"]
+    rows = description_of({"type": "Avro", "schema_data": data, "name": "x"})
+    assert (rows["name"], rows["bytes"]) == ("x", len(data))
+    assert not rows["fields"]
 
 
 def test_large_definitions_are_cut() -> None:
@@ -95,8 +95,8 @@ def test_defaults_matter() -> None:
 
 
 def test_text_that_is_no_text_is_spelled_out() -> None:
-    """JSON can spell half a character, which no output could encode."""
+    """JSON can spell a lone surrogate, which no output could encode."""
     schema = {"name": "s", "type": "Json", "schema_data": b'{"name": "\\ud800x", "fields": [{"name": "\\udfff", "type": "\\ud800"}]}'}
-    found = description_of(schema)
-    assert json.dumps(found, ensure_ascii=False).encode()
-    assert "\\ud800x" in found["name"]
+    rows = description_of(schema)
+    assert json.dumps(rows, ensure_ascii=False).encode()
+    assert "\\ud800x" in rows["name"]

@@ -1,4 +1,4 @@
-"""Frames against what the broker allows: sizes, and the first bytes of other protocols, which it takes for sizes."""
+"""Frames above the broker's limit, and the first bytes of other protocols, which it takes for sizes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ CONNECTED = command_frame("CONNECTED", server_version="test", protocol_version=2
 
 
 def sending(*sizes: int) -> Conversation:
-    told = Conversation(acknowledge=False, mss=60_000).handshake().client(CONNECT).server(CONNECTED).client(producer()).server(created())
+    talk = Conversation(acknowledge=False, mss=60_000).handshake().client(CONNECT).server(CONNECTED).client(producer()).server(created())
     for number, size in enumerate(sizes):
-        told.client(send(1, number, b"x" * size))
-    return told
+        talk.client(send(1, number, b"x" * size))
+    return talk
 
 
 def test_a_send_beyond_the_broker_s_limit(tmp_path: Path) -> None:
-    found = judged(tmp_path, sending(10, LIMIT + 1, LIMIT + 100))
-    text, evidence = only(found, "message-too-large")
+    rows = judged(tmp_path, sending(10, LIMIT + 1, LIMIT + 100))
+    text, evidence = only(rows, "message-too-large")
     assert "2 SENDs of 10.0.0.1:40000 (producer-1 to persistent://public/default/t) with up to 65,636 bytes of payload" in text
     assert text.endswith("the broker allows 65,536.")
     assert evidence == {"frames": ["0:10.1", "0:12.1"], "count": 2, "largest": LIMIT + 100, "max_message_size": LIMIT}
-    assert [row.severity for row in of(found, "message-too-large")] == [ERROR]
+    assert [row.severity for row in of(rows, "message-too-large")] == [ERROR]
 
 
 def test_a_send_of_just_the_limit_is_none(tmp_path: Path) -> None:
@@ -37,14 +37,14 @@ def test_a_send_of_just_the_limit_is_none(tmp_path: Path) -> None:
 
 
 def test_a_frame_beyond_the_limit_and_its_padding_is_too_large(tmp_path: Path) -> None:
-    found = judged(tmp_path, sending(LIMIT + 20_000))
-    assert "the limit is 75776" in only(found, "frame-too-large")[0]
+    rows = judged(tmp_path, sending(LIMIT + 20_000))
+    assert "the limit is 75776" in only(rows, "frame-too-large")[0]
 
 
 def test_without_a_limit_announced_nothing_is_judged(tmp_path: Path) -> None:
     connected = command_frame("CONNECTED", server_version="test", protocol_version=12)
-    told = Conversation(acknowledge=False).handshake().client(CONNECT).server(connected).client(producer()).server(created())
-    assert of(judged(tmp_path, told.client(send(1, 0, b"x" * (LIMIT + 1)))), "message-too-large") == []
+    talk = Conversation(acknowledge=False).handshake().client(CONNECT).server(connected).client(producer()).server(created())
+    assert of(judged(tmp_path, talk.client(send(1, 0, b"x" * (LIMIT + 1)))), "message-too-large") == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Is a subscription blocked by what all its consumers hold?"""
+"""Subscriptions blocked by the unacknowledged messages of all their consumers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.encoder.consultation import SECOND, ack, closing, connected, delivery
 
 
 def holding(number: int, *, after: int = 0) -> Conversation:
-    """A consumer of its own connection that has 48,000 messages in batches."""
+    """A connection with one consumer that holds 48,000 messages in batches."""
     talk = subscribed(connected(number, after=after), number).client(flow(10**6, number))
     return talk.server(*[delivery(entry, number, batch=12_000) for entry in range(4)])
 

@@ -1,4 +1,4 @@
-"""Transactions that stay open, and those of which a step is refused."""
+"""Transactions that stay open, and those with a refused step."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ ID: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": 5}
 
 
 def begun() -> Conversation:
-    """Packets 6 and 7 begin it, 8 and 9 add a partition."""
-    told = dial().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
-    told.server(command_frame("NEW_TXN_RESPONSE", request_id=1, **ID))
-    told.client(command_frame("ADD_PARTITION_TO_TXN", request_id=2, partitions=[TOPIC], **ID))
-    return told.server(command_frame("ADD_PARTITION_TO_TXN_RESPONSE", request_id=2, **ID))
+    """A transaction that packets 6 and 7 begin, and to which 8 and 9 add a partition."""
+    talk = dial().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
+    talk.server(command_frame("NEW_TXN_RESPONSE", request_id=1, **ID))
+    talk.client(command_frame("ADD_PARTITION_TO_TXN", request_id=2, partitions=[TOPIC], **ID))
+    return talk.server(command_frame("ADD_PARTITION_TO_TXN_RESPONSE", request_id=2, **ID))
 
 
-def ended(told: Conversation, action: str = "COMMIT", **answer: Any) -> Conversation:
-    told.client(command_frame("END_TXN", request_id=3, txn_action=action, **ID))
-    return told.server(command_frame("END_TXN_RESPONSE", request_id=3, **(answer or ID))).close()
+def ended(talk: Conversation, action: str = "COMMIT", **answer: Any) -> Conversation:
+    talk.client(command_frame("END_TXN", request_id=3, txn_action=action, **ID))
+    return talk.server(command_frame("END_TXN_RESPONSE", request_id=3, **(answer or ID))).close()
 
 
 @pytest.mark.parametrize("capture", ["lo-java-txn.pcap", "rw-raw-ip.pcap"])
 def test_transactions_that_are_committed_or_aborted_are_healthy(capture: str) -> None:
-    found = found_in(capture)
-    assert of(found, "txn-open") == of(found, "txn-failed") == []
+    rows = found_in(capture)
+    assert of(rows, "txn-open") == of(rows, "txn-failed") == []
 
 
 def test_one_that_outlives_its_timeout_is_open(tmp_path: Path) -> None:
-    told = begun().client(producer(request=7)).server(created(request=7)).client(send(1, 0, **ID)).server(receipt())
-    until(told, 90 * SECOND).client(command_frame("PING")).server(command_frame("PONG"))
-    found = judged(tmp_path, told)
-    text, evidence = only(found, "txn-open")
+    talk = begun().client(producer(request=7)).server(created(request=7)).client(send(1, 0, **ID)).server(receipt())
+    until(talk, 90 * SECOND).client(command_frame("PING")).server(command_frame("PONG"))
+    rows = judged(tmp_path, talk)
+    text, evidence = only(rows, "txn-open")
     assert "Transaction (3,5) has no END_TXN after 90.0 s, its timeout is 60.0 s; its connection is open" in text
     assert text.endswith("steps seen: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 SEND.")
     assert [(step["frame"], step["command"], step["about"]) for step in evidence["steps"]] == [
@@ -47,7 +47,7 @@ def test_one_that_outlives_its_timeout_is_open(tmp_path: Path) -> None:
         ("0:8.1", "ADD_PARTITION_TO_TXN", TOPIC),
         ("0:12.1", "SEND", TOPIC),
     ]
-    row = of(found, "txn-open")[0]
+    row = of(rows, "txn-open")[0]
     assert (row.severity, row.packet) == (WARNING, 7)
 
 
@@ -72,26 +72,26 @@ def test_one_that_ends_on_another_connection_is_none(tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_refused_is_told_with_the_whole_transaction(tmp_path: Path) -> None:
-    found = judged(tmp_path, ended(begun(), error="TransactionNotFound", message="expired"))
-    text, evidence = only(found, "txn-failed")
+    rows = judged(tmp_path, ended(begun(), error="TransactionNotFound", message="expired"))
+    text, evidence = only(rows, "txn-failed")
     assert text.startswith("END_TXN of transaction (3,5) was refused with TransactionNotFound: expired")
     assert text.endswith("steps seen: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 END_TXN.")
     assert evidence["frames"] == ["0:10.1", "0:11.1"]
-    assert troubles(found) == ["txn-failed"]
-    assert of(found, "txn-failed")[0].severity == ERROR
+    assert troubles(rows) == ["txn-failed"]
+    assert of(rows, "txn-failed")[0].severity == ERROR
 
 
 def test_a_conflict_of_acknowledgements_is_told_with_its_topic(tmp_path: Path) -> None:
-    told = begun().client(command_frame("SUBSCRIBE", topic=TOPIC, subscription="s", subType="Shared", consumer_id=1, request_id=7))
-    told.server(command_frame("SUCCESS", request_id=7))
-    told.client(command_frame("ACK", consumer_id=1, ack_type="Individual", message_id=[{"ledgerId": 7, "entryId": 0}], request_id=8, **ID))
-    told.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=8, error="TransactionConflict", message="taken", **ID))
-    text, _ = only(judged(tmp_path, ended(told)), "txn-failed")
+    talk = begun().client(command_frame("SUBSCRIBE", topic=TOPIC, subscription="s", subType="Shared", consumer_id=1, request_id=7))
+    talk.server(command_frame("SUCCESS", request_id=7))
+    talk.client(command_frame("ACK", consumer_id=1, ack_type="Individual", message_id=[{"ledgerId": 7, "entryId": 0}], request_id=8, **ID))
+    talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=8, error="TransactionConflict", message="taken", **ID))
+    text, _ = only(judged(tmp_path, ended(talk)), "txn-failed")
     assert text.startswith(f"ACK for {TOPIC} of transaction (3,5) was refused with TransactionConflict: taken")
 
 
 def test_one_that_cannot_begin_is_told_without_an_id(tmp_path: Path) -> None:
-    told = dial().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
-    told.server(command_frame("NEW_TXN_RESPONSE", request_id=1, error="TransactionCoordinatorNotFound", message="none")).close()
-    text, _ = only(judged(tmp_path, told), "txn-failed")
+    talk = dial().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
+    talk.server(command_frame("NEW_TXN_RESPONSE", request_id=1, error="TransactionCoordinatorNotFound", message="none")).close()
+    text, _ = only(judged(tmp_path, talk), "txn-failed")
     assert text == "NEW_TXN was refused with TransactionCoordinatorNotFound: none; no transaction is known for it."

@@ -1,4 +1,4 @@
-"""Is it blocked on unacknowledged messages, and which one is the hole?"""
+"""Consumers that do not acknowledge, and skipped messages."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_so_is_one_message_of_a_batch(tmp_path: Path) -> None:
 
 
 def one_after_the_other() -> list[Conversation]:
-    """Acknowledged in order, one every few seconds: each waited long, none was passed over."""
+    """Entries acknowledged in order, one every few seconds: each waits long, none is skipped."""
     talk = given(60)
     for entry in range(50):
         talk.wait(5 * SECOND).client(ack(entry), PING)
@@ -108,5 +108,5 @@ def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(unacked, "ENTRIES_MAX", 10)
     talk = given(30).wait(10 * SECOND).client(closing())
     subscribed(talk, 2).client(flow(100, 2)).server(*[delivery(entry, 2) for entry in range(30)]).wait(10 * SECOND).close()
-    found = diagnose(tmp_path, talk).of("consumer-not-acking")
-    assert [(row.evidence or {})["unacknowledged"] for row in found] == [10, 10]
+    findings = diagnose(tmp_path, talk).of("consumer-not-acking")
+    assert [(row.evidence or {})["unacknowledged"] for row in findings] == [10, 10]

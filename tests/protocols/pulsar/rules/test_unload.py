@@ -1,4 +1,4 @@
-"""Topics that leave their clients, and when the clients are back."""
+"""Topics that close their clients, and the time until these are back."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def served() -> Conversation:
 
 
 def test_a_real_unload_recovers_and_is_a_note() -> None:
-    found = found_in("unload-terminate.pcap")
-    text, evidence = only(found, "topic-unloaded")
+    rows = found_in("unload-terminate.pcap")
+    text, evidence = only(rows, "topic-unloaded")
     assert "closed producer prod-1, consumer cons-1 of s of persistent://public/default/unload-t-18 within 0 µs" in text
     assert text.endswith("all came back, the last after 120.5 ms.")
     assert evidence["frames"] == ["0:50.1", "0:50.2", "0:60.1", "0:58.1"]
     assert evidence["recovered_ns"] == {"producer prod-1": 120_519_000, "consumer cons-1 of s": 119_855_000}
-    assert [row.severity for row in of(found, "topic-unloaded")] == [NOTE]
+    assert [row.severity for row in of(rows, "topic-unloaded")] == [NOTE]
 
 
 def test_a_real_termination_refuses_the_producer() -> None:
-    found = found_in("unload-terminate.pcap")
-    text, evidence = only(found, "topic-terminated")
+    rows = found_in("unload-terminate.pcap")
+    text, evidence = only(rows, "topic-terminated")
     assert "refused producer prod-1, because the topic is terminated: 1 attempt" in text
     assert evidence["frames"] == ["0:100.1", "0:101.1"]
-    assert [row.code for row in found if row.severity == ERROR] == ["topic-terminated"]
+    assert [row.code for row in rows if row.severity == ERROR] == ["topic-terminated"]
 
 
 def test_the_end_of_a_topic_is_a_note() -> None:
@@ -70,56 +70,56 @@ def test_the_end_of_a_topic_is_a_note() -> None:
 
 
 def test_a_seek_is_no_unload() -> None:
-    found = found_in("seek-reader.pcap")
-    assert of(found, "topic-unloaded") == []
-    assert troubles(found) == []
+    rows = found_in("seek-reader.pcap")
+    assert of(rows, "topic-unloaded") == []
+    assert troubles(rows) == []
 
 
 def test_clients_that_come_back_on_another_connection(tmp_path: Path) -> None:
     old = until(served(), SECOND).server(close_producer(assignedBrokerServiceUrl=OTHER), close_consumer())
     new = dial(40001, server=("10.0.0.3", 6650), start=3 * SECOND)
     new.client(producer(epoch=1)).server(created()).client(subscribe()).server(success(2))
-    found = judged(tmp_path, old, new)
-    text, evidence = only(found, "topic-unloaded")
+    rows = judged(tmp_path, old, new)
+    text, evidence = only(rows, "topic-unloaded")
     assert f"and sent them to {OTHER}; all came back, the last after 2.0 s." in text
     assert evidence["frames"] == ["0:10.1", "0:10.2", "0:17.1", "0:19.1"]
-    assert troubles(found) == []
+    assert troubles(rows) == []
 
 
 def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
-    told = until(served(), SECOND).server(close_producer(), close_consumer())
-    told.client(lookup(8)).server(looked_up("Failed", "", 8, error="ServiceNotReady"))
-    told.client(producer(request=9, epoch=1)).server(created(request=9))
-    text, evidence = only(judged(tmp_path, told), "topic-unloaded")
+    talk = until(served(), SECOND).server(close_producer(), close_consumer())
+    talk.client(lookup(8)).server(looked_up("Failed", "", 8, error="ServiceNotReady"))
+    talk.client(producer(request=9, epoch=1)).server(created(request=9))
+    text, evidence = only(judged(tmp_path, talk), "topic-unloaded")
     assert "1 of 2 came back" in text
     assert "not seen to come back: consumer c of s (not seen to ask); 1 request got ServiceNotReady" in text
     assert evidence["service_not_ready"] == 1
 
 
 def test_two_unloads_are_two(tmp_path: Path) -> None:
-    told = served()
+    talk = served()
     for time in (1, 2):
-        until(told, time * SECOND).server(close_producer()).client(producer(request=9 + time)).server(created(request=9 + time))
-    found = of(judged(tmp_path, told), "topic-unloaded")
-    assert len(found) == 2
-    assert all("it came back after" in (row.text or "") for row in found)
+        until(talk, time * SECOND).server(close_producer()).client(producer(request=9 + time)).server(created(request=9 + time))
+    rows = of(judged(tmp_path, talk), "topic-unloaded")
+    assert len(rows) == 2
+    assert all("it came back after" in (row.text or "") for row in rows)
 
 
 def stopping(topics: int) -> Conversation:
-    told = dial()
+    talk = dial()
     for number in range(topics):
-        told.client(producer(number, request=number, topic=f"{TOPIC}-{number}")).server(created(request=number))
-    return until(told, SECOND).server(*(close_producer(number) for number in range(topics))).close("server")
+        talk.client(producer(number, request=number, topic=f"{TOPIC}-{number}")).server(created(request=number))
+    return until(talk, SECOND).server(*(close_producer(number) for number in range(topics))).close("server")
 
 
 def test_a_broker_that_stops_closes_many_at_once(tmp_path: Path) -> None:
-    found = judged(tmp_path, stopping(12))
-    text, evidence = only(found, "unload-burst")
+    rows = judged(tmp_path, stopping(12))
+    text, evidence = only(rows, "unload-burst")
     assert text.startswith("Broker 10.0.0.2:6650 closed 12 producers and 0 consumers of 12 topics within")
     assert text.endswith(f"{TOPIC}-9 and 2 more.")
     assert (evidence["topics"], evidence["closed"]) == (12, 12)
-    assert len(of(found, "topic-unloaded")) == 12
-    assert troubles(found) == []
+    assert len(of(rows, "topic-unloaded")) == 12
+    assert troubles(rows) == []
 
 
 def test_one_or_two_topics_are_no_burst(tmp_path: Path) -> None:
@@ -127,45 +127,45 @@ def test_one_or_two_topics_are_no_burst(tmp_path: Path) -> None:
 
 
 def test_a_seek_on_many_topics_is_no_burst(tmp_path: Path) -> None:
-    told = dial()
+    talk = dial()
     for number in range(5):
-        told.client(subscribe(number, request=number, topic=f"{TOPIC}-{number}")).server(success(number))
-        told.client(command_frame("SEEK", consumer_id=number, request_id=10 + number, message_publish_time=1))
-        told.server(close_consumer(number), success(10 + number))
-    assert judged(tmp_path, told) == []
+        talk.client(subscribe(number, request=number, topic=f"{TOPIC}-{number}")).server(success(number))
+        talk.client(command_frame("SEEK", consumer_id=number, request_id=10 + number, message_publish_time=1))
+        talk.server(close_consumer(number), success(10 + number))
+    assert judged(tmp_path, talk) == []
 
 
 def test_a_client_that_closes_is_none(tmp_path: Path) -> None:
-    told = served().client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=5)).server(success(5))
-    told.client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=6)).server(success(6)).close()
-    assert judged(tmp_path, told) == []
+    talk = served().client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=5)).server(success(5))
+    talk.client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=6)).server(success(6)).close()
+    assert judged(tmp_path, talk) == []
 
 
 def test_a_migration_names_where_to(tmp_path: Path) -> None:
-    told = until(served(), SECOND)
+    talk = until(served(), SECOND)
     for kind in ("Producer", "Consumer"):
-        told.server(command_frame("TOPIC_MIGRATED", resource_id=1, resource_type=kind, brokerServiceUrl=OTHER))
-    told.server(close_producer(), close_consumer())
+        talk.server(command_frame("TOPIC_MIGRATED", resource_id=1, resource_type=kind, brokerServiceUrl=OTHER))
+    talk.server(close_producer(), close_consumer())
     new = (
         dial(40001, server=("10.0.0.3", 6650), start=2 * SECOND).client(producer()).server(created()).client(subscribe()).server(success(2))
     )
-    found = judged(tmp_path, told, new)
-    text, _ = only(found, "topic-migrated")
+    rows = judged(tmp_path, talk, new)
+    text, _ = only(rows, "topic-migrated")
     assert f"sent them to {OTHER}; all came back, the last after 1.0 s." in text
-    assert of(found, "topic-unloaded") == []
-    assert troubles(found) == []
+    assert of(rows, "topic-unloaded") == []
+    assert troubles(rows) == []
 
 
 @pytest.mark.parametrize("name", ["ProducerBlockedQuotaExceededException", "ProducerBlockedQuotaExceededError"])
 def test_a_backlog_over_quota_refuses_producers(name: str, tmp_path: Path) -> None:
-    told = until(served(), SECOND).server(close_producer())
+    talk = until(served(), SECOND).server(close_producer())
     for attempt in range(3):
-        told.client(producer(request=10 + attempt, epoch=attempt)).server(error(10 + attempt, name, "full")).wait(SECOND)
-    told.client(producer(2, "q", 20)).server(error(20, name, "full"))
-    found = judged(tmp_path, told)
-    text, evidence = only(found, "quota-exceeded")
+        talk.client(producer(request=10 + attempt, epoch=attempt)).server(error(10 + attempt, name, "full")).wait(SECOND)
+    talk.client(producer(2, "q", 20)).server(error(20, name, "full"))
+    rows = judged(tmp_path, talk)
+    text, evidence = only(rows, "quota-exceeded")
     assert text == (
         f"Topic {TOPIC} refused producer p, producer q, because the backlog quota is exceeded: 4 attempts within 3.0 s with {name}: full."
     )
     assert (evidence["count"], evidence["frames"][:2]) == (4, ["0:11.1", "0:12.1"])
-    assert [row.code for row in found] == ["quota-exceeded"]
+    assert [row.code for row in rows] == ["quota-exceeded"]

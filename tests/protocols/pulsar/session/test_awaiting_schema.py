@@ -67,8 +67,7 @@ def test_without_an_answer_the_consumer_s_own_schema_is_believed_where_it_fits_a
     assert finding.code == "schema-unknown"
     assert (finding.packet, finding.evidence["size"] > 0) == (2, True)
     assert finding.text == (
-        "MESSAGE 0:2.1: unknown on this connection: version 0 of the schema of orders; "
-        "values are those that fit the consumer's own schema."
+        "MESSAGE 0:2.1: unknown on this connection: version 0 of the schema of orders; values are those that fit the consumer's own schema."
     )
 
 

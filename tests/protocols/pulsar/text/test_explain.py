@@ -10,12 +10,12 @@ from tests.protocols.pulsar.text.test_summary import ALL_FIELDS, odd_values
 
 @given(st.sampled_from(ALL_FIELDS), odd_values)
 def test_any_value_is_explained_or_not(name: str, value: object) -> None:
-    said = explain(name, value)
-    assert said is None or isinstance(said, str)
+    explanation = explain(name, value)
+    assert explanation is None or isinstance(explanation, str)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "explanation"),
     [
         ("event_time", 0, None),
         ("publish_time", 1_777_629_600_123, "1777629600123  2026-05-01 10:00:00.123 UTC"),
@@ -30,5 +30,5 @@ def test_any_value_is_explained_or_not(name: str, value: object) -> None:
         ("ack_set", [3], "0000000000000003  2 not acknowledged yet"),
     ],
 )
-def test_numbers_that_say_too_little_are_explained(name: str, value: object, said: str | None) -> None:
-    assert explain(name, value) == said
+def test_numbers_that_say_too_little_are_explained(name: str, value: object, explanation: str | None) -> None:
+    assert explain(name, value) == explanation

@@ -1,4 +1,4 @@
-"""Avro against fastavro, byte by byte where fastavro has another opinion, and against schemas and data that mean harm."""
+"""Avro against fastavro, byte by byte where fastavro differs, and against hostile schemas and data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read(schema: Any, data: bytes, budget: int = VALUES_MAX_BYTES) -> Any:
 
 
 def written(schema: Any, value: Any) -> bytes:
-    """By fastavro."""
+    """Value by fastavro."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
     return out.getvalue()

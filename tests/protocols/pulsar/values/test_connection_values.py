@@ -1,4 +1,4 @@
-"""Which schema is a message's, and what is told when there is none."""
+"""Schemas of messages, and the findings when there is none."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class TestGiven:
 
 
 class TestDecoders:
-    """Of other packages."""
+    """Payload decoders of other packages."""
 
     class Decoder:
         topics = "ord*"

@@ -1,4 +1,4 @@
-"""Schemas as commands bring them."""
+"""Schemas in the fields of commands."""
 
 from __future__ import annotations
 

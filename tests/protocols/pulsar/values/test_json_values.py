@@ -1,4 +1,4 @@
-"""What JSON cannot say, said so that nothing is lost."""
+"""Values without a JSON type, as texts that lose nothing."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pulsarscope.protocols.pulsar.values.json_values import (
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "text"),
     [(float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity"), (1.5, 1.5), (1e308, 1e308), (-0.0, 0.0)],
 )
-def test_what_is_no_number_has_its_name(value: float, said: object) -> None:
-    assert double(value) == said
-    if value in (0.0, 1.5) or isinstance(said, str):
-        assert single(value) == said
+def test_what_is_no_number_has_its_name(value: float, text: object) -> None:
+    assert double(value) == text
+    if value in (0.0, 1.5) or isinstance(text, str):
+        assert single(value) == text
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))

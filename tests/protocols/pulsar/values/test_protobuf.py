@@ -1,4 +1,4 @@
-"""Messages against the protobuf runtime's own JSON, and descriptors that mean harm."""
+"""Messages against the protobuf runtime's own JSON, and hostile descriptors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(message: Message, data: bytes | None = None, budget: int = VALUES_MAX_B
 
 
 def as_json(message: Message) -> Any:
-    """By the runtime, which gives 64-bit numbers as text."""
+    """Value by the runtime, which writes 64-bit numbers as text."""
     return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
@@ -57,9 +57,9 @@ def test_any_message_is_what_the_runtime_says(random: Any, kind: Any) -> None:
 def texts(value: Any) -> Any:
     """Numbers as text, as the runtime's JSON has the large ones."""
     if isinstance(value, dict):
-        return {key: texts(one) for key, one in value.items() if key != "unknown"}
+        return {key: texts(item) for key, item in value.items() if key != "unknown"}
     if isinstance(value, list):
-        return [texts(one) for one in value]
+        return [texts(item) for item in value]
     return str(value) if type(value) in (int, float) else value
 
 
@@ -193,10 +193,10 @@ def test_messages_of_two_bytes_that_take_much_memory_are_not_made(number: int, k
         wide.field.add(name=f"f{field}", number=200_000 + field, type="TYPE_STRING", label="LABEL_OPTIONAL")
     reader = descriptors_reader(files.SerializeToString(), "Wide")
     tag = varint(number << 3 | (3 if kind == "TYPE_GROUP" else 2))
-    one = tag + (varint(number << 3 | 4) if kind == "TYPE_GROUP" else b"\0")
-    assert len(reader(one * 100, Budget(VALUES_MAX_BYTES))["wide"]) == 100
+    item = tag + (varint(number << 3 | 4) if kind == "TYPE_GROUP" else b"\0")
+    assert len(reader(item * 100, Budget(VALUES_MAX_BYTES))["wide"]) == 100
     with pytest.raises(UndecodableError, match="of memory"):
-        reader(one * 5_000, Budget(VALUES_MAX_BYTES))
+        reader(item * 5_000, Budget(VALUES_MAX_BYTES))
 
 
 def test_large_messages_of_few_fields_are_read() -> None:

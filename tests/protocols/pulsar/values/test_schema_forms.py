@@ -1,4 +1,4 @@
-"""The forms in which schemas lie about, one file each."""
+"""Forms in which users bring schemas, one file each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection's commands tell of schemas."""
+"""Schemas in the commands of a connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def avro(data: bytes = b"a") -> dict[str, Any]:
     return {"name": "", "type": "Avro", "schema_data": data}
 
 
-def told(*commands: tuple[str, dict[str, Any]]) -> ConnectionSchemas:
+def learned(*commands: tuple[str, dict[str, Any]]) -> ConnectionSchemas:
     schemas = ConnectionSchemas()
     for command, fields in commands:
         assert command in SCHEMA_COMMANDS
@@ -36,7 +36,7 @@ def success(request: int = 1, version: bytes = V0, **fields: Any) -> tuple[str, 
 
 
 def test_a_producer_s_schema_gets_its_version_with_the_answer() -> None:
-    schemas = told(producer(schema=avro()))
+    schemas = learned(producer(schema=avro()))
     assert schemas.named(schema_name(TOPIC, V0)) is None
     user = schemas.producer(0)
     assert user is not None
@@ -48,19 +48,19 @@ def test_a_producer_s_schema_gets_its_version_with_the_answer() -> None:
 
 
 def test_a_producer_that_queues_is_answered_later() -> None:
-    schemas = told(producer(schema=avro()), success(version=b"", producer_ready=False), success(version=V1, producer_ready=True))
+    schemas = learned(producer(schema=avro()), success(version=b"", producer_ready=False), success(version=V1, producer_ready=True))
     assert schemas.named(schema_name(TOPIC, V1)) == Definition("AVRO", b"a")
 
 
 def test_an_id_used_again_means_its_new_producer() -> None:
-    schemas = told(producer(schema=avro()), success(), producer(request=2))
+    schemas = learned(producer(schema=avro()), success(), producer(request=2))
     assert schemas.producer(0) is None
     assert schemas.named(schema_name(TOPIC, V0)) is not None
 
 
 def test_a_consumer_has_its_own_schema_whose_version_nobody_tells() -> None:
     fields = {"topic": TOPIC, "consumer_id": 3, "request_id": 1}
-    schemas = told(("SUBSCRIBE", fields | {"schema": avro()}))
+    schemas = learned(("SUBSCRIBE", fields | {"schema": avro()}))
     user = schemas.consumer(3)
     assert user is not None
     assert (user.definition, user.version) == (Definition("AVRO", b"a"), None)
@@ -77,18 +77,18 @@ def test_a_consumer_has_its_own_schema_whose_version_nobody_tells() -> None:
 def test_a_schema_asked_for_has_the_version_that_either_side_names(asked: bytes | None, answered: bytes | None) -> None:
     ask = {"topic": TOPIC, "request_id": 5} | ({"schema_version": asked} if asked else {})
     answer = {"request_id": 5, "schema": avro()} | ({"schema_version": answered} if answered else {})
-    schemas = told(("GET_SCHEMA", ask), ("GET_SCHEMA_RESPONSE", answer))
+    schemas = learned(("GET_SCHEMA", ask), ("GET_SCHEMA_RESPONSE", answer))
     assert schemas.named(schema_name(TOPIC, V1)) == (Definition("AVRO", b"a") if asked or answered else None)
 
 
 def test_a_schema_is_that_of_all_partitions() -> None:
     ask = {"topic": f"{TOPIC}-partition-3", "request_id": 5, "schema": avro()}
-    schemas = told(("GET_OR_CREATE_SCHEMA", ask), ("GET_OR_CREATE_SCHEMA_RESPONSE", {"request_id": 5, "schema_version": V0}))
+    schemas = learned(("GET_OR_CREATE_SCHEMA", ask), ("GET_OR_CREATE_SCHEMA_RESPONSE", {"request_id": 5, "schema_version": V0}))
     assert schemas.named(schema_name(TOPIC, V0)) == schemas.named(schema_name(f"{TOPIC}-partition-0", V0)) == Definition("AVRO", b"a")
 
 
 def test_answers_to_nothing_and_without_a_schema_tell_nothing() -> None:
-    schemas = told(
+    schemas = learned(
         ("GET_SCHEMA_RESPONSE", {"request_id": 9, "schema": avro(), "schema_version": V0}),
         ("GET_SCHEMA", {"request_id": 9, "topic": TOPIC}),
         ("GET_SCHEMA_RESPONSE", {"request_id": 9, "error_code": "TopicNotFound", "schema_version": V0}),
@@ -115,5 +115,5 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_version_that_no_broker_gives_is_not_remembered() -> None:
-    schemas = told(producer(schema=avro()), success(version=bytes(100_000)))
+    schemas = learned(producer(schema=avro()), success(version=bytes(100_000)))
     assert not schemas._versions
