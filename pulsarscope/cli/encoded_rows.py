@@ -48,12 +48,15 @@ class Encoding:
 
     def prepare(self, rows: list[Any]) -> list[Any]:
         """Encode each row by itself, as `parallel.Prepare.prepare`; with it stand the warnings, where there are any."""
+        if FindingRow not in set(map(type, rows)):
+            lines: list[bytes] = self._encoder.lines(rows)
+            return lines
         shown = "finding" in self._kinds
-        lines = iter(self._encoder.lines(rows if shown else [row for row in rows if type(row) is not FindingRow]))
+        following = iter(self._encoder.lines(rows if shown else [row for row in rows if type(row) is not FindingRow]))
         prepared: list[Any] = []
         for row in rows:
             is_finding = type(row) is FindingRow
-            line = next(lines) if shown or not is_finding else b""
+            line = next(following) if shown or not is_finding else b""
             warnings = damage((row,)) if is_finding and not self._quiet else ()
             prepared.append((line, warnings) if warnings else line)
         return prepared

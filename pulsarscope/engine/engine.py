@@ -11,6 +11,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import compress
 from typing import Any
 
 from pulsarscope.capture import Block, Inputs
@@ -346,10 +347,10 @@ class Engine:
         if not keys:
             self._rules.feed([row for row in rows if type(row) not in self._unheard] if self._unheard else rows)
             return [row for row in rows if type(row) not in self._for_rules], keys
-        heard = [(row, key) for row, key in zip(rows, keys, strict=True) if type(row) not in self._unheard]
-        self._rules.feed([row for row, _ in heard], [key for _, key in heard])
-        given = [(row, key) for row, key in zip(rows, keys, strict=True) if type(row) not in self._for_rules]
-        return [row for row, _ in given], [key for _, key in given]
+        heard = [type(row) not in self._unheard for row in rows]
+        self._rules.feed([*compress(rows, heard)], compress(keys, heard))
+        given = [type(row) not in self._for_rules for row in rows]
+        return [*compress(rows, given)], [*compress(keys, given)]
 
     def _reported(self) -> list[tuple[RowKey, FindingRow]]:
         """Take the findings of the rules, in the phase in which they stand."""
