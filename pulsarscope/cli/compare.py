@@ -11,9 +11,11 @@ from pulsarscope.analysis.comparison import ComparedRun, Comparison
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import (
     FilterOption,
+    JobsOption,
     LinesOption,
     NoColorOption,
     OutOption,
@@ -24,7 +26,7 @@ from pulsarscope.cli.options import (
     command,
 )
 from pulsarscope.cli.read_options import filter_of
-from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, read_all, report_options, run_options, start_run
+from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, read_all, report_options, run_options
 from pulsarscope.output.export.sections import report_bytes
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class CompareRequest(Request, frozen=True, kw_only=True):
     filter: FilterOption = None
     limit: LinesOption = None
     quiet: VerdictOption = False
+    jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()
 
 
@@ -63,7 +66,8 @@ def write_comparison(request: CompareRequest) -> int:
 
     def run_comparison(output: CommandOutput) -> int:
         engine_options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=True)
-        runs = [start_run([name], engine_options) for name in (request.before, request.after)]
+        prepare = CountedRows() if request.filter is None else None
+        runs = [start_run([name], engine_options, request.jobs, prepare) for name in (request.before, request.after)]
         paths = [path for run in runs for path in run.inputs.paths]
         sink = output.open(request.out, paths)
         comparison = Comparison(*(_read(run, request) for run in runs))

@@ -10,10 +10,12 @@ import typer
 
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code, findings_exit_code
 from pulsarscope.cli.options import (
     FailOnOption,
     Files,
+    JobsOption,
     NoColorOption,
     OutOption,
     ReadOptions,
@@ -25,7 +27,7 @@ from pulsarscope.cli.options import (
     filter_option,
 )
 from pulsarscope.cli.read_options import filter_of
-from pulsarscope.cli.reports import EXPLAINING_KINDS, read_all, report_options, run_options, start_run
+from pulsarscope.cli.reports import EXPLAINING_KINDS, read_all, report_options, run_options
 from pulsarscope.model.records import FindingRow
 from pulsarscope.output.export.sections import report_bytes
 
@@ -44,6 +46,7 @@ class DiagnoseRequest(Request, frozen=True, kw_only=True):
     )
     quiet: VerdictOption = False
     fail_on: FailOnOption = "error"
+    jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()
 
 
@@ -68,7 +71,7 @@ def write_diagnosis(request: DiagnoseRequest) -> int:
         from pulsarscope.output.render.diagnosis import diagnosis_text, verdict  # noqa: PLC0415 - as above
 
         row_filter = filter_of(request, (FindingRow.kind,))
-        run = start_run(request.files, run_options(request, EXPLAINING_KINDS, rules=True))
+        run = start_run(request.files, run_options(request, EXPLAINING_KINDS, rules=True), request.jobs)
         sink = output.open(request.out, run.inputs.paths)
         diagnosis = Diagnosis(finding_codes(tuple(run.dissectors.values())))
 

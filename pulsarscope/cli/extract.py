@@ -11,6 +11,7 @@ from pulsarscope.cli.options import (
     FailOnOption,
     Files,
     FilterOption,
+    JobsOption,
     LimitOption,
     OutOption,
     ReadOptions,
@@ -35,6 +36,7 @@ class ExtractRequest(Request, frozen=True, kw_only=True):
     limit: LimitOption = None
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Omit progress, warnings and the summary.")] = False
     fail_on: FailOnOption = NEVER
+    jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()
 
 

@@ -52,9 +52,7 @@ LinesOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", 
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Omit headings, progress and warnings.")]
 VerdictOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show only the verdict.")]
 FailOnOption = Annotated[Severity, typer.Option("--fail-on", help="Exit with code 1 if there is a finding of this severity or worse.")]
-JobsOption = Annotated[
-    int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode several files in parallel in N processes; 0: one per core.")
-]
+JobsOption = Annotated[int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Decode in N processes; 0: one per core.")]
 RecordsOption = Annotated[
     str, typer.Option("--records", metavar="KIND,...", help="Record kinds: frame, message, exchange, connection, finding; or all.")
 ]

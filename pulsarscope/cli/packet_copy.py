@@ -18,6 +18,7 @@ from pulsarscope import __version__
 from pulsarscope.analysis.packet_selection import PacketSelection
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.encoded_rows import damage
+from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract import ExtractRequest
 from pulsarscope.cli.options import Request
@@ -25,7 +26,7 @@ from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.run_command import limited_rows
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.engine.local import PacketBatch, Run, packets, run
+from pulsarscope.engine.local import PacketBatch, packets
 from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import CaptureError, UsageError
 from pulsarscope.model.limits import ROWS_MAX
@@ -36,6 +37,7 @@ from pulsarscope.output.render.style import is_terminal
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
+    from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import Filter
 
 _STANDARD_INPUT = "-"
@@ -58,7 +60,7 @@ def write_packets(request: ExtractRequest) -> int:
     def run_extraction(output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)
         with _rereadable(request.files) as files:
-            first = run(files, _options(request, kinds, row_filter))
+            first = start_run(files, _options(request, kinds, row_filter), request.jobs)
             sink = output.open(request.out, first.inputs.paths)
             selection = _select(request, kinds, row_filter, first)
             _copy(request, first, selection, sink)
@@ -115,7 +117,7 @@ def _copy_of(file: str, stack: ExitStack) -> str:
     return str(place)
 
 
-def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: Run) -> PacketSelection:
+def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: AnyRun) -> PacketSelection:
     """Read the capture for the rows that select packets, and again if they only name frames or stand for many."""
     opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
     selection = PacketSelection(opening if request.context else None)
@@ -132,7 +134,7 @@ def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter 
             progress.advance(batch.file, batch.bytes_read)
     if selection.needs_frames:
         options = msgspec.structs.replace(_options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False)
-        second = Run(first.inputs, options)
+        second = first.again(options)
         with _progress(request, first) as progress:
             for batch in second:
                 for row in batch.rows:
@@ -148,7 +150,7 @@ def _is_recognised(row: Row) -> bool:
     return not isinstance(row, ConnectionRow) or row.dissector is not None
 
 
-def _select_fragments(request: Request, first: Run, selection: PacketSelection) -> None:
+def _select_fragments(request: Request, first: AnyRun, selection: PacketSelection) -> None:
     """Select all IP fragments of selected packets. They stand before the packet that completes them, hence a separate reading."""
     file = 0
     fragments = array("q")  # of that file
@@ -167,7 +169,7 @@ def _select_fragments(request: Request, first: Run, selection: PacketSelection) 
     selection.select_packets(file, fragments)
 
 
-def _copy(request: Request, first: Run, selection: PacketSelection, sink: Sink) -> None:
+def _copy(request: Request, first: AnyRun, selection: PacketSelection, sink: Sink) -> None:
     """Write the selected packets, and a summary to standard error."""
     writer = PcapngWriter(sink, f"pulsarscope {__version__}")
     read = written = 0
@@ -201,5 +203,5 @@ def _copy_batch(batch: PacketBatch, selection: PacketSelection, writer: PcapngWr
     return written
 
 
-def _progress(request: Request, run: Run) -> Progress:
+def _progress(request: Request, run: AnyRun) -> Progress:
     return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

@@ -13,6 +13,7 @@ import msgspec
 
 from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_output
 from pulsarscope.cli.encoded_rows import Encoding
+from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
 from pulsarscope.cli.options import NEVER, Request
 from pulsarscope.cli.progress import Progress
@@ -53,7 +54,7 @@ def run_command(request: Request) -> int:
         options = run_options(request, kinds, row_filter)
         # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
         elsewhere = row_filter is None and request.limit is None and name != FOLDER_OUTPUT
-        run = _start(request, options, encoding if elsewhere else None)
+        run = start_run(request.files, options, request.jobs, encoding if elsewhere else None)
         sink = command_output.open(request.out, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
         return write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts)
@@ -218,16 +219,6 @@ def run_options(request: Request, kinds: tuple[str, ...], row_filter: RowFilter 
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
     )
-
-
-def _start(request: Request, options: Options, encoding: Encoding | None) -> AnyRun:
-    from pulsarscope.engine import local  # noqa: PLC0415 - a wrong command line is refused before anything heavy is imported
-
-    if request.jobs == 1:
-        return local.run(request.files, options)
-    from pulsarscope.engine import parallel  # noqa: PLC0415 - most runs are one process
-
-    return parallel.run(request.files, options, request.jobs, encoding)
 
 
 def _message_columns(request: Request) -> tuple[str, ...] | None:

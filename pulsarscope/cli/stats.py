@@ -9,12 +9,14 @@ import typer
 
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.options import (
     NEVER,
     FailOnOption,
     Files,
     FilterOption,
+    JobsOption,
     LinesOption,
     ListFormatOption,
     NoColorOption,
@@ -26,7 +28,7 @@ from pulsarscope.cli.options import (
 )
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import choose, filter_of
-from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, read_all, report_options, run_options, start_run
+from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, read_all, report_options, run_options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.units import DURATIONS
@@ -57,6 +59,7 @@ class StatsRequest(Request, frozen=True, kw_only=True):
     limit: LinesOption = None
     quiet: QuietOption = False
     fail_on: FailOnOption = NEVER
+    jobs: JobsOption = 1
     reading: ReadOptions = ReadOptions()
 
 
@@ -82,7 +85,8 @@ def write_statistics(request: StatsRequest) -> int:
 
     def run_statistics(output: CommandOutput) -> int:
         row_filter = filter_of(request, COUNTED_KINDS)
-        run = start_run(request.files, run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=request.fail_on != NEVER))
+        options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=request.fail_on != NEVER)
+        run = start_run(request.files, options, request.jobs, CountedRows() if row_filter is None else None)
         sink = output.open(request.out, run.inputs.paths)
         statistics = Statistics(interval=interval, filtered=row_filter is not None)
 

@@ -50,6 +50,10 @@ class Run(Totals):
         self.preamble = self.engine.preamble
         self._read = read
 
+    def again(self, options: Options) -> Run:
+        """Return another run of the same inputs."""
+        return Run(self.inputs, options, self._read)
+
     def __iter__(self) -> Generator[RowBatch, None, None]:
         for part in parts(self.engine, self.inputs, self.options, self._read):
             yield from part

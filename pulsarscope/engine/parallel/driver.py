@@ -19,8 +19,9 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.merging import merged
 from pulsarscope.engine.parallel.process import Process
-from pulsarscope.engine.parallel.worker import Decode, Finished, Portion, Prepare
+from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Portion, Prepare
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
+from pulsarscope.model.records import FrameRow
 
 
 def cores() -> int:
@@ -60,11 +61,26 @@ class ParallelRun(Totals):
         self.complete = False
         self.endpoints: dict[str, tuple[str, str]] = {}
         self.dissector_of: dict[str, str] = {}
+        self._places: dict[FramePlace, tuple[int, int]] = {}
+        self._preambles: dict[str, tuple[int, int]] = {}
         self._engine = Engine(inputs, options, totals=self)  # evaluates facts only
         self.dissectors = self._engine.dissectors
         self._options = options
         self._jobs = jobs
         self._prepare = prepare
+
+    def again(self, options: Options) -> ParallelRun:
+        """Return another run of the same inputs, whose rows come as they are."""
+        return ParallelRun(self.inputs, options, self._jobs, None)
+
+    def place(self, row: FrameRow) -> tuple[int, int]:
+        """Return where the bytes of a frame of the latest batch lie in its stream; see `Timeline.place`."""
+        start = row.offset or 0
+        return self._places.get((row.file, row.packet, row.sub), (start, start + (row.size or 0)))
+
+    def preamble(self, connection: str) -> tuple[int, int]:
+        """Return how much of both streams is needed to read anything of a connection; see `Timeline.preamble`."""
+        return self._preambles.get(connection, (0, 0))
 
     def __iter__(self) -> Generator[RowBatch, None, None]:
         prepare = self._prepare
@@ -74,14 +90,15 @@ class ParallelRun(Totals):
                 process.ask(Decode(self.inputs, self._options, number, self._jobs, prepare))
             firsts = [process.answer() for process in processes]
             while not any(isinstance(answer, Finished) for answer in firsts):
-                self.endpoints, self.dissector_of = {}, {}
+                self.endpoints, self.dissector_of, self._preambles, self._places = {}, {}, {}, {}
                 answers = [partial(next, self._portions(*source)) for source in zip(firsts, processes, strict=True)]
                 for batch in merged(answers, self._conclude, None if prepare is None else prepare.join):
                     self._engine.progress = batch.file, batch.bytes_read, batch.last_packet
                     yield batch
                 firsts = [process.answer() for process in processes]
         for answer in firsts:
-            self.endpoints, self.dissector_of = self.endpoints | answer.endpoints, self.dissector_of | answer.dissector_of
+            self.endpoints |= answer.endpoints
+            self.dissector_of |= answer.dissector_of
         for batch in self._engine.finish():
             if prepare is not None:
                 batch.prepared, batch.rows = prepare.join(prepare.prepare(batch.rows)), []
@@ -96,7 +113,10 @@ class ParallelRun(Totals):
             self.severities.update(portion.severities)
             self.damaged = self.damaged or portion.damaged
             self.fragmented = self.fragmented or portion.fragmented
-            self.endpoints, self.dissector_of = self.endpoints | portion.endpoints, self.dissector_of | portion.dissector_of
+            self.endpoints |= portion.endpoints
+            self.dissector_of |= portion.dissector_of
+            self._places |= portion.places
+            self._preambles |= portion.preambles
             yield portion
             portion = process.answer()
 

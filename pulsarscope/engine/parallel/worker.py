@@ -22,7 +22,10 @@ from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.share import Share
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
-from pulsarscope.model.records import Row
+from pulsarscope.model.records import FrameRow, Row
+
+FramePlace = tuple[int | None, int | None, int | None]
+"""A frame by file, packet and sub."""
 
 OUT_OF_MEMORY = 77
 """Exit code of a process that had not enough memory."""
@@ -61,9 +64,13 @@ class Portion(msgspec.Struct):
     severities: Counter[str]
     damaged: bool
     fragmented: bool
-    endpoints: dict[str, tuple[str, str]]
+    endpoints: dict[str, tuple[str, str]] = {}
     """Of the connections that the rows name, unless they are prepared."""
-    dissector_of: dict[str, str]
+    dissector_of: dict[str, str] = {}
+    preambles: dict[str, tuple[int, int]] = {}
+    """See `Engine.preamble`; of connections inside TLS, if the options ask for places."""
+    places: dict[FramePlace, tuple[int, int]] = {}
+    """Where their frames lie; see `Engine.place`."""
 
 
 class Finished(msgspec.Struct):
@@ -103,9 +110,7 @@ class Decode(msgspec.Struct, frozen=True):
 
     def _portion(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[KeyedFact], *, ends: bool) -> Portion:
         """Return a batch with what there is since the last one."""
-        portion = Portion(
-            batch, ends, facts[:], totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented, {}, {}
-        )
+        portion = Portion(batch, ends, facts[:], totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented)
         facts.clear()
         totals.packets = totals.connections = 0
         totals.severities = Counter()
@@ -116,6 +121,10 @@ class Decode(msgspec.Struct, frozen=True):
             names = {row.connection for row in batch.rows if isinstance(row, Row)}
             portion.endpoints = {name: pair for name in names if name is not None and (pair := engine.endpoints.get(name))}
             portion.dissector_of = {name: engine.dissector_of[name] for name in portion.endpoints}
+            if self.options.places:
+                portion.preambles = {name: clear for name in portion.endpoints if any(clear := engine.preamble(name))}
+                frames = (row for row in batch.rows if isinstance(row, FrameRow) and row.connection in portion.preambles)
+                portion.places = {(row.file, row.packet, row.sub): engine.place(row) for row in frames}
         return portion
 
 

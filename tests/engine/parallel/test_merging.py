@@ -16,7 +16,7 @@ from pulsarscope.engine.row_batch import KeyedFact, RowBatch
 
 
 def portion(rows: list[Any], keys: list[RowKey], facts: list[KeyedFact], *, ends: bool) -> Portion:
-    return Portion(RowBatch(rows, 3, 70, 9, rows, keys), ends, facts, 0, 0, Counter(), False, False, {}, {})
+    return Portion(RowBatch(rows, 3, 70, 9, rows, keys), ends, facts, 0, 0, Counter(), False, False)
 
 
 def portions(keys: list[RowKey], cuts: list[int], number: int) -> list[Portion]:

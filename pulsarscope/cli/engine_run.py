@@ -1,0 +1,26 @@
+"""The start of a run of the engine, in one process or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.options import Options
+    from pulsarscope.engine.parallel import AnyRun, Prepare
+
+
+def start_run(files: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
+    """Open the captures for a run in so many processes; 0: one per core. `prepare` is what other processes make of the rows.
+
+    Raises:
+        CaptureError: none of the captures can be read.
+        UsageError: the options cannot be carried out.
+    """
+    from pulsarscope.engine import local  # noqa: PLC0415 - a wrong command line is refused before anything heavy is imported
+
+    if jobs == 1:
+        return local.run(files, options)
+    from pulsarscope.engine import parallel  # noqa: PLC0415 - most runs are one process
+
+    return parallel.run(files, options, jobs, prepare)

@@ -1,0 +1,49 @@
+"""However many processes a command takes, what it writes is what it writes with one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.parallel.rings import folder_of_all
+from tests.places import CAPTURES
+
+TLS = CAPTURES / "go-tls13.pcap"
+KEYS = CAPTURES / "go-tls13.keylog"
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder_of_all(tmp_path_factory.mktemp("all"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "stats {all}",
+        "stats -Y size>100 --format json {all}",
+        "stats --interval 10ms --format ndjson --fail-on error {all}",
+        "diagnose {all}",
+        "diagnose -Y severity==error --format json {all}",
+        "compare {all} {one}",
+        "extract -o {out} {all}",
+        "extract -Y latency>1ms -o {out} {one}",
+        "extract --context --records exchange --tls-keylog {keys} -o {out} {tls}",
+        "extract -Y size>60 --tls-keylog {keys} -o {out} {tls}",
+        "decode --fail-on warning {one}",
+    ],
+)
+def test_processes_change_nothing(command: str, everything: Path, tmp_path: Path) -> None:
+    given = []
+    for jobs in ("1", "2"):
+        out = tmp_path / "out.pcapng"
+        words = command.format(all=everything, one=CAPTURES / "errors.pcap", tls=TLS, keys=KEYS, out=out).split()
+        line = [sys.executable, "-m", "pulsarscope", *words, "--jobs", jobs]
+        result = subprocess.run(line, capture_output=True, timeout=120, check=False)
+        assert b"Traceback" not in result.stderr
+        given.append((result.returncode, result.stdout, result.stderr, out.read_bytes() if out.exists() else b""))
+    assert given[0] == given[1]
+    assert len(given[0][1]) + len(given[0][3]) > 100
