@@ -100,7 +100,7 @@ class Diagnosis:
                     symptom = self._symptoms[row.code or ""] = Symptom(row)
                 symptom.add(row)
             elif isinstance(row, ConnectionRow):
-                if row.start is not None and (self.start is None or row.start < self.start):
+                if self.start is None or row.start < self.start:
                     self.start = row.start
                 if row.dissector is None:
                     self.unknown_connections += 1

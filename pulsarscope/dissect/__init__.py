@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frame_splitter import FrameSplitter
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frame_splitter import Frame, FrameSplitter
 
 __all__ = ["Dissector", "Frame", "FrameSplitter"]

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import Frame, Origin
-from pulsarscope.dissect.splitter import Keep, StreamSplitter
+from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin, StreamAccount
+from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
 from pulsarscope.tcp.pieces import Data, Item
-
-_moment_of = attrgetter("moment")
-_moment_and_stream_of = attrgetter("moment", "stream")
-"""For frames of both streams that one packet releases: when the protocol becomes known, and at the end."""
 
 SKIPPED_RUNS_MAX = 1000
 """Skipped runs kept before the protocol is known; there is one for each gap."""
@@ -65,15 +60,15 @@ class _Cursor:
 
 
 class Conversation:
-    """Feed it the items of both streams, block by block; then finish it."""
+    """Reference implementation of `frames.FrameReader`: the first dissector that proves a frame is the protocol of both streams."""
 
-    __slots__ = ("_before", "_foreign", "_keep", "_origin", "_others", "_server", "_tried", "dissector", "splitters")
+    __slots__ = ("_before", "_foreign", "_kept", "_origin", "_others", "_server", "_splitters", "_tried", "dissector")
 
     def __init__(
         self,
         dissectors: Sequence[Dissector],
-        keep: Keep,
-        origin: tuple[str | None, str | None] = (None, None),
+        kept: KeptBytes,
+        origin: tuple[str | None, str],
         *,
         from_start: bool,
         forced: bool = False,
@@ -84,15 +79,15 @@ class Conversation:
         `forced`: the first dissector is the protocol, whatever the content.
         """
         self.dissector: Dissector | None = None
-        self._keep = keep
+        self._kept = kept
         self._origin = origin
         self._tried = [self._pair(dissectors[0], from_start=from_start)]
         self._others = () if forced else dissectors[1:]
         """Those that are not tried yet: most connections are of the first, and show it at once."""
-        self.splitters: list[StreamSplitter] | None = None
+        self._splitters: list[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
-        self._before: list[list[Frame]] = [[]]
+        self._before = [FrameBatch()]
         """What was skipped before the protocol was known, for each that is tried."""
         if forced:
             splitters = self._tried[0]
@@ -102,37 +97,44 @@ class Conversation:
 
     def _pair(self, dissector: Dissector, *, from_start: bool) -> list[StreamSplitter]:
         """A splitter for each stream."""
-        keep = self._keep._replace(raw=True) if dissector.keeps_frames else self._keep
+        kept = self._kept._replace(raw=True) if dissector.keeps_frames else self._kept
         origin = Origin(*self._origin, dissector.name)
-        return [StreamSplitter(dissector, keep, origin=origin, stream=stream, at_start=from_start) for stream in (0, 1)]
+        return [StreamSplitter(dissector, kept, origin=origin, stream=stream, at_start=from_start) for stream in (0, 1)]
 
-    def _recognise(self, splitters: list[StreamSplitter], frames: Sequence[Frame] = ()) -> None:
+    def _recognise(self, splitters: list[StreamSplitter], frames: FrameBatch | None = None) -> None:
         """These splitters' protocol is the one, as `frames` show."""
-        self.splitters = splitters
+        self._splitters = splitters
         self.dissector = dissector = splitters[0].dissector
         self._tried = []
-        for frame in frames:
-            sender = dissector.sender(frame.command or "")
-            if sender is not None:
-                self._server = 1 - frame.stream if sender == CLIENT else frame.stream
-                break
+        client = None if frames is None else frames.client(dissector)
+        if client is not None:
+            self._server = 1 - client
 
     @property
     def foreign(self) -> str | None:
         """Name of another protocol that the first bytes of a stream show."""
         return self._foreign or next((splitter.foreign for pair in self._tried for splitter in pair if splitter.foreign), None)
 
+    def assign(self, directions: Sequence[str]) -> None:
+        """As `FrameReader.assign`."""
+        for splitter, direction in zip(self._splitters or (), directions, strict=False):
+            splitter.direction = direction
+
+    def account(self, stream: int) -> StreamAccount | None:
+        """As `FrameReader.account`."""
+        return None if self._splitters is None else self._splitters[stream].account()
+
     def waits(self) -> int:
         """Bytes held for frames that are not complete."""
-        pairs = self._tried if self.splitters is None else [self.splitters]
+        pairs = self._tried if self._splitters is None else [self._splitters]
         return sum(splitter.waits() for pair in pairs for splitter in pair)
 
-    def feed(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+    def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """The items of stream 0 and of stream 1, each in stream order → frames of both, by moment."""
-        splitters = self.splitters
+        splitters = self._splitters
         if splitters is None:
-            return self._feed_unknown(items) if self._tried else []
-        out: list[Frame] = []
+            return self._feed_unknown(items) if self._tried else FrameBatch()
+        out = FrameBatch()
         both = 0
         for stream in (self._server, 1 - self._server):  # the server's first: what it announces holds for the client's frames
             stream_items = items[stream]
@@ -143,12 +145,12 @@ class Conversation:
                 for item in stream_items:
                     _give(splitter, item, out)
                 if splitter.limits[-1] != before:
-                    splitters[1 - stream].limits = list(splitter.limits)
+                    splitters[1 - stream].limits[:] = splitter.limits
         if both > 1:
-            out.sort(key=_moment_of)
+            out.sort()
         return out
 
-    def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+    def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """Piece by piece in the order of their moments, so that the answer does not depend on how many came at once."""
         opening = self._opening(items)
         if opening >= 0:
@@ -156,7 +158,7 @@ class Conversation:
         if self._others:
             from_start = self._tried[0][0].at_start
             self._tried += [self._pair(dissector, from_start=from_start) for dissector in self._others]
-            self._before += [[] for _ in self._others]
+            self._before += [FrameBatch() for _ in self._others]
             self._others = ()
         first, second = _Cursor(items[0]), _Cursor(items[1])
         while True:
@@ -166,22 +168,22 @@ class Conversation:
             elif other is not None:
                 moment, stream, item = other, 1, second.next()
             else:
-                return []
+                return FrameBatch()
             for pair, found in zip(self._tried, self._before, strict=True):
                 _give(pair[stream], item, found)
                 if pair[stream].synced or pair[stream].frames:
                     self._recognise(pair, found)
-                    pair[1 - stream].limits = list(pair[stream].limits)
+                    pair[1 - stream].limits[:] = pair[stream].limits
                     pair[1 - stream].trust(moment, found)
                     found.extend(self.feed((first.rest(), second.rest())))
-                    found.sort(key=_moment_and_stream_of)
+                    found.sort(by_stream=True)
                     return found
-                del found[SKIPPED_RUNS_MAX:]
+                found.truncate(SKIPPED_RUNS_MAX)
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
                 self._foreign = self.foreign
                 self._tried = []
                 self._before = []
-                return []
+                return FrameBatch()
 
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:
         """The stream whose next piece comes first, when that is the frame by which a client opens a connection and no more; else −1."""
@@ -198,9 +200,9 @@ class Conversation:
         framing = dissector.framing
         return stream if framing.length.unpack_from(data)[0] + framing.adds == len(data) else -1
 
-    def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> list[Frame]:
+    def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """What piece by piece would come to, without going through the pieces: the next one, from the client, shows the protocol."""
-        self.splitters = splitters = self._tried[0]
+        self._splitters = splitters = self._tried[0]
         self.dissector = splitters[0].dissector
         self._server = 1 - client
         self._tried = []
@@ -210,22 +212,23 @@ class Conversation:
         splitters[1 - client].trust(_moment_of_first(items[client]), found)
         frames = self.feed(items)
         if found or waited:
-            frames = found + frames
-            frames.sort(key=_moment_and_stream_of)
+            found.extend(frames)
+            found.sort(by_stream=True)
+            return found
         return frames
 
-    def finish(self, moment: int) -> list[Frame]:
+    def finish(self, moment: int) -> FrameBatch:
         """The connection has ended with packet `moment`."""
-        out: list[Frame] = []
-        pairs = zip(self._tried, self._before, strict=True) if self.splitters is None else [(self.splitters, out)]
+        out = FrameBatch()
+        pairs = zip(self._tried, self._before, strict=True) if self._splitters is None else [(self._splitters, out)]
         for pair, found in pairs:
             for splitter in pair:
                 splitter.finish(moment, found)
-            if pair is self.splitters or any(splitter.frames for splitter in pair):
+            if pair is self._splitters or any(splitter.frames for splitter in pair):
                 self._recognise(pair, found)
                 out = found
                 break
-        out.sort(key=_moment_and_stream_of)
+        out.sort(by_stream=True)
         return out
 
 
@@ -234,7 +237,7 @@ def _moment_of_first(items: Sequence[Item]) -> int:
     return item.pieces[0][3] if isinstance(item, Data) else item.moment
 
 
-def _give(splitter: StreamSplitter, item: Item, out: list[Frame]) -> None:
+def _give(splitter: StreamSplitter, item: Item, out: FrameBatch) -> None:
     if isinstance(item, Data):
         splitter.feed(item.file, item.offset, item.pieces, out)
     else:

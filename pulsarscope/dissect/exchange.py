@@ -1,4 +1,4 @@
-"""Requests and responses, as a dissector's session names them and the pairing engine keeps them."""
+"""Requests and responses, as a dissector's session names them and the engine pairs them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Protocol
 
 import msgspec
+
+from pulsarscope.model.records import FrameRow
 
 
 class Request(msgspec.Struct, gc=False):
@@ -52,8 +54,35 @@ class Pairing(Protocol):
         """All that still wait, oldest first; none waits any more."""
 
 
-def elapsed(request_at: tuple[int, int], request_time: int, response_at: tuple[int, int], response_time: int) -> int | None:
-    """Nanoseconds from a request at (file, packet) to its response; None when the capture has them in the wrong order."""
-    if response_at < request_at or response_time < request_time:
+class Placed(Protocol):
+    """A frame, or what is kept of one."""
+
+    file: int
+    packet: int
+    sub: int
+    time: int
+
+
+def elapsed(request: Placed, response: Placed) -> int | None:
+    """Return the nanoseconds from a request to its response; None when the capture has them in the wrong order."""
+    if (response.file, response.packet) < (request.file, request.packet) or response.time < request.time:
         return None
-    return response_time - request_time
+    return response.time - request.time
+
+
+def request_of(frame: FrameRow, key: str | None) -> Request:
+    """Return a frame as a request; `key`: of its exchange row."""
+    return Request(
+        frame.file, frame.packet, frame.sub, frame.time, frame.command or "", key, frame.topic, frame.producer_name, frame.subscription
+    )
+
+
+def response_of(frame: FrameRow) -> Response:
+    """Return a frame as a response; a copy, because outputs may change rows."""
+    return Response(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", frame.fields or {})
+
+
+def answer(frame: FrameRow, request: Request) -> None:
+    """Note in a frame that it answers a request."""
+    frame.request = f"{request.file}:{request.packet}.{request.sub}"
+    frame.latency_ns = elapsed(request, frame)

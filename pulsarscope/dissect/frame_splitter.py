@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+import msgspec
+
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import Frame, Origin
-from pulsarscope.dissect.splitter import Keep, StreamSplitter
+from pulsarscope.dissect.frames import NOWHERE, Attachment, FrameBatch, KeptBytes, Note
+from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.model.records import FrameRow
+
+
+class Frame(FrameRow, gc=False, omit_defaults=True, tag_field="record", tag="frame"):
+    """The row of a frame with the findings about its form and its payload."""
+
+    notes: list[Note] | None = None
+    payload: bytes | None = None
 
 
 class FrameSplitter:
@@ -22,22 +32,31 @@ class FrameSplitter:
         Args:
             dissector: the protocol; None: the default.
             synced: the first byte begins a frame; otherwise the first frame is found by content.
-            payload: frames hold their payload bytes.
+            payload: frames have their payload bytes.
         """
         dissector = dissector or type(self).default_dissector()
-        self._splitter = StreamSplitter(dissector, Keep(payload), origin=Origin(None, None, dissector.name), synced=synced)
+        self._splitter = StreamSplitter(dissector, KeptBytes(payload), origin=NOWHERE._replace(dissector=dissector.name), synced=synced)
         self._offset = 0
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that these bytes complete."""
-        out: list[Frame] = []
+        """Return the frames that these bytes complete."""
+        batch = FrameBatch()
         if data:
-            self._splitter.feed(0, self._offset, [(bytes(data), 0, 0, 0)], out)
+            self._splitter.feed(0, self._offset, [(bytes(data), 0, 0, 0)], batch)
             self._offset += len(data)
-        return out
+        return _frames(batch)
 
     def finish(self) -> list[Frame]:
-        """No more bytes will come: what is left is a truncated frame or skipped bytes."""
-        out: list[Frame] = []
-        self._splitter.finish(0, out)
-        return out
+        """Return what is left when no more bytes come: a truncated frame or skipped bytes."""
+        batch = FrameBatch()
+        self._splitter.finish(0, batch)
+        return _frames(batch)
+
+
+def _frames(batch: FrameBatch) -> list[Frame]:
+    nothing = Attachment()
+    attachments = [batch.attachments.get(position, nothing) for position in range(len(batch))]
+    return [
+        Frame(**msgspec.structs.asdict(row), notes=attachment.notes, payload=attachment.payload)
+        for row, attachment in zip(batch.rows, attachments, strict=True)
+    ]

@@ -1,10 +1,22 @@
-"""Frames as the bytes and the packets of a stream give them."""
+"""The seam between the bytes of streams and the frames of a connection: segments in, batches of decoded frames out.
+
+Everything above works on `FrameBatch`, everything below on bytes. `FrameReader` is the whole interface; `conversation.Conversation` is its
+reference in Python, and a compiled reader can stand beside it as long as it gives the same batches.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
+from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import Checksum, FrameRow
+
+if TYPE_CHECKING:
+    from pulsarscope.dissect.contract import Dissector
+    from pulsarscope.tcp.pieces import Item
 
 OK = "ok"
 MALFORMED = "malformed"
@@ -15,16 +27,16 @@ SKIPPED = "skipped"
 class Origin(NamedTuple):
     """The where columns that all rows of a connection share."""
 
-    source: str | None = None
-    connection: str | None = None
-    dissector: str | None = None
+    source: str | None
+    connection: str
+    dissector: str
 
 
-NOWHERE = Origin()
-"""Of frames that are in no capture."""
+NOWHERE: Any = Origin(None, None, None)  # type: ignore[arg-type]
+"""Origin of frames that are in no capture."""
 
 Note = tuple[str, str]
-"""(finding code, where and what) about one frame."""
+"""A finding about the form of a frame: (code, where and what)."""
 
 SPLITTER_CODES = frozenset({"frame-malformed", "frame-too-large", "frame-truncated", "bytes-skipped"})
 """Codes of the notes that the splitter itself gives a frame."""
@@ -40,34 +52,137 @@ Decoded = tuple[
     str,
     list[Note] | None,
 ]
-"""What the bytes of one frame say: (command, fields, broker entry metadata, checksum, metadata, payload offset, status, notes).
+"""The contents of one frame: (command, fields, broker entry metadata, checksum, metadata, payload offset, status, notes).
 
 The payload offset counts from the start of the frame; None when the frame carries no payload. A plain tuple, because one is made for
 each frame: a NamedTuple costs four times as much.
 """
 
 
-class Frame(FrameRow, gc=False, omit_defaults=True, tag_field="record", tag="frame"):
-    """A frame: its row, and what the engines need beside it.
+class KeptBytes(NamedTuple):
+    """The bytes that are kept beside the rows of frames: each costs a copy."""
 
-    The splitter makes it with all that the bytes and the packets tell; the dissector's session adds what it knows (direction, topic,
-    names, request, latency, findings) and then sets the five fields below back to their defaults, so that no output sees them.
-    One object, because it is made for each frame: a second one for the row costs a fifth of all decoding.
+    payload: bool = False
+    raw: bool = False
+    """Whole frames."""
+
+
+class Attachment(msgspec.Struct, gc=False):
+    """The part of a frame that no output sees."""
+
+    notes: list[Note] | None = None
+    payload: bytes | None = None
+    raw: bytes | None = None
+    """The whole frame."""
+
+
+Kept = TypeVar("Kept")
+
+
+class FrameBatch:
+    """Decoded frames of one connection in the order in which they became readable: columns of equal length, and sparse attachments.
+
+    The rows are complete but for the names, requests and latencies that only the dissector's session knows. Columns beside the rows
+    rather than one object a frame: that makes splitting, sorting and pairing of small frames 4 % faster than with fields that have to be
+    taken out of the rows again.
     """
 
-    if TYPE_CHECKING:  # a splitter always knows these
-        file: int = 0
-        packet: int = 0
-        sub: int = 0
-        time: int = 0
+    __slots__ = ("attachments", "moments", "rows", "streams")
 
-    moment: int = 0
-    """Packet at which the frame became readable; orders the frames of both directions. Its name may be an earlier packet."""
-    stream: int = 0
-    """0 or 1: the direction, as `tcp` numbers the two streams of the connection."""
-    notes: list[Note] | None = None
-    """What is odd about it."""
-    payload: bytes | None = None
-    """Only when the splitter was told to keep it."""
-    raw: bytes | None = None
-    """The whole frame, only when the splitter was told to keep it, or its dissector `keeps_frames`."""
+    def __init__(self) -> None:
+        self.rows: list[FrameRow] = []
+        self.moments: list[int] = []
+        """Packets at which the frames became readable; they order the frames of both streams. A frame's name may be an earlier packet."""
+        self.attachments: dict[int, Attachment] = {}
+        """By position in the batch."""
+        self.streams: list[int] = []
+        """Stream (0 or 1) of each frame as long as nobody knows which of the two is the client's; then empty."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def extend(self, other: FrameBatch) -> None:
+        """Append the frames of another batch."""
+        before = len(self.rows)
+        self.rows += other.rows
+        self.moments += other.moments
+        self.streams += other.streams
+        for position, attachment in other.attachments.items():
+            self.attachments[before + position] = attachment
+
+    def part(self, start: int, stop: int) -> FrameBatch:
+        """Return the frames at these positions."""
+        return self if not start and stop >= len(self.rows) else self._at(range(start, stop), lambda column: column[start:stop])
+
+    def sort(self, *, by_stream: bool = False) -> None:
+        """Order the frames by moment, and those of one moment by stream if that is asked for and kept, else as they stand."""
+        keys: Sequence[Any] = [*zip(self.moments, self.streams, strict=True)] if by_stream and self.streams else self.moments
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        ordered = self._at(order, lambda column: [*map(column.__getitem__, order)])
+        self.rows, self.moments, self.streams, self.attachments = ordered.rows, ordered.moments, ordered.streams, ordered.attachments
+
+    def _at(self, positions: Sequence[int], take: Callable[[list[Any]], list[Any]]) -> FrameBatch:
+        batch = FrameBatch()
+        batch.rows, batch.moments = take(self.rows), take(self.moments)
+        if self.streams:
+            batch.streams = take(self.streams)
+        if attachments := self.attachments:
+            batch.attachments = {new: attachments[old] for new, old in enumerate(positions) if old in attachments}
+        return batch
+
+    def truncate(self, size: int) -> None:
+        """Drop all frames behind the first `size`."""
+        del self.rows[size:], self.moments[size:], self.streams[size:]
+        self.attachments = {position: attachment for position, attachment in self.attachments.items() if position < size}
+
+    def client(self, dissector: Dissector) -> int | None:
+        """Return the client's stream, shown by the first frame that only one side sends; None when no frame shows it."""
+        for row, stream in zip(self.rows, self.streams, strict=False):
+            sender = dissector.sender(row.command or "")
+            if sender is not None:
+                return stream if sender == CLIENT else 1 - stream
+        return None
+
+    def assign(self, directions: Sequence[str]) -> None:
+        """Name the sender of each frame, now that the directions of stream 0 and stream 1 are known."""
+        for row, stream in zip(self.rows, self.streams, strict=False):
+            row.direction = directions[stream]
+        self.streams = []
+
+
+class StreamAccount(NamedTuple):
+    """The bytes of one stream by what became of them, beside those in whole frames."""
+
+    frames: int = 0
+    """Whole frames, malformed ones included."""
+    skipped: int = 0
+    """Bytes that are not framed."""
+    cut: int = 0
+    """Bytes of heads of frames whose rest fell into a gap."""
+    tail: int = 0
+    """Bytes of an unfinished last frame."""
+    proxy_source: str | None = None
+    """Source endpoint of a PROXY protocol header."""
+
+
+class FrameReader(Protocol):
+    """Reads the frames of one connection. The batches depend on the bytes and their packets alone, not on how they are cut into blocks."""
+
+    dissector: Dissector | None
+    """The protocol, once the bytes have shown it."""
+
+    @property
+    def foreign(self) -> str | None:
+        """Name of another protocol that the first bytes show."""
+
+    def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
+        """Read the next segments and gaps of stream 0 and of stream 1, each in stream order."""
+
+    def finish(self, moment: int) -> FrameBatch:
+        """Read the rest: the connection has ended with packet `moment`."""
+
+    def assign(self, directions: Sequence[str]) -> None:
+        """Give the frames that follow the directions of stream 0 and stream 1."""
+
+    def account(self, stream: int) -> StreamAccount | None:
+        """Return the account of a stream; None as long as no protocol is known."""

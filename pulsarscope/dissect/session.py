@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from pulsarscope.dissect.events import Event
 from pulsarscope.dissect.exchange import Pairing
-from pulsarscope.dissect.frames import Frame, Origin
-from pulsarscope.model.records import ConnectionRow
+from pulsarscope.dissect.frames import Note, Origin
+from pulsarscope.model.records import ConnectionRow, FrameRow
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -17,8 +18,25 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 
 
+class SessionFrames(Protocol):
+    """The frames of one connection as the engine shows them to its session, one after the other.
+
+    The attributes are those of the present frame.
+    """
+
+    notes: Sequence[Note]
+    """Findings about its form, which the engine reports behind the events; a session that judges the form itself empties them."""
+    payload: bytes | None
+    """Its payload, when messages or their findings are asked for."""
+    raw: bytes | None
+    """The whole frame, when its dissector `keeps_frames`."""
+
+    def __iter__(self) -> Iterator[FrameRow]:
+        """Give each frame; the engine writes its row, and behind it the rows of the events reported until the next one."""
+
+
 class Session:
-    """The knowledge about one connection, fed with frames in the order of their moments.
+    """The knowledge about one connection. It is shown all frames in the order of their moments.
 
     It can be pickled, to go on in another process; the members of the dissector are not pickled with it.
     """
@@ -26,33 +44,33 @@ class Session:
     def __init__(self, context: SessionContext) -> None:
         self.context = context
 
-    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Any]) -> None:
-        """Append the rows that these frames complete, for each frame its own FrameRow first; `directions` by `Frame.stream`."""
+    def observe(self, frames: SessionFrames, events: list[Event]) -> None:
+        """Complete the row of each frame with the names, the request and the latency that it knows, and append events."""
         raise NotImplementedError
 
-    def finish(self, out: list[Any]) -> None:
-        """Append the rows that still wait: the connection has ended."""
+    def finish(self, events: list[Event]) -> None:
+        """Append the events of all that still waits: the connection has ended."""
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
 
 
 class SessionContext(msgspec.Struct):
-    """Circumstances of one connection, for the session that makes its rows."""
+    """The circumstances of a session."""
 
     origin: Origin
     kinds: frozenset[str]
-    """Row kinds that are wanted; a session may leave out the work for others."""
+    """Row kinds that are asked for; a session may leave out the work for others."""
     pairing: Pairing
-    """Where its requests wait for their responses."""
+    """The requests that wait for their responses."""
     payloads: bool
-    """Open payloads for their findings, even when no message rows are wanted."""
+    """Open payloads for their findings, even when no message rows are asked for."""
     payload: str | None
     """Form in which message rows give the payload: base64, hex, text; None for none."""
     message_columns: tuple[str, ...] | None = None
-    """The columns that message rows must have, in this order, as `records.row_type`; None for whole rows."""
+    """Columns of message rows that are asked for; None for all."""
     private_keys: tuple[RSAPrivateKey, ...] = ()
-    """Those that the user gave, to open what is encrypted end to end."""
+    """Keys of the user, to open what is encrypted end to end."""
     from_start: bool = True
     """The capture holds the handshake: nothing was said before the first frame."""
     schemas: tuple[GivenSchema, ...] = ()

@@ -11,10 +11,10 @@ import msgspec
 from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.conversation import Conversation
-from pulsarscope.dissect.frames import Frame, Origin
-from pulsarscope.dissect.session import Session, SessionContext
-from pulsarscope.dissect.splitter import Keep
+from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
+from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
+from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, is_plain
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.findings import Code, Finding
@@ -36,7 +36,7 @@ HELD_FINDINGS_MAX = 100
 """Findings of TCP kept for a connection whose protocol is not known yet."""
 
 
-_keep = cache(Keep)
+_kept = cache(KeptBytes)
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -63,15 +63,15 @@ class Settings(msgspec.Struct, frozen=True):
     schemas: tuple[GivenSchema, ...] = ()
     payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
 
-    def keep(self) -> Keep:
-        """The bytes that frames must hold."""
-        return _keep("message" in self.kinds or self.payloads, self.raw)
+    def kept(self) -> KeptBytes:
+        """Return the bytes that must be kept beside frames."""
+        return _kept("message" in self.kinds or self.payloads, self.raw)
 
 
 class Timeline:
     """Feed it what tcp gives for one connection; it gives frames to order, and rows for them."""
 
-    __slots__ = ("_conversation", "_directions", "_held", "_session", "_settings", "_transport", "_unassigned", "_undecided", "connection")
+    __slots__ = ("_conversation", "_directions", "_held", "_rows", "_settings", "_transport", "_unassigned", "_undecided", "connection")
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
@@ -79,16 +79,16 @@ class Timeline:
         forced = self._forced(connection, settings) if settings.forced else None
         self._conversation = Conversation(
             settings.dissectors if forced is None else (forced,),
-            settings.keep(),
+            settings.kept(),
             (settings.source, connection.name),
             from_start=connection.opened == "syn",
             forced=forced is not None,
         )
         self._undecided = True  # whether it is TLS
         self._transport: Transport | None = None  # unless it is plain
-        self._session: Session | None = None
+        self._rows: SessionRows | None = None  # once it is known who speaks what
         self._directions = (CLIENT, SERVER)
-        self._unassigned: list[Frame] = []  # frames, until it is known who sends them
+        self._unassigned = FrameBatch()  # frames, until it is known who sends them
         self._held: list[Finding] = []  # of TCP, until it is known that the connection is worth them
 
     @staticmethod
@@ -119,7 +119,7 @@ class Timeline:
 
     # ---- frames
 
-    def feed(self, items: Sequence[Sequence[Item]]) -> list[Frame]:
+    def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """What the two streams have brought → frames, in the order of their moments."""
         if self._undecided:
             items = self._look(items)
@@ -127,12 +127,13 @@ class Timeline:
             items = self._transport.feed(items, self.connection.last_file)
         return self._ready(self._conversation.feed(items))
 
-    def close(self, moment: int) -> list[Frame]:
+    def close(self, moment: int) -> FrameBatch:
         """The streams have ended with packet `moment`: the last frames."""
-        frames: list[Frame] = []
+        frames = FrameBatch()
         if self._transport is not None:
             frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
-        return self._ready([*frames, *self._conversation.finish(moment)], at_end=True)
+        frames.extend(self._conversation.finish(moment))
+        return self._ready(frames, at_end=True)
 
     def _look(self, items: Sequence[Sequence[Item]]) -> Sequence[Sequence[Item]]:
         """Find out whether it is TLS; gives what the conversation is to see so far."""
@@ -150,17 +151,19 @@ class Timeline:
                 self._transport = None
         return items
 
-    def _ready(self, frames: list[Frame], *, at_end: bool = False) -> list[Frame]:
-        if self._session is not None:
+    def _ready(self, frames: FrameBatch, *, at_end: bool = False) -> FrameBatch:
+        if self._rows is not None:
             return frames
         dissector = self._conversation.dissector
         if dissector is None:
-            return []
-        frames = self._unassigned + frames
+            return FrameBatch()
+        if self._unassigned:
+            self._unassigned.extend(frames)
+            frames = self._unassigned
         if not self._assign_roles(dissector, frames) and not at_end and len(frames) < UNASSIGNED_FRAMES_MAX:
             self._unassigned = frames
-            return []
-        self._unassigned = []
+            return FrameBatch()
+        self._unassigned = FrameBatch()
         connection, settings = self.connection, self._settings
         if connection.client is None:
             connection.set_client(self._client())
@@ -177,20 +180,18 @@ class Timeline:
             settings.schemas,
             settings.payload_decoders,
         )
-        self._session = dissector.session(context)
-        for splitter, direction in zip(self._conversation.splitters or (), self._directions, strict=False):
-            splitter.direction = direction
+        self._rows = SessionRows(dissector, context, raw=settings.raw)
+        frames.assign(self._directions)
+        self._conversation.assign(self._directions)
         return frames
 
-    def _assign_roles(self, dissector: Dissector, frames: Sequence[Frame]) -> bool:
+    def _assign_roles(self, dissector: Dissector, frames: FrameBatch) -> bool:
         """Who is the client, when no SYN told: who sends what only a client sends. False when these frames do not tell, either."""
         connection = self.connection
         if connection.client is None:
-            for frame in frames:
-                sender = dissector.sender(frame.command or "")
-                if sender is not None:
-                    connection.set_client(frame.stream if sender == CLIENT else 1 - frame.stream)
-                    break
+            client = frames.client(dissector)
+            if client is not None:
+                connection.set_client(client)
         return connection.client is not None
 
     def _client(self) -> int:
@@ -209,7 +210,7 @@ class Timeline:
         """Those of TCP that may be told: of a connection of no known protocol none is, its row has the counts."""
         if not (found or self._held):
             return []
-        if self._session is None:
+        if self._rows is None:
             of_tcp = [finding for finding in found if finding.layer == "tcp"]
             self._held += of_tcp[: max(HELD_FINDINGS_MAX - len(self._held), 0)]
             return [finding for finding in found if finding.layer != "tcp"]
@@ -231,26 +232,16 @@ class Timeline:
 
     # ---- rows
 
-    def observe(self, frames: Sequence[Frame], out: list[Row | RawFrame]) -> None:
+    def observe(self, frames: FrameBatch, out: list[Row | RawFrame]) -> None:
         """The rows of these frames."""
-        session, dissector = self._session, self._conversation.dissector
-        if session is None or dissector is None:
-            return
-        if not self._settings.raw:
-            session.observe(self._directions, frames, out)
-            return
-        for frame in frames:
-            at = len(out)
-            raw = frame.raw
-            session.observe(self._directions, (frame,), out)
-            if raw is not None:
-                out.insert(at + 1, RawFrame(*dissector.ranges(raw)))
+        if self._rows is not None:
+            self._rows.observe(frames, out)
 
     def end(self, out: list[Row | RawFrame]) -> EndedTimeline:
         """No frames will come: the rows of all that still waited. What is left of the connection stays until late packets are counted."""
-        recognised = self._session is not None
-        if self._session is not None:
-            self._session.finish(out)
+        recognised = self._rows is not None
+        if self._rows is not None:
+            self._rows.finish(out)
         wanted = "connection" in self._settings.kinds
         row = self._connection_row() if wanted or not recognised or self._tls is not None else None
         doubt = None if row is None else self._of_tls(row) or (None if recognised else self._foreign(row))
@@ -327,24 +318,23 @@ class Timeline:
             row.tls = self._tls.describe()
             if row.dissector is None and self._tls.decrypted and self._carried is not None:
                 row.tls += f" content={self._carried.lower()}"
-        splitters = self._conversation.splitters
-        if splitters is not None:
-            row.proxy_source = splitters[client].proxy_source
-        if self._session is not None:
-            self._session.describe(row)
+        account = self._conversation.account(client)
+        if account is not None:
+            row.proxy_source = account.proxy_source
+        if self._rows is not None:
+            self._rows.describe(row)
         return row
 
     def _account(self, stream: int) -> tuple[int, int, int, int, int]:
         """(bytes, frames, missing, skipped, tail) of a stream: what is not in frames adds up to the bytes."""
         length, missing = self.connection.streams[stream].length, self.connection.streams[stream].missing
-        splitters = self._conversation.splitters
-        if splitters is None:
+        account = self._conversation.account(stream)
+        if account is None:
             return length, 0, missing, length - missing, 0
-        splitter = splitters[stream]
         if self._tls is not None:
             inside = self._tls.directions[stream]
-            return inside.length, splitter.frames, inside.missing + splitter.cut, splitter.skipped + inside.undecrypted, splitter.tail
-        return length, splitter.frames, missing + splitter.cut, splitter.skipped, splitter.tail
+            return inside.length, account.frames, inside.missing + account.cut, account.skipped + inside.undecrypted, account.tail
+        return length, account.frames, missing + account.cut, account.skipped, account.tail
 
 
 class EndedTimeline:

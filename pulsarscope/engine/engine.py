@@ -16,7 +16,6 @@ from typing import Any
 
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import Frame
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
@@ -109,7 +108,7 @@ class Engine:
         message_type = self._timelines.message_type
         self._unheard = () if messages_evaluated else (message_type, EntryMessages)
         """Types of rows that no rule asks for, and of which there may be very many."""
-        types = {**ROWS, FrameRow.kind: Frame, MessageRow.kind: message_type}
+        types = {**ROWS, MessageRow.kind: message_type}
         self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
         """Types of rows that are there for the rules alone."""
         self._assembler = Assembler()

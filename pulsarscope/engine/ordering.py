@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import count, repeat
 from operator import itemgetter
 
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.model.records import RawFrame, Row
 
-Step = tuple[int, str, Sequence[Frame] | None]
+Step = tuple[int, str, FrameBatch | None]
 """What one connection has to do, at the latest at its last packet: frames to observe, or None: first its streams end, then its row
 is written."""
 
@@ -23,44 +23,53 @@ FILE_SHIFT = 40
 """The order of a step is its file and its moment in one number, which sorts twice as fast as a pair; no file has 2^40 packets."""
 
 
-def orders_of(order: int, frames: Sequence[Frame]) -> list[int]:
-    """When each frame of a step stands."""
+def orders_of(order: int, frames: FrameBatch) -> list[int]:
+    """Return the order of each frame of a step."""
     file = order >> FILE_SHIFT << FILE_SHIFT
     # Frames that waited since an earlier file have a moment of that file; none stands behind the end of its connection.
-    return [at if (at := file | frame.moment) < order else order for frame in frames]
+    return [at if (at := file | moment) < order else order for moment in frames.moments]
 
 
-def spread(orders: list[int], frames: Sequence[Frame], rows: Sequence[Row | RawFrame]) -> None:
-    """The last orders are those of the frames: give each to all rows of its frame, of which the frame is the first."""
-    of_frames = orders[-len(frames) :]
-    del orders[-len(frames) :]
+def spread(orders: list[int], frames: FrameBatch, rows: Sequence[Row | RawFrame]) -> None:
+    """Give each of the last orders, which are those of the frames, to all rows of its frame, of which the frame is the first."""
+    first = frames.rows
+    of_frames = orders[-len(first) :]
+    del orders[-len(first) :]
     index = -1
     for row in rows:
-        if index + 1 < len(frames) and row is frames[index + 1]:
+        if index + 1 < len(first) and row is first[index + 1]:
             index += 1
         orders.append(of_frames[index])
 
 
 def in_order(steps: list[Step], *, together: bool) -> list[Step]:
-    """Steps of several connections by moment: frames one by one, or those together between which no other connection has any."""
-    single: list[tuple[int, str, Frame | None]] = []
+    """Order the steps of several connections by moment.
+
+    Frames become steps one by one, or with `together` those between which no other connection has any.
+    """
+    single: list[tuple[int, str, FrameBatch | None, int]] = []
     for order, name, frames in steps:
         if frames is None:
-            single.append((order, name, None))
+            single.append((order, name, None, 0))
         else:
-            single += zip(orders_of(order, frames), repeat(name), frames, strict=False)
+            single += zip(orders_of(order, frames), repeat(name), repeat(frames), count(), strict=False)
     single.sort(key=itemgetter(0))
     ordered: list[Step] = []
-    joined: list[Frame] = []
-    running = None
-    for order, name, frame in single:
-        if frame is None:
+    begun: tuple[int, str, FrameBatch, int] | None = None
+    stop = 0
+    for step in [*single, None]:
+        if begun is not None:
+            order, name, frames, start = begun
+            if together and step is not None and step[2] is frames and step[3] == stop:
+                stop += 1
+                continue
+            ordered.append((order, name, frames.part(start, stop)))
+            begun = None
+        if step is None:
+            break
+        order, name, batch, index = step
+        if batch is None:
             ordered.append((order, name, None))
-            running = None
-        elif name == running:
-            joined.append(frame)
         else:
-            joined = [frame]
-            ordered.append((order, name, joined))
-            running = name if together else None
+            begun, stop = (order, name, batch, index), index + 1
     return ordered

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
 import msgspec
 
 from pulsarscope.capture import Inputs
-from pulsarscope.dissect.frames import Frame
+from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import FILE_SHIFT, RowKey, Step, in_order, orders_of, spread
@@ -219,9 +219,11 @@ class Timelines:
         if row is not None:
             rows.append(Closed(row))
 
-    def _pieces(self, frames: Sequence[Frame]) -> Iterable[Sequence[Frame]]:
+    def _pieces(self, frames: FrameBatch) -> Iterable[FrameBatch]:
         """Return the frames one by one where each may give very many rows."""
-        return zip(frames) if self._rows_max < sys.maxsize and self._gives_messages else (frames,)
+        if self._rows_max < sys.maxsize and self._gives_messages:
+            return (frames.part(position, position + 1) for position in range(len(frames)))
+        return (frames,)
 
     def payload_bytes(self, rows: list[Any]) -> int:
         """Return how much payload text the rows hold."""

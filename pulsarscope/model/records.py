@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -42,6 +42,10 @@ class Checksum(msgspec.Struct, gc=False, omit_defaults=True):
     computed: str | None = None
 
 
+ALWAYS: Any = None
+"""Default of columns that every finished row has: their types do without None, and 0 is not left out as a default."""
+
+
 class Row(msgspec.Struct, gc=False, omit_defaults=True, tag_field="record"):
     """The where columns, in every kind."""
 
@@ -56,37 +60,46 @@ class Row(msgspec.Struct, gc=False, omit_defaults=True, tag_field="record"):
     dissector: Annotated[str | None, Doc("Protocol of the connection; null when it is not known.")] = None
 
 
+class FrameWhere(Row, gc=False, omit_defaults=True, tag_field="record"):
+    """The where columns of rows that stand at a frame: all but the vantage point are always there."""
+
+    if TYPE_CHECKING:
+        file: int = 0
+        packet: int = 0
+        sub: int = 0
+        time: int = 0
+        connection: str = ""
+
+
 class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="connection"):
     """One TCP connection, written when it has ended."""
 
     kind: ClassVar[str] = "connection"
 
-    client: Annotated[str | None, Doc('Endpoint of the client: "ip:port" or "[v6]:port".')] = None
-    server: Annotated[str | None, Doc("Endpoint of the server.")] = None
-    start: Annotated[int | None, Doc("Time of the first packet.", "time")] = None
-    end: Annotated[int | None, Doc("Time of the last packet.", "time")] = None
-    packets: Annotated[int | None, Doc("Packets of both directions.")] = None
+    client: Annotated[str, Doc('Endpoint of the client: "ip:port" or "[v6]:port".')] = ALWAYS
+    server: Annotated[str, Doc("Endpoint of the server.")] = ALWAYS
+    start: Annotated[int, Doc("Time of the first packet.", "time")] = ALWAYS
+    end: Annotated[int, Doc("Time of the last packet.", "time")] = ALWAYS
+    packets: Annotated[int, Doc("Packets of both directions.")] = ALWAYS
     client_bytes: Annotated[
-        int | None,
+        int,
         Doc("Length of the client's stream, from the first to the last byte seen, gaps included; of TLS that was read, of what is inside."),
-    ] = None
-    client_frames: Annotated[int | None, Doc("Whole frames the client sent, malformed ones included.")] = None
+    ] = ALWAYS
+    client_frames: Annotated[int, Doc("Whole frames the client sent, malformed ones included.")] = ALWAYS
     client_missing: Annotated[
-        int | None, Doc("Bytes of the client's stream lost to the capture: gaps, and the heads of the frames that they cut.")
-    ] = None
-    client_skipped: Annotated[
-        int | None, Doc("Bytes of the client's stream that are not framed: resync, PROXY header, other protocol.")
-    ] = None
-    client_tail: Annotated[int | None, Doc("Bytes of an unfinished last frame of the client.")] = None
-    server_bytes: Annotated[int | None, Doc("As client_bytes, for the server.")] = None
-    server_frames: Annotated[int | None, Doc("As client_frames, for the server.")] = None
-    server_missing: Annotated[int | None, Doc("As client_missing, for the server.")] = None
-    server_skipped: Annotated[int | None, Doc("As client_skipped, for the server.")] = None
-    server_tail: Annotated[int | None, Doc("As client_tail, for the server.")] = None
-    retransmitted: Annotated[int | None, Doc("Segments that brought no new byte; not those of a packet-duplicate.")] = None
-    out_of_order: Annotated[int | None, Doc("Segments that arrived beyond a hole.")] = None
-    opened: Annotated[str | None, Doc("syn or midstream.", values=("syn", "midstream"))] = None
-    closed: Annotated[str | None, Doc("fin, rst or open.", values=("fin", "rst", "open"))] = None
+        int, Doc("Bytes of the client's stream lost to the capture: gaps, and the heads of the frames that they cut.")
+    ] = ALWAYS
+    client_skipped: Annotated[int, Doc("Bytes of the client's stream that are not framed: resync, PROXY header, other protocol.")] = ALWAYS
+    client_tail: Annotated[int, Doc("Bytes of an unfinished last frame of the client.")] = ALWAYS
+    server_bytes: Annotated[int, Doc("As client_bytes, for the server.")] = ALWAYS
+    server_frames: Annotated[int, Doc("As client_frames, for the server.")] = ALWAYS
+    server_missing: Annotated[int, Doc("As client_missing, for the server.")] = ALWAYS
+    server_skipped: Annotated[int, Doc("As client_skipped, for the server.")] = ALWAYS
+    server_tail: Annotated[int, Doc("As client_tail, for the server.")] = ALWAYS
+    retransmitted: Annotated[int, Doc("Segments that brought no new byte; not those of a packet-duplicate.")] = ALWAYS
+    out_of_order: Annotated[int, Doc("Segments that arrived beyond a hole.")] = ALWAYS
+    opened: Annotated[str, Doc("syn or midstream.", values=("syn", "midstream"))] = ALWAYS
+    closed: Annotated[str, Doc("fin, rst or open.", values=("fin", "rst", "open"))] = ALWAYS
     closed_by: Annotated[str | None, Doc("client or server: who sent the first FIN or RST.", values=("client", "server"))] = None
     tls: Annotated[str | None, Doc("Of TLS: version, then name=value of what is known: sni, alpn, cipher, certificates, alerts.")] = None
     client_version: Annotated[str | None, Doc("CONNECT.client_version.")] = None
@@ -96,14 +109,14 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     proxy_source: Annotated[str | None, Doc("Source endpoint that a PROXY protocol header names.")] = None
 
 
-class FrameRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="frame"):
+class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="frame"):
     """One frame, or one run of skipped bytes."""
 
     kind: ClassVar[str] = "frame"
 
-    direction: Annotated[str | None, Doc("Sender: client or server.", values=("client", "server"))] = None
-    offset: Annotated[int | None, Doc("Position of the first byte in its stream.")] = None
-    size: Annotated[int | None, Doc("Bytes of the whole frame; of a truncated one, those that are there.")] = None
+    direction: Annotated[str, Doc("Sender: client or server.", values=("client", "server"))] = ALWAYS
+    offset: Annotated[int, Doc("Position of the first byte in its stream.")] = ALWAYS
+    size: Annotated[int, Doc("Bytes of the whole frame; of a truncated one, those that are there.")] = ALWAYS
     command: Annotated[str | None, Doc("Name of the command as in the protocol; UNKNOWN_n for a number without a name.")] = None
     fields: Annotated[Object | None, Doc("The command, with the field names of the protocol; unknown fields under unknown.")] = None
     broker_entry_metadata: Annotated[Object | None, Doc("BrokerEntryMetadata of a MESSAGE.")] = None
@@ -116,19 +129,19 @@ class FrameRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="frame
     subscription: Annotated[str | None, Doc("Subscription, from the session.")] = None
     request: Annotated[str | None, Doc("Name of the frame that this one answers.")] = None
     latency_ns: Annotated[int | None, Doc("Nanoseconds since that frame; never negative.")] = None
-    status: Annotated[str | None, Doc("ok, malformed, truncated or skipped.", values=("ok", "malformed", "truncated", "skipped"))] = None
+    status: Annotated[str, Doc("ok, malformed, truncated or skipped.", values=("ok", "malformed", "truncated", "skipped"))] = ALWAYS
     findings: Annotated[
         list[str] | None, Doc("Codes of the findings about the form of this frame; those about its payload are rows of their own.")
     ] = None
     extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
 
 
-class MessageRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="message"):
+class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="message"):
     """One application message: a batch is opened, chunks are joined."""
 
     kind: ClassVar[str] = "message"
 
-    direction: Annotated[str | None, Doc("produce or deliver.", values=("produce", "deliver"))] = None
+    direction: Annotated[str, Doc("produce or deliver.", values=("produce", "deliver"))] = ALWAYS
     topic: Annotated[str | None, Doc("Topic, from the session.")] = None
     subscription: Annotated[str | None, Doc("Subscription of a delivery, from the session.")] = None
     producer_id: Annotated[int | None, Doc("SEND.producer_id.")] = None
@@ -162,13 +175,13 @@ class MessageRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="mes
     payload: Annotated[str | None, Doc("Application bytes, with --payload.")] = None
     value: Annotated[Any, Doc("Decoded value, by schema.", "json")] = None
     status: Annotated[
-        str | None,
+        str,
         Doc("ok, encrypted, undecodable, truncated or incomplete.", values=("ok", "encrypted", "undecodable", "truncated", "incomplete")),
-    ] = None
+    ] = ALWAYS
     extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
 
 
-class ExchangeRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="exchange"):
+class ExchangeRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="exchange"):
     """A request and its final response. The where is the request's, of an unrequested response its own."""
 
     kind: ClassVar[str] = "exchange"
@@ -183,7 +196,7 @@ class ExchangeRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="ex
     response_packet: Annotated[int | None, Doc("Packet of the response.")] = None
     response_sub: Annotated[int | None, Doc("Sub of the response.")] = None
     latency_ns: Annotated[int | None, Doc("Nanoseconds from request to response; never negative.")] = None
-    status: Annotated[str | None, Doc("ok, error, unanswered or unrequested.", values=("ok", "error", "unanswered", "unrequested"))] = None
+    status: Annotated[str, Doc("ok, error, unanswered or unrequested.", values=("ok", "error", "unanswered", "unrequested"))] = ALWAYS
     error: Annotated[str | None, Doc("Name of the ServerError.")] = None
     error_message: Annotated[str | None, Doc("What the peer said of it.")] = None
 
@@ -193,10 +206,10 @@ class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="fin
 
     kind: ClassVar[str] = "finding"
 
-    code: Annotated[str | None, Doc("Stable name, kebab-case.")] = None
-    severity: Annotated[str | None, Doc("error, warning or note.", values=SEVERITIES)] = None
-    layer: Annotated[str | None, Doc("capture, tcp, tls, frame, payload or session.", values=LAYERS)] = None
-    text: Annotated[str | None, Doc("One sentence with the numbers.")] = None
+    code: Annotated[str, Doc("Stable name, kebab-case.")] = ALWAYS
+    severity: Annotated[str, Doc("error, warning or note.", values=SEVERITIES)] = ALWAYS
+    layer: Annotated[str, Doc("capture, tcp, tls, frame, payload or session.", values=LAYERS)] = ALWAYS
+    text: Annotated[str, Doc("One sentence with the numbers.")] = ALWAYS
     evidence: Annotated[Object | None, Doc("Frames, ids, counts.")] = None
     hint: Annotated[str | None, Doc("What to try.")] = None
 

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 import pytest
 
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
-from pulsarscope.dissect.frames import Frame
 from pulsarscope.dissect.session import Session, SessionContext
-from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import DISSECTORS
-from tests.encoder.dialogue import DISSECTOR, Dialogue, send
+from tests.encoder.dialogue import DISSECTOR
 from tests.places import DOCS
 
 GUIDE = DOCS / "adding-a-protocol.md"
 
 DEMANDED = ("name", "ports", "framing", "recognise", "decode", "session")
-
-INNER = ("moment", "stream", "notes", "payload", "raw")
-
-
-def test_a_frame_is_its_row_and_a_few_fields_more() -> None:
-    assert issubclass(Frame, FrameRow)
-    assert Frame.__struct_fields__ == (*FrameRow.__struct_fields__, *INNER)
-
-
-def test_a_frame_that_a_session_has_seen_is_written_as_its_row() -> None:
-    (frame,) = Dialogue().client(send(payload=b"payload")).frames
-    assert isinstance(frame, Frame)
-    written = msgspec.json.decode(msgspec.json.encode(frame))
-    assert written["record"] == "frame"
-    assert not written.keys() & set(INNER)
 
 
 def members(protocol: type) -> set[str]:

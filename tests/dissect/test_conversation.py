@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 
 from pulsarscope.dissect.conversation import Conversation
-from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
-from pulsarscope.dissect.splitter import Keep
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, FrameBatch, KeptBytes
 from pulsarscope.model.limits import FRAME_PADDING_BYTES, RECOGNITION_WINDOW_BYTES
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Data, Gap, Item
 from tests.encoder import command_frame, message_metadata, payload_frame
 from tests.encoder.chance import randoms
-from tests.encoder.streams import CONNECT, CONNECTED, PING, Stream, cut, frames_of, garbage, groups
+from tests.encoder.streams import CONNECT, CONNECTED, PING, SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups
 
 DISSECTOR = PulsarDissector(show_secrets=True)
 SUCCESS = command_frame("SUCCESS", request_id=1)
@@ -67,17 +66,18 @@ class Exchange:
 
 
 def conversation(*, from_start: bool = True, forced: bool = False) -> Conversation:
-    return Conversation([DISSECTOR], Keep(payload=True), ("s", "0:1"), from_start=from_start, forced=forced)
+    return Conversation([DISSECTOR], KeptBytes(payload=True), ("s", "0:1"), from_start=from_start, forced=forced)
 
 
-def hold(used: Conversation, exchange: Exchange, ranges: Sequence[tuple[int, int]] | None = None) -> list[Frame]:
-    out: list[Frame] = []
+def hold(used: Conversation, exchange: Exchange, ranges: Sequence[tuple[int, int]] | None = None) -> list[SplitFrame]:
+    out = FrameBatch()
     for items in exchange.blocks(ranges or [(0, len(exchange.order))]):
-        out += used.feed(items)
-    return out + used.finish(len(exchange.order) + 1)
+        out.extend(used.feed(items))
+    out.extend(used.finish(len(exchange.order) + 1))
+    return frames_in(out)
 
 
-def told(frames: Sequence[Frame]) -> list[tuple[int, str | None]]:
+def told(frames: Sequence[SplitFrame]) -> list[tuple[int, str | None]]:
     return [(frame.stream, frame.command if frame.status in (OK, MALFORMED) else frame.status) for frame in frames]
 
 
@@ -136,7 +136,7 @@ class TestRecognition:
     def test_another_protocol_gives_no_frames_and_its_name(self) -> None:
         used = conversation()
         assert hold(used, Exchange().say(0, b"GET / HTTP/1.1\r\n\r\n").say(1, b"HTTP/1.1 400 Bad Request\r\n\r\n")) == []
-        assert (used.dissector, used.splitters, used.foreign) == (None, None, "HTTP")
+        assert (used.dissector, used.account(0), used.foreign) == (None, None, "HTTP")
 
     def test_an_unknown_connection_is_given_up_after_a_while_and_holds_nothing(self) -> None:
         used = conversation()
@@ -145,7 +145,7 @@ class TestRecognition:
             used.feed(([Data(0, number << 20, [(piece, number + 1, 0, number + 1)])], []))
         assert used.waits() == 0
         begin = (RECOGNITION_WINDOW_BYTES >> 20) + 2 << 20
-        assert used.feed(([Data(0, begin, [(CONNECT + PING, 99, 0, 99)])], [])) == []
+        assert used.feed(([Data(0, begin, [(CONNECT + PING, 99, 0, 99)])], [])).rows == []
 
     def test_within_the_window_it_is_still_recognised(self) -> None:
         used = conversation()
@@ -154,7 +154,7 @@ class TestRecognition:
 
     def test_an_empty_connection_gives_nothing(self) -> None:
         used = conversation()
-        assert (used.feed(([], [])), used.finish(1), used.waits()) == ([], [], 0)
+        assert (used.feed(([], [])).rows, used.finish(1).rows, used.waits()) == ([], [], 0)
 
 
 class TestForced:
@@ -178,8 +178,9 @@ class TestForced:
         frames = hold(used, Exchange().say(0, b"PROXY TCP4 1.2.3.4 5.6.7.8 1 6650\r\n" + CONNECT).say(1, CONNECTED))
         assert told(frames) == [(0, SKIPPED), (0, "CONNECT"), (1, "CONNECTED")]
         assert frames[0].notes is None
-        assert used.splitters is not None
-        assert used.splitters[0].proxy_source == "1.2.3.4:1"
+        account = used.account(0)
+        assert account is not None
+        assert account.proxy_source == "1.2.3.4:1"
 
 
 class TestOrder:
@@ -254,13 +255,16 @@ def test_however_a_connection_is_handed_over_the_frames_are_the_same(random: Ran
     used = conversation(from_start=from_start, forced=forced)
     want = hold(used, exchange)
     assert [frame.moment for frame in want] == sorted(frame.moment for frame in want)
-    for splitter, stream in zip(used.splitters or (), exchange.streams, strict=False):
+    for number, stream in enumerate(exchange.streams):
+        account = used.account(number)
+        if account is None:
+            break
         sizes = {OK: 0, MALFORMED: 0, SKIPPED: 0, TRUNCATED: 0}
         for frame in want:
-            if frame.stream == splitter._stream:
+            if frame.stream == number:
                 sizes[str(frame.status)] += frame.size or 0
-        assert sizes[OK] + sizes[MALFORMED] + splitter.skipped + splitter.cut + splitter.tail + stream.missing == stream.length
-        assert (sizes[SKIPPED], sizes[TRUNCATED]) == (splitter.skipped, splitter.cut + splitter.tail)
+        assert sizes[OK] + sizes[MALFORMED] + account.skipped + account.cut + account.tail + stream.missing == stream.length
+        assert (sizes[SKIPPED], sizes[TRUNCATED]) == (account.skipped, account.cut + account.tail)
     count = len(exchange.order)
     for ranges in ([(at, at + 1) for at in range(count)], groups(count, random), groups(count, random, 15)):
         other = conversation(from_start=from_start, forced=forced)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 import pulsarscope as ps
-from pulsarscope.dissect import FrameSplitter
-from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Frame
+from pulsarscope.dissect import Frame, FrameSplitter
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.encoder import command_frame, message_metadata, payload_frame
 from tests.encoder.chance import damaged, randoms

@@ -6,11 +6,14 @@ from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from pulsarscope.dissect import FrameSplitter
 from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
-from pulsarscope.dissect.frames import Origin
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
 from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.engine.pairing import Pairing
+from pulsarscope.engine.session_rows import SessionRows
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.encoder.frames import command_frame, message_metadata, payload_frame
@@ -20,6 +23,17 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 DISSECTOR = PulsarDissector(show_secrets=True)
 STEP_NS = 1000
 """Between packets."""
+
+
+def frames_of(dissector: Dissector, data: bytes, stream: int, connection: str) -> FrameBatch:
+    """The frame that these bytes are, from the client (stream 0) or the server."""
+    origin = Origin(None, connection, dissector.name)
+    splitter = StreamSplitter(dissector, KeptBytes(payload=True), origin=origin, stream=stream, synced=True)
+    batch = FrameBatch()
+    splitter.feed(0, 0, [(data, 0, 0, 0)], batch)
+    splitter.finish(0, batch)
+    batch.assign((CLIENT, SERVER))
+    return batch.part(0, 1)
 
 
 class Dialogue:
@@ -46,7 +60,7 @@ class Dialogue:
             schemas=schemas,
             payload_decoders=decoders,
         )
-        self.session = DISSECTOR.session(context)
+        self.session = SessionRows(DISSECTOR, context)
         self.rows: list[Any] = []
         self.packet = 0
 
@@ -67,14 +81,12 @@ class Dialogue:
         for sub, data in enumerate(frames, 1):
             if packet is None:
                 self.packet += 1
-            splitter = FrameSplitter(DISSECTOR)
-            frame = (splitter.feed(data) or splitter.finish())[0]
-            frame.stream = stream
+            frames = frames_of(DISSECTOR, data, stream, "0:1")
+            frame = frames.rows[0]
             frame.packet = self.packet if packet is None else packet
             frame.sub = 1 if packet is None else sub
             frame.time = frame.packet * STEP_NS if time is None else time
-            frame.connection = "0:1"
-            self.session.observe(("client", "server"), (frame,), self.rows)
+            self.session.observe(frames, self.rows)
         return self
 
     def of(self, kind: type[AnyRow]) -> list[AnyRow]:

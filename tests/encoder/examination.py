@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect import FrameSplitter
 from pulsarscope.dissect.frames import Origin
 from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.engine.rule_engine import Closed, RuleEngine
+from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.rules import RULES
-from tests.encoder.dialogue import DISSECTOR
+from tests.encoder.dialogue import DISSECTOR, frames_of
 
 MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND
@@ -88,7 +88,7 @@ class Examination:
         if on not in self._sessions:
             self._endpoints[on] = (f"10.0.0.{len(self._endpoints) + 1}:40000", "10.0.0.99:6650")
             context = SessionContext(Origin(None, on, DISSECTOR.name), frozenset(ROWS), Pairing(), payload=None, payloads=False)
-            self._sessions[on] = DISSECTOR.session(context)
+            self._sessions[on] = SessionRows(DISSECTOR, context)
         return self._sessions[on]
 
     def _take(self) -> None:
@@ -99,11 +99,11 @@ class Examination:
         for data in frames:
             self.packet += 1
             self.time += MILLISECOND
-            splitter = FrameSplitter(DISSECTOR)
-            frame = (splitter.feed(data) or splitter.finish())[0]
-            frame.stream, frame.packet, frame.sub, frame.time, frame.connection = stream, self.packet, 1, self.time, on
+            batch = frames_of(DISSECTOR, data, stream, on)
+            frame = batch.rows[0]
+            frame.packet, frame.sub, frame.time = self.packet, 1, self.time
             rows: list[Any] = []
-            session.observe(("client", "server"), (frame,), rows)
+            session.observe(batch, rows)
             self._doctor.feed(rows)
             self._take()
         return self

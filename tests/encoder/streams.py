@@ -6,8 +6,11 @@ import struct
 from collections.abc import Sequence
 from random import Random
 
-from pulsarscope.dissect.frames import Frame
+import msgspec
+
+from pulsarscope.dissect.frames import Attachment, FrameBatch, Note
 from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.model.records import FrameRow
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
 from tests.encoder.chance import damaged
 from tests.encoder.frames import Single, base_command, batch, command_frame, compress, message_metadata, payload_frame
@@ -140,9 +143,30 @@ def groups(count: int, random: Random, mean: int = 4) -> list[tuple[int, int]]:
     return out
 
 
-def split(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[int, int]] | None = None) -> list[Frame]:
+class SplitFrame(FrameRow, tag_field="record", tag="frame"):
+    """A frame of a batch, with what stands beside its row."""
+
+    moment: int = 0
+    stream: int = 0
+    notes: list[Note] | None = None
+    payload: bytes | None = None
+    raw: bytes | None = None
+
+
+def frames_in(batch: FrameBatch) -> list[SplitFrame]:
+    """The frames of a batch one by one."""
+    out = []
+    for position, row in enumerate(batch.rows):
+        stream = batch.streams[position] if batch.streams else 0
+        beside = batch.attachments.get(position, Attachment())
+        fields = msgspec.structs.asdict(row)
+        out.append(SplitFrame(**fields, moment=batch.moments[position], stream=stream, **msgspec.structs.asdict(beside)))
+    return out
+
+
+def split(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[int, int]] | None = None) -> list[SplitFrame]:
     """Hand a stream to a splitter, in blocks or at once, and finish it."""
-    out: list[Frame] = []
+    out = FrameBatch()
     for begin, end in blocks if blocks is not None else [(0, len(stream.atoms))]:
         for item in stream.items(begin, end):
             if isinstance(item, Data):
@@ -150,4 +174,4 @@ def split(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[int, 
             else:
                 splitter.gap(item.offset, item.size, item.moment, out)
     splitter.finish(stream.moment, out)
-    return out
+    return frames_in(out)

@@ -214,13 +214,13 @@ class TestSettings:
         assert (forced.row.dissector, forced.told) == ("pulsar", [("client", None)])
 
     def test_only_what_is_asked_for_is_kept(self) -> None:
-        assert settings("frame").keep() == (False, False)
-        assert settings("message").keep() == (True, False)
-        assert settings("frame", raw=True).keep() == (False, True)
+        assert settings("frame").kept() == (False, False)
+        assert settings("message").kept() == (True, False)
+        assert settings("frame", raw=True).kept() == (False, True)
 
     def test_raw_bytes_follow_their_frame(self) -> None:
         lived = Lived(talk().handshake().client(CONNECT).server(CONNECTED).packets, settings("frame", "exchange", raw=True))
-        assert [type(row).__name__ for row in lived.rows] == ["Frame", "RawFrame", "Frame", "RawFrame", "ExchangeRow"]
+        assert [type(row).__name__ for row in lived.rows] == ["FrameRow", "RawFrame", "FrameRow", "RawFrame", "ExchangeRow"]
         raws = [row.data for row in lived.rows if isinstance(row, RawFrame)]
         assert raws == [CONNECT, CONNECTED]
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect.exchange import Request, elapsed
+from pulsarscope.dissect.exchange import Request, Response, elapsed
 from pulsarscope.engine import pairing as module
 from pulsarscope.engine.pairing import Pairing
 from tests.encoder.chance import randoms
@@ -108,4 +108,5 @@ def test_it_does_what_a_list_does(random: Random) -> None:
 def test_time_passes_only_forward(
     asked: tuple[int, int], asked_time: int, answered: tuple[int, int], answered_time: int, want: int | None
 ) -> None:
-    assert elapsed(asked, asked_time, answered, answered_time) == want
+    request = Request(*asked, 1, asked_time, "LOOKUP", "7")
+    assert elapsed(request, Response(*answered, 1, answered_time, "LOOKUP_RESPONSE", {})) == want

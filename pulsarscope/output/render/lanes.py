@@ -80,7 +80,7 @@ class LanesOutput:
 
     def _introduce(self, row: FrameRow) -> None:
         """Number the connection of a frame while its endpoints are known, and hold its heading."""
-        if row.connection is not None and row.connection not in self._view.numbers:
+        if row.connection not in self._view.numbers:
             heading: list[str] = []
             self._view.number(row.connection, heading, row.source)
             self._held[-1:-1] = heading
@@ -146,7 +146,7 @@ class LanesOutput:
 
     def _frame(self, row: FrameRow, lines: list[str]) -> None:
         view, look = self._view, self._view.palette
-        number = 0 if row.connection is None else view.number(row.connection, lines, row.source)
+        number = view.number(row.connection, lines, row.source)
         self._numbered = self._numbered or number > 1
         self._pause(row, lines)
         color = look.connection(number) if number else ""
@@ -165,7 +165,7 @@ class LanesOutput:
     def _pause(self, row: FrameRow, lines: list[str]) -> None:
         """Append a line for a pause of a second or more."""
         before = None if self._last is None else self._last.time
-        if before is None or row.time is None or row.time - before < SECOND:
+        if before is None or row.time - before < SECOND:
             return
         look, marks = self._view.palette, self._view.symbols
         text = f"{duration_text(row.time - before, marks.micro)} later"

@@ -156,7 +156,7 @@ def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
     if is_introduced and "frame" in view.options.kinds:
         head = f"{look.connection(number)}{look.bold}connection {number}{look.reset} ended"
     lines.append(head)
-    lasted = duration_text(row.end - row.start, marks.micro) if row.start is not None and row.end is not None else None
+    lasted = duration_text(row.end - row.start, marks.micro)
     closed = row.closed if row.closed_by is None else f"{row.closed} by {row.closed_by}"
     versions = f" {marks.dot} ".join(escape(text) for text in (row.client_version, row.server_version) if text)
     protocol = [

@@ -101,7 +101,7 @@ class TimelineOutput:
                 if time != last_time:  # frames of one packet share it
                     if dated and time is not None:
                         view.day_line(time, lines)
-                    last_time, shown = time, " " * view.clock.width if time is None else clock(time)
+                    last_time, shown = time, clock(time)
                 connection = row.connection
                 if connection != last_name:
                     to_server, to_client, summary_of, completes, taken = looks.get(connection) or self._look_of(row, lines)
@@ -160,7 +160,7 @@ class TimelineOutput:
         """Append the heading of the connection of a frame if it is new, and return the repeated parts of its lines."""
         view, name = self._view, row.connection
         marks = view.symbols
-        number = 0 if name is None else view.number(name, lines, row.source)
+        number = view.number(name, lines, row.source)
         color = view.palette.connection(number) if number else ""
         reset = view.palette.reset if number else ""
         dissector = view.dissector(name)

@@ -76,7 +76,7 @@ class TreeOutput:
         view = self._view
         look, marks = view.palette, view.symbols
         self._begin(row.kind, lines)
-        number = 0 if row.connection is None else view.number(row.connection, lines, row.source)
+        number = view.number(row.connection, lines, row.source)
         color = look.connection(number) if number else ""
         ends = ("server", "client") if row.direction == SERVER else ("client", "server")
         way = f"{ends[0]} {marks.to_server} {ends[1]}"
@@ -112,7 +112,7 @@ class TreeOutput:
         place = f"{row.packet} of {view.file_name(row.file)}" if view.several_files else str(row.packet)
         sections: list[tuple[str, Any]] = [
             ("packet", place),
-            ("time", "" if row.time is None else instant_text(row.time)),
+            ("time", instant_text(row.time)),
             ("stream offset", f"{row.offset or 0:,}"),
             ("size", f"{row.size or 0:,} bytes"),
         ]

@@ -12,21 +12,17 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.exchange import Request, elapsed
-from pulsarscope.dissect.finding import frame_finding
-from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Frame, Note
-from pulsarscope.dissect.session import Session, SessionContext
-from pulsarscope.model.findings import CAPTURE_CODES
+from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Exchange, FormNotes, Remark
+from pulsarscope.dissect.exchange import Request, Response, answer, response_of
+from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Note
+from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Row
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
 from pulsarscope.protocols.kafka07.cursor import ParseError
-from pulsarscope.protocols.kafka07.deliveries import DELIVER, PRODUCE, Deliveries
-from pulsarscope.protocols.kafka07.findings import CODES
+from pulsarscope.protocols.kafka07.deliveries import Deliveries
 from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
 from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, fits, read_response, shape
-
-_CODES = {**CAPTURE_CODES, **CODES}
 
 _QUEUE = "requests"
 """The one key under which requests wait: nothing but their order tells them apart."""
@@ -67,7 +63,7 @@ class _Before(NamedTuple):
 class _Early(NamedTuple):
     """A response, and what it can be."""
 
-    response: Frame
+    response: Response
     place: _Place
     possible: frozenset[str]
     before: _Before
@@ -77,11 +73,9 @@ class Kafka07Session(Session):
     """The knowledge about one connection of Kafka 0.7."""
 
     def __init__(self, context: SessionContext) -> None:
-        self._origin = context.origin
-        self._want_frames = "frame" in context.kinds
-        self._want_exchanges = "exchange" in context.kinds
+        self._wants_exchanges = "exchange" in context.kinds
         self._pairing = context.pairing
-        self._deliveries = Deliveries(context)
+        self._deliveries = Deliveries(wanted="message" in context.kinds)
         self._asked: deque[_Asked] = deque()
         """As they wait in the pairing."""
         self._early: deque[_Early] = deque()
@@ -101,39 +95,31 @@ class Kafka07Session(Session):
 
     # ---- the contract
 
-    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Row]) -> None:
-        """Append the rows that each frame completes, its own first."""
+    def observe(self, frames: SessionFrames, events: list[Event]) -> None:
+        """See the contract. Only who sends a frame tells what it is, so its form is judged here."""
         for frame in frames:
-            direction = frame.direction = frame.direction or directions[frame.stream]
-            frame.stream = 0
-            if frame.status == MALFORMED:  # without the direction, that is; it is judged again
+            if frame.status == MALFORMED:  # whoever sends it
                 frame.status = OK
-            notes = [note for note in frame.notes or () if frame.status == SKIPPED or note[0] in SPLITTER_CODES - {"frame-malformed"}]
-            after: list[Row] = []
-            self._follow(frame, direction)
+            notes = [note for note in frames.notes if frame.status == SKIPPED or note[0] in SPLITTER_CODES - {"frame-malformed"}]
+            frames.notes = ()
+            behind: list[Event] = []
+            self._follow(frame)
             if frame.status == SKIPPED:
                 pass
-            elif direction == CLIENT:
-                self._request(frame, notes, after)
+            elif frame.direction == CLIENT:
+                self._request(frame, frames.raw or b"", notes, behind)
             else:
-                self._response(frame, notes, after)
+                self._response(frame, frames.raw or b"", notes, behind)
             if notes:
-                notes = list(dict.fromkeys(notes))
-                frame.findings = list(dict.fromkeys([code for code, _ in notes]))
-            if self._want_frames:
-                out.append(frame)
-            place = {"offset": frame.offset, "size": frame.size}
-            out.extend([self._finding(frame, code, text, place) for code, text in notes])
-            out.extend(after)
-            self._deliveries.give(frame, out, self._finding)
-            frame.notes = frame.raw = frame.payload = None
-            frame.moment = 0
+                events.append(FormNotes(list(dict.fromkeys(notes))))
+            events += behind
+            self._deliveries.report(events)
 
-    def finish(self, out: list[Row]) -> None:
-        """What still waits gets its rows."""
-        self._settle(out)
+    def finish(self, events: list[Event]) -> None:
+        """See the contract."""
+        self._settle(events)
         for request in self._pairing.rest():
-            self._exchange(request, None, out)
+            self._exchange(request, None, events)
         self._asked.clear()
 
     def describe(self, row: ConnectionRow) -> None:
@@ -141,9 +127,9 @@ class Kafka07Session(Session):
 
     # ---- what is missing
 
-    def _follow(self, frame: Frame, direction: str) -> None:
+    def _follow(self, frame: FrameRow) -> None:
         """Notice when a stream does not go on where it ended."""
-        offset, size = frame.offset or 0, frame.size or 0
+        direction, offset, size = frame.direction, frame.offset, frame.size
         broken = offset != self._next.get(direction, 0) or frame.status == SKIPPED
         self._lost = self._lost or broken or frame.status == TRUNCATED
         if direction == SERVER:
@@ -156,8 +142,7 @@ class Kafka07Session(Session):
 
     # ---- requests
 
-    def _request(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
-        data = frame.raw or b""
+    def _request(self, frame: FrameRow, data: bytes, notes: list[Note], out: list[Event]) -> None:
         whole = frame.status == OK
         problem = "no request has this type"
         try:
@@ -178,11 +163,11 @@ class Kafka07Session(Session):
         frame.topic = only_topic(parts)
         if len(parts) == 1:
             frame.extra = {name: value for name, value in parts[0].items() if name in LOCATING} or None
-        self._deliveries.take(frame, PRODUCE, request.sets, notes)
+        self._deliveries.take(frame, data, PRODUCE, request.sets, notes)
         if request.command in ANSWERED_BY and frame.status == OK:
             self._ask(frame, _Asked(request.command, parts, (frame.file, frame.packet)), out)
 
-    def _ask(self, frame: Frame, asked: _Asked, out: list[Row]) -> None:
+    def _ask(self, frame: FrameRow, asked: _Asked, out: list[Event]) -> None:
         request = Request(frame.file, frame.packet, frame.sub, frame.time, asked.command, None, frame.topic)
         if self._lost:
             self._settle(out, asked.place)
@@ -197,12 +182,11 @@ class Kafka07Session(Session):
         if given_up is not None:
             self._asked.popleft()
             self._exchange(given_up, None, out)
-            out.append(self._finding(given_up, "session-cap", "it is given up, too many requests wait", {}))
+            out.append(Remark("session-cap", given_up, "it is given up, too many requests wait"))
 
     # ---- responses
 
-    def _response(self, frame: Frame, notes: list[Note], out: list[Row]) -> None:
-        data = frame.raw or b""
+    def _response(self, frame: FrameRow, data: bytes, notes: list[Note], out: list[Event]) -> None:
         _forget(frame)
         before, self._before = self._before, _Before()
         asked, request = self._answered(frame, data, out, before)
@@ -217,19 +201,19 @@ class Kafka07Session(Session):
         if frame.status == OK and response.short:
             _malformed(frame, notes, problem)
         frame.topic = only_topic(parts) if parts else None
-        taken = self._deliveries.take(frame, DELIVER, response.sets, notes)
+        taken = self._deliveries.take(frame, data, DELIVER, response.sets, notes)
         _locate(frame, response, taken)
         if request is not None:
-            frame.request = f"{request.file}:{request.packet}.{request.sub}"
-            frame.latency_ns = self._latency(request, frame, out)
-            self._exchange(request, frame, out)
+            answer(frame, request)
+            if self._wants_exchanges or frame.latency_ns is None:
+                out.append(_exchange_of(request, response_of(frame)))
         elif frame.status != TRUNCATED:
             possible = frozenset(name for name in ANSWERED_BY.values() if fits(name, data, 0, len(data)))
-            self._early.append(_Early(_kept(frame), (frame.file, frame.packet), possible, before))
+            self._early.append(_Early(response_of(frame), (frame.file, frame.packet), possible, before))
             if len(self._early) > EARLY_RESPONSES_MAX:
                 self._exchange(None, self._early.popleft().response, out)
 
-    def _answered(self, frame: Frame, data: bytes, out: list[Row], before: _Before) -> tuple[_Asked | None, Request | None]:
+    def _answered(self, frame: FrameRow, data: bytes, out: list[Event], before: _Before) -> tuple[_Asked | None, Request | None]:
         """The request that this frame answers, if that is known."""
         place = (frame.file, frame.packet)
         if self._lost:
@@ -248,7 +232,7 @@ class Kafka07Session(Session):
         return asked, self._pairing.answer(_QUEUE)
 
     def _newest(
-        self, place: _Place, before: _Before, can_be: Callable[[str], bool], out: list[Row]
+        self, place: _Place, before: _Before, can_be: Callable[[str], bool], out: list[Event]
     ) -> tuple[_Asked | None, Request | None]:
         """The newest request before a response: all others were answered before the client asked again, and are given up.
 
@@ -269,7 +253,7 @@ class Kafka07Session(Session):
         self._answered_to = place
         return self._asked.popleft(), self._pairing.answer(_QUEUE)
 
-    def _settle(self, out: list[Row], place: _Place | None = None) -> None:
+    def _settle(self, out: list[Event], place: _Place | None = None) -> None:
         """Where bytes are lost, requests may become readable behind what answers them: pair those before `place`; None: all."""
         while self._early and (place is None or self._early[0].place < place):
             early = self._early.popleft()
@@ -281,12 +265,12 @@ class Kafka07Session(Session):
                 self._answered_to = early.place
 
     @staticmethod
-    def _unasked(frame: Frame, data: bytes) -> str:
+    def _unasked(frame: FrameRow, data: bytes) -> str:
         """What a response without a request is, if it can be only one."""
         found = None if frame.status == TRUNCATED else shape(data, 0, len(data))
         return found or RESPONSE
 
-    def _take_early(self, frame: Frame, command: str, out: list[Row]) -> Frame | None:
+    def _take_early(self, frame: FrameRow, command: str, out: list[Event]) -> Response | None:
         """The response that became readable before this request: it stands behind it, or the capture has the two in the wrong order."""
         while self._early:
             response, place, possible, _ = self._early.popleft()
@@ -298,60 +282,28 @@ class Kafka07Session(Session):
             self._exchange(None, response, out)
         return None
 
-    # ---- rows
-
-    def _exchange(self, request: Request | None, response: Frame | None, out: list[Row]) -> None:
-        """The row of a request with its response; either may be missing."""
-        where = request or response
-        if where is None or not self._want_exchanges:
-            return
-        source, connection, dissector = self._origin
-        row = ExchangeRow(source, where.file, where.packet, where.sub, where.time, connection, dissector)
-        row.status = "unanswered"
-        if response is not None:
-            errors = errors_of(response.fields or {})
-            row.error = errors[0] if errors else None
-            row.status = "error" if errors else "ok"
-            row.response = response.command
-            row.response_file, row.response_packet, row.response_sub = response.file, response.packet, response.sub
-        if request is None:
-            row.status = "unrequested"
-        else:
-            row.request, row.topic = request.command, request.topic
-            if response is not None:
-                row.latency_ns = self._latency(request, response, out) if response.request is None else response.latency_ns
-        out.append(row)
-
-    def _latency(self, request: Request, response: Frame, out: list[Row]) -> int | None:
-        """Nanoseconds, or None and a note when the capture has the two in the wrong order."""
-        latency = elapsed((request.file, request.packet), request.time, (response.file, response.packet), response.time)
-        if latency is None:
-            name = f"{request.file}:{request.packet}.{request.sub}"
-            out.append(self._finding(response, "capture-order", f"it stands before its request {name} in the capture", {"request": name}))
-        return latency
-
-    def _finding(self, frame: Frame | Request, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
-        return frame_finding(_CODES[code], frame, text, evidence, self._origin)
+    def _exchange(self, request: Request | None, response: Response | None, out: list[Event]) -> None:
+        """Report a request with its response; either may be missing."""
+        if self._wants_exchanges and (request or response) is not None:
+            out.append(_exchange_of(request, response))
 
 
-def _forget(frame: Frame) -> None:
+def _exchange_of(request: Request | None, response: Response | None) -> Exchange:
+    errors = errors_of(response.fields) if response is not None else ()
+    return Exchange(request, response, errors[0] if errors else None)
+
+
+def _forget(frame: FrameRow) -> None:
     """What was decoded without knowing the direction."""
     frame.command = frame.fields = frame.payload_size = None
 
 
-def _kept(frame: Frame) -> Frame:
-    """What an exchange needs of a response: the frame itself is a row, and handed over."""
-    kept = Frame(None, frame.file, frame.packet, frame.sub, frame.time)
-    kept.command, kept.fields = frame.command, frame.fields
-    return kept
-
-
-def _malformed(frame: Frame, notes: list[Note], problem: str) -> None:
+def _malformed(frame: FrameRow, notes: list[Note], problem: str) -> None:
     frame.status = MALFORMED
     notes.append(("frame-malformed", problem))
 
 
-def _locate(frame: Frame, response: ParsedResponse, taken: Sequence[tuple[int, int]]) -> None:
+def _locate(frame: FrameRow, response: ParsedResponse, taken: Sequence[tuple[int, int]]) -> None:
     """Where in the log stands what was delivered, and where the next fetch goes on; how much of a message was cut off."""
     fields = response.fields
     places = []

@@ -7,20 +7,19 @@ uint8 trouble, 0 is none. Each PUT is answered by the TAKEN of its number.
 from __future__ import annotations
 
 import struct
-from base64 import b64encode
-from collections.abc import Callable, Sequence
-from hashlib import sha256
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.capabilities import FieldType, FollowKinds, FollowTest, Ranges, Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
-from pulsarscope.dissect.exchange import Request, elapsed
-from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Frame
+from pulsarscope.dissect.events import PRODUCE, Event, Exchange, SingleMessage, message_row
+from pulsarscope.dissect.exchange import answer, request_of, response_of
+from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Rules, where_of
-from pulsarscope.dissect.session import Session, SessionContext
+from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, row_type
+from pulsarscope.model.records import FrameRow, MessageRow
 
 HEAD = struct.Struct(">I2sBI")
 COMMANDS = {1: "PUT", 2: "TAKEN"}
@@ -149,79 +148,29 @@ class PostcardDissector(Dissector):
 class PostcardSession(Session):
     """The knowledge about one connection."""
 
-    def __init__(self, context: SessionContext) -> None:
-        self._context = context
-        self._boxes: dict[str, str] = {}
-
-    def observe(self, directions: Sequence[str], frames: Sequence[Frame], out: list[Any]) -> None:
-        """Append the rows that these frames complete."""
-        kinds = self._context.kinds
+    def observe(self, frames: SessionFrames, events: list[Event]) -> None:
+        """Name the box of each card, and pair what was put with what was taken."""
+        pairing = self.context.pairing
         for frame in frames:
-            frame.direction = frame.direction or directions[frame.stream]
-            if "frame" in kinds:
-                out.append(frame)
             fields = frame.fields or {}
             if frame.command == "PUT" and fields:
                 frame.topic, frame.num_messages = fields["box"], 1
                 frame.extra = {"stamp": fields.pop("stamp")}
-                request = Request(frame.file, frame.packet, frame.sub, frame.time, "PUT", str(fields["number"]), fields["box"])
-                self._context.pairing.ask(fields["number"], request)
-                if "message" in kinds and frame.payload is not None:
-                    out.append(self._message(frame, frame.payload))
+                pairing.ask(fields["number"], request_of(frame, str(fields["number"])))
+                if frames.payload is not None:
+                    row = message_row(frame, PRODUCE)
+                    row.status, row.extra = "ok", frame.extra
+                    events.append(SingleMessage(row, frames.payload))
             elif frame.command == "TAKEN" and fields:
-                self._answer(frame, fields, out)
-            for code, text in frame.notes or ():
-                frame.findings = [code]
-                out.append(self._finding(frame, CODES[code], text))
-            frame.moment, frame.stream, frame.notes, frame.payload = 0, 0, None, None
+                request = pairing.answer(fields["number"])
+                if request is not None:
+                    answer(frame, request)
+                    frame.topic = request.topic
+                    events.append(Exchange(request, response_of(frame), "TROUBLE" if fields["trouble"] else None))
 
-    @staticmethod
-    def _finding(frame: Frame, code: Code, text: str) -> FindingRow:
-        row = FindingRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector, code.code)
-        row.severity, row.layer, row.text, row.hint = code.severity, code.layer, text, code.hint
-        return row
-
-    def _answer(self, frame: Frame, fields: dict[str, Any], out: list[Any]) -> None:
-        request = self._context.pairing.answer(fields["number"])
-        if request is None:
-            return
-        frame.request = f"{request.file}:{request.packet}.{request.sub}"
-        frame.topic = request.topic
-        frame.latency_ns = elapsed((request.file, request.packet), request.time, (frame.file, frame.packet), frame.time)
-        if "exchange" in self._context.kinds:
-            out.append(self._exchange(request, frame, fields["trouble"]))
-
-    def _exchange(self, request: Request, answer: Frame | None, trouble: int) -> ExchangeRow:
-        source, connection, dissector = self._context.origin
-        row = ExchangeRow(source, request.file, request.packet, request.sub, request.time, connection, dissector)
-        row.request, row.key, row.topic, row.status = "PUT", request.key, request.topic, "unanswered"
-        if answer is not None:
-            row.response, row.response_file, row.response_packet, row.response_sub = "TAKEN", answer.file, answer.packet, answer.sub
-            row.latency_ns, row.status = answer.latency_ns, "error" if trouble else "ok"
-        return row
-
-    def _message(self, frame: Frame, data: bytes) -> Any:
-        forms: dict[str | None, Callable[[bytes], str]] = {
-            "base64": lambda data: b64encode(data).decode(),
-            "hex": bytes.hex,
-            "text": lambda data: data.decode("utf-8", "backslashreplace"),
-        }
-        row = MessageRow(
-            frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector, "produce", frame.topic
-        )
-        row.payload_size, row.payload_sha256, row.status, row.extra = len(data), sha256(data).hexdigest(), "ok", frame.extra
-        row.payload = forms[self._context.payload](data) if self._context.payload in forms else None
-        columns = self._context.message_columns
-        return row if columns is None else row_type(MessageRow.kind, columns)(*(getattr(row, name) for name in columns))
-
-    def finish(self, out: list[Any]) -> None:
-        """What nobody answered."""
-        unanswered = self._context.pairing.rest()
-        if "exchange" in self._context.kinds:
-            out.extend(self._exchange(request, None, 0) for request in unanswered)
-
-    def describe(self, row: ConnectionRow) -> None:
-        """A connection says nothing of itself."""
+    def finish(self, events: list[Event]) -> None:
+        """Report the cards that nobody took."""
+        events += map(Exchange, self.context.pairing.rest())
 
 
 class LostCards(ConnectionRule):

@@ -1,4 +1,4 @@
-"""Rows of produced and delivered messages, with their place in the log, in every form of payload."""
+"""Messages as rows: what was produced and delivered, where it stands in the log, in every form that is asked for."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.frames import Frame, Origin
-from pulsarscope.dissect.session import SessionContext
-from pulsarscope.engine.pairing import Pairing
-from pulsarscope.model.records import FindingRow, MessageRow, RowList
+from pulsarscope.dissect.events import SingleMessage
+from pulsarscope.engine.message_rows import MessageRows
+from pulsarscope.model.records import FrameRow, MessageRow, RowList
 from pulsarscope.protocols.kafka07.deliveries import Deliveries
 from pulsarscope.protocols.kafka07.requests import MessageSet
 from tests.encoder.kafka07 import GZIP, SNAPPY, compressed, fetch, fetch_response, message, message_set, multiproduce, produce
@@ -19,18 +18,16 @@ from tests.protocols.kafka07.cases import look, talk
 SET = message_set(b"hello", b"world")
 
 
-def say(frame: Frame, code: str, text: str, evidence: dict[str, Any]) -> FindingRow:
-    return FindingRow(file=frame.file, code=code, text=text, evidence=evidence)
-
-
-def give(messages: bytes, *, later: bool = False, **context: Any) -> tuple[list[Any], RowList]:
-    """The rows of a set, and the list that holds them."""
-    given = {"payloads": True, "payload": None} | context
-    deliveries = Deliveries(SessionContext(Origin(None, "0:1", "kafka07"), frozenset({"message"}), Pairing(), **given))
-    frame = Frame(None, 0, 4, 1, 10, "0:1", raw=messages)
-    deliveries.take(frame, "deliver", [MessageSet(0, len(messages), "t", 1, 100)], [])
-    out = RowList(later=later)
-    deliveries.give(frame, out, say)
+def give(messages: bytes, *, later: bool = False, columns: tuple[str, ...] | None = None) -> tuple[list[Any], RowList]:
+    """The rows of a set, and where they were put."""
+    deliveries = Deliveries(wanted=True)
+    frame = FrameRow(None, 0, 4, 1, 10, "0:1", "kafka07", "server", 0, len(messages))
+    deliveries.take(frame, messages, "deliver", [MessageSet(0, len(messages), "t", 1, 100)], [])
+    events: list[Any] = []
+    deliveries.report(events)
+    out, rows = RowList(later=later), MessageRows(columns, None)
+    for event in events:
+        (rows.add if isinstance(event, SingleMessage) else rows.add_several)(event, out)
     return [row for part in out.take(1000) for row in part] if later else out, out
 
 
@@ -76,7 +73,7 @@ def test_what_cannot_be_opened_is_a_row_and_a_finding() -> None:
 
 
 def test_only_the_columns_asked_for_are_made() -> None:
-    rows, _ = give(SET, message_columns=("topic", "payload_size"))
+    rows, _ = give(SET, columns=("topic", "payload_size"))
     assert [(row.kind, row.topic, row.payload_size) for row in rows] == [("message", "t", 5)] * 2
     assert not isinstance(rows[0], MessageRow)
 

@@ -7,7 +7,6 @@ Of messages laid out as the one before, `pulsarscope.protocols.pulsar.entry.colu
 
 from __future__ import annotations
 
-import base64
 import struct
 from collections.abc import Callable, Collection, Iterable
 from hashlib import sha256
@@ -15,6 +14,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.payload_forms import payload_text
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.entry.columnar_batch import RUN_MAX, Shape
@@ -49,13 +49,6 @@ def nanoseconds(milliseconds: int | None) -> int | None:
 def property_map(pairs: list[dict[str, str]] | None) -> dict[str, str] | None:
     """Repeated KeyValue as one object: the last of a repeated key; None when there is none."""
     return {pair.get("key", ""): pair.get("value", "") for pair in pairs} if pairs else None
-
-
-def payload_text(payload: bytes, form: str) -> str:
-    """The payload in one of the forms base64, hex, text."""
-    if form == "base64":
-        return base64.b64encode(payload).decode()
-    return payload.hex() if form == "hex" else payload.decode(errors="backslashreplace")
 
 
 class Batch:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
-from pulsarscope.dissect.frames import OK, TRUNCATED, Frame, Note
-from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import EntryMessages, MessageRow, Row, RowList, row_type
-from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader, Columns, nanoseconds, payload_text, property_map
+from pulsarscope.dissect.events import MessageEntry
+from pulsarscope.dissect.frames import OK, TRUNCATED, Note
+from pulsarscope.dissect.payload_forms import payload_text
+from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader, nanoseconds, property_map
 from pulsarscope.protocols.pulsar.entry.chunks import ENCRYPTED, METADATA_FACTOR, Chunks, Owner
 from pulsarscope.protocols.pulsar.entry.compression import decompress
 from pulsarscope.protocols.pulsar.entry.encryption import Decryption
@@ -30,17 +28,11 @@ if TYPE_CHECKING:
 METADATA_USUAL_BYTES = 256
 """What the metadata of a message take, at most, unless it has many or long properties."""
 
-LARGE_METADATA_BYTES = 1 << 20
-"""Rows of an entry with more metadata are handed on before others are made."""
-
 MESSAGE_ROW_BYTES = 256
 """What a finished message row is reckoned to take while it waits, beside payload text, value and unusually large metadata."""
 
 VALUE_WEIGHT = 8
 """How much more than it would as JSON a value is reckoned to take."""
-
-VALUES_TOGETHER_MAX_BYTES = 256 << 10
-"""Rows of one connection with values of more than this are handed on at once: in memory a value takes ten times what it would as JSON."""
 
 
 class Unread(NamedTuple):
@@ -53,18 +45,9 @@ class Unread(NamedTuple):
     """What it waits for."""
 
 
-class Entry(msgspec.Struct):
-    """An entry that was opened: its messages, not yet rows."""
+class Entry(MessageEntry):
+    """An entry that was opened. The columns of its base may be set until the rows are made."""
 
-    base: MessageRow
-    """What its messages share; the row itself when it is no batch. Its columns may be set until the rows are made."""
-    count: int = 1
-    columns: Columns | None = None
-    """What each message of a batch has for itself."""
-    metadata_bytes: int = 0
-    """Of all its messages on the wire, beyond METADATA_USUAL_BYTES each."""
-    value_bytes: int = 0
-    """What its values take, as their budget counts."""
     unread: Unread | None = None
 
     def set_id(self, message_id: dict[str, Any]) -> None:
@@ -94,19 +77,19 @@ class EntryOpener:
     ) -> None:
         """`columns`: those of MessageRow that are wanted, None for all. `values`: None when nobody asks for them."""
         self._columns = MessageRow.__struct_fields__ if columns is None else tuple(columns)
-        self._row_type: type[Any] = MessageRow if columns is None else row_type(MessageRow.kind, self._columns)
         self._form = payload_form if "payload" in self._columns else None
         self._digest = "payload_sha256" in self._columns
         self._values = values
-        self._value_bytes = 0
-        """What the values take that were given since rows were last handed on for them."""
         own = {*self._columns, "properties"} if values is not None and values.need_properties else self._columns
         self._batches = BatchReader(single_plan, own, payload_form)
         self._chunks = Chunks()
         self._decryption = Decryption(private_keys)
 
-    def open(self, frame: Frame, owner: Owner, notes: list[Note]) -> Entry | None:
-        """The messages that this frame completes. `owner` keeps the chunks of different producers and consumers apart."""
+    def open(self, frame: FrameRow, wire_payload: bytes, owner: Owner, notes: list[Note]) -> Entry | None:
+        """Return the messages that a frame with this payload completes.
+
+        `owner` keeps the chunks of different producers and consumers apart.
+        """
         metadata = frame.metadata
         if metadata is None:
             return None
@@ -114,12 +97,12 @@ class EntryOpener:
         if frame.status == TRUNCATED:
             base.status = TRUNCATED
             return Entry(base)
-        payload: bytes | None = frame.payload or b""
+        payload: bytes | None = wire_payload
         if metadata.get("encryption_keys"):
             base.encrypted = True
-            payload = self._decrypted(metadata, payload or b"", notes)
+            payload = self._decrypted(metadata, wire_payload, notes)
         if metadata.get("num_chunks_from_msg", 1) > 1 and "uuid" in metadata:
-            metadata_bytes = (frame.size or 0) - len(frame.payload or b"")
+            metadata_bytes = frame.size - len(wire_payload)
             payload = self._chunks.add(owner, metadata, metadata_bytes, payload, base, notes)
             if payload is None:
                 return None if base.status == OK else Entry(base)
@@ -150,7 +133,7 @@ class EntryOpener:
             notes.append(opened.note)
         return opened.data
 
-    def _open_batch(self, base: MessageRow, claimed: int, data: bytes, owner: Owner, frame: Frame, notes: list[Note]) -> Entry:
+    def _open_batch(self, base: MessageRow, claimed: int, data: bytes, owner: Owner, frame: FrameRow, notes: list[Note]) -> Entry:
         count, columns = self._batches.read(data, claimed, base, notes)
         base.batch_size = claimed
         if not count:
@@ -162,7 +145,7 @@ class EntryOpener:
         entry = Entry(base, count, columns, max(more - sum(columns["payload_size"]), 0) if more > 0 else 0)
         return self._with_values(entry, data, owner, frame, notes)
 
-    def _with_values(self, entry: Entry, data: bytes, owner: Owner, frame: Frame, notes: list[Note]) -> Entry:
+    def _with_values(self, entry: Entry, data: bytes, owner: Owner, frame: FrameRow, notes: list[Note]) -> Entry:
         if self._values is not None:
             topic = frame.topic or ""
             filled = self._values.fill(entry.base, entry.columns, data, owner, topic, notes)
@@ -172,34 +155,7 @@ class EntryOpener:
                 entry.value_bytes = filled
         return entry
 
-    def give(self, entry: Entry, out: list[Row]) -> None:
-        """Append the rows of an entry: whole ones, or of the columns wanted; very many or large ones to a RowList, to be made later.
-
-        Where a RowList takes them together, those of a batch are not made.
-        """
-        base, columns = entry.base, entry.columns
-        if columns is not None:
-            large = entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES
-            if not large and isinstance(out, RowList) and out.together:
-                out.append_together(EntryMessages(base, entry.count, {name: [*values] for name, values in columns.items()}))
-            else:
-                own = columns.get
-                rows = map(self._row_type, *[own(name) or repeat(getattr(base, name), entry.count) for name in self._columns])
-                if large and isinstance(out, RowList):
-                    out.extend_later(rows)
-                else:
-                    out.extend(rows)
-        elif self._row_type is MessageRow:
-            out.append(base)
-        else:
-            out.append(self._row_type(*[getattr(base, name) for name in self._columns]))
-        if entry.value_bytes:
-            self._value_bytes += entry.value_bytes
-            if self._value_bytes > VALUES_TOGETHER_MAX_BYTES and isinstance(out, RowList):
-                out.hand_on()
-                self._value_bytes = 0
-
-    def _base_row(self, frame: Frame, metadata: dict[str, Any]) -> MessageRow:
+    def _base_row(self, frame: FrameRow, metadata: dict[str, Any]) -> MessageRow:
         """What all messages of an entry share."""
         row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector)
         row.producer_name = metadata.get("producer_name")

@@ -19,7 +19,7 @@ NEVER = 1 << 64
 """A time that does not come."""
 
 Late = tuple[Entry, Response, list[Note]]
-"""An entry that waits no more, its frame, and what was found."""
+"""An entry that waits no more, its frame, and findings about its values."""
 
 
 class _Waiting(NamedTuple):

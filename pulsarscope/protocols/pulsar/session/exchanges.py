@@ -55,6 +55,14 @@ def request_id(command: str, fields: dict[str, Any], direction: str) -> int | No
     return found if isinstance(found, int) else None
 
 
+def key_of(fields: dict[str, Any]) -> str | None:
+    """Return the key of a response: producer:sequence, or its request id."""
+    if "sequence_id" in fields:
+        return f"{fields.get('producer_id')}:{fields['sequence_id']}"
+    number = fields.get("request_id")
+    return None if number is None else str(number)
+
+
 def error_of(command: str, fields: dict[str, Any]) -> tuple[str | None, str | None]:
     """(name of the error or None, what the peer said) of a response."""
     name = fields.get("error", fields.get("error_code"))

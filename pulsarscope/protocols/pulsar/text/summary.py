@@ -25,7 +25,7 @@ def summary(row: FrameRow) -> str:
     """Return the summary of one frame. Never raises, whatever the fields hold or lack."""
     fields = row.fields
     if type(fields) is not dict:
-        return "" if row.size is None else f"{thousands(row.size)} B"
+        return f"{thousands(row.size)} B"
     frequent = FREQUENT.get(row.command)  # type: ignore[arg-type]
     if frequent is not None:
         return frequent(row, fields)

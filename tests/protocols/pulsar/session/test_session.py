@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect.frames import Frame
 from pulsarscope.engine import pairing as pairing_module
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
+from pulsarscope.protocols.pulsar.session import open_requests as requests_module
+from pulsarscope.protocols.pulsar.session import sends as sends_module
 from pulsarscope.protocols.pulsar.session import session as session_module
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from tests.encoder import Single, batch, command_frame
@@ -436,7 +437,7 @@ class TestRows:
 
     def test_a_frame_comes_before_what_it_completes(self) -> None:
         dialogue = Dialogue().client(send()).server(receipt())
-        assert [type(row) for row in dialogue.rows] == [Frame, Frame, ExchangeRow, MessageRow]
+        assert [type(row) for row in dialogue.rows] == [FrameRow, FrameRow, ExchangeRow, MessageRow]
 
     def test_what_is_odd_about_a_frame_is_a_finding_and_in_its_row(self) -> None:
         dialogue = Dialogue().client(send(checksum=False))
@@ -447,10 +448,23 @@ class TestRows:
         assert finding.hint
         assert dialogue.frames[0].findings == ["checksum-absent"]
 
-    def test_a_frame_row_holds_nothing_of_the_engines(self) -> None:
-        (frame,) = Dialogue().client(send()).frames
-        assert isinstance(frame, Frame)
-        assert (frame.moment, frame.stream, frame.notes, frame.payload, frame.raw) == (0, 0, None, None, None)
+
+def bound(monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
+    for module in (session_module, sends_module, requests_module):
+        for name, value in bounds.items():
+            monkeypatch.setattr(module, name, value, raising=False)
+
+
+def held(dialogue: Dialogue) -> dict[str, int]:
+    """Sizes of what a session remembers."""
+    session = dialogue.session._session
+    parts = (session, session._sends, session._requests)
+    return {
+        name: len(value)
+        for part in parts
+        for name, value in vars(part).items()
+        if isinstance(value, (dict, list)) or hasattr(value, "popleft")
+    }
 
 
 class TestBounds:
@@ -463,7 +477,7 @@ class TestBounds:
         assert len(dialogue.end().exchanges) == 14
 
     def test_sends_beyond_the_bound_are_given_up_oldest_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(session_module, "PENDING_REQUESTS_MAX", 10)
+        bound(monkeypatch, PENDING_REQUESTS_MAX=10)
         dialogue = Dialogue().client(*[send(number % 3, number) for number in range(14)])
         assert [row.key for row in dialogue.exchanges] == ["0:0", "1:1", "2:2", "0:3"]
         dialogue.server(receipt(1, 4)).end()
@@ -471,7 +485,7 @@ class TestBounds:
         assert (len(dialogue.exchanges), len(dialogue.messages)) == (14, 14)
 
     def test_messages_beyond_the_bound_are_given_without_their_id(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(session_module, "PENDING_MESSAGES_MAX", 5)
+        bound(monkeypatch, PENDING_MESSAGES_MAX=5)
         dialogue = Dialogue().client(*[send(sequence_id=number) for number in range(8)])
         assert [row.sequence_id for row in dialogue.messages] == [0, 1, 2]
         dialogue.server(*[receipt(sequence_id=number, entry=number) for number in range(8)]).end()
@@ -484,13 +498,13 @@ class TestBounds:
         assert [row.status for row in dialogue.exchanges] == ["ok"] * 8
 
     def test_the_bytes_of_their_payloads_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(session_module, "PENDING_MESSAGES_MAX_BYTES", 10_000)
+        bound(monkeypatch, PENDING_MESSAGES_MAX_BYTES=10_000)
         dialogue = Dialogue("message", payload="text").client(*[send(sequence_id=number, payload=b"x" * 3000) for number in range(6)])
         assert len(dialogue.messages) == 3
 
     def test_no_send_is_lost_among_more_producers_than_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(session_module, "IDS_MAX", 4)
-        monkeypatch.setattr(session_module, "PENDING_REQUESTS_MAX", 6)
+        bound(monkeypatch, IDS_MAX=4)
+        bound(monkeypatch, PENDING_REQUESTS_MAX=6)
         dialogue = Dialogue()
         sends = 0
         for turn in range(12):
@@ -503,9 +517,9 @@ class TestBounds:
 
     @pytest.mark.parametrize("what", ["producers", "receipts", "sends", "consumers", "responses"])
     def test_ids_without_number_are_not_all_remembered(self, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(session_module, "IDS_MAX", 16)
-        monkeypatch.setattr(session_module, "EARLY_RESPONSES_MAX", 16)
-        monkeypatch.setattr(session_module, "PENDING_REQUESTS_MAX", 16)
+        bound(monkeypatch, IDS_MAX=16)
+        bound(monkeypatch, EARLY_RESPONSES_MAX=16)
+        bound(monkeypatch, PENDING_REQUESTS_MAX=16)
         monkeypatch.setattr(pairing_module, "PENDING_REQUESTS_MAX", 16)
         dialogue = Dialogue("exchange")
         for number in range(200):
@@ -521,12 +535,7 @@ class TestBounds:
                 )
             else:
                 dialogue.server(built("SUCCESS", request_id=number))
-        held = {
-            name: len(value)
-            for name, value in vars(dialogue.session).items()
-            if isinstance(value, (dict, list)) or hasattr(value, "popleft")
-        }
-        assert max(held.values()) <= 17, held
+        assert max(held(dialogue).values()) <= 17, held(dialogue)
         dialogue.end()
         assert len(dialogue.exchanges) == 200
 
@@ -534,12 +543,7 @@ class TestBounds:
         dialogue = Dialogue("message").client(send(9, 0))
         for number in range(500):
             dialogue.client(send(1, number)).server(receipt(1, number))
-        held = {
-            name: len(value)
-            for name, value in vars(dialogue.session).items()
-            if isinstance(value, (dict, list)) or hasattr(value, "popleft")
-        }
-        assert max(held.values()) < 50, held
+        assert max(held(dialogue).values()) < 50, held(dialogue)
         assert len(dialogue.messages) == 500
 
     def test_a_receipt_of_nothing_makes_no_producer_remember_more(self) -> None:
@@ -547,9 +551,9 @@ class TestBounds:
         dialogue.client(send(1, 0)).server(receipt(1, 88_888))
         for number in range(1, 500):
             dialogue.client(send(1, number)).server(receipt(1, number))
-        (producer,) = dialogue.session._producers.values()
-        held = {name: len(value) for name in producer.__struct_fields__ if hasattr(value := getattr(producer, name), "__len__")}
-        assert max(held.values()) < 300, held
+        (producer,) = dialogue.session._session._sends.producers.values()
+        sizes = {name: len(value) for name in producer.__struct_fields__ if hasattr(value := getattr(producer, name), "__len__")}
+        assert max(sizes.values()) < 300, sizes
 
 
 @given(randoms)

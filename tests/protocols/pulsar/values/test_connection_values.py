@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext
+from pulsarscope.engine.message_rows import VALUES_TOGETHER_MAX_BYTES
 from pulsarscope.model.limits import VALUES_MAX_BYTES
 from pulsarscope.model.records import RowList
-from pulsarscope.protocols.pulsar.entry.reader import VALUES_TOGETHER_MAX_BYTES
 from pulsarscope.protocols.pulsar.session import session
 from pulsarscope.protocols.pulsar.values import connection_values as connection
 from pulsarscope.protocols.pulsar.values.definition import Definition

@@ -1,0 +1,97 @@
+"""The bytes of one stream that are not framed yet, and the packets that brought them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pulsarscope.tcp.pieces import Piece
+
+_packet_of = itemgetter(1)
+
+
+class StreamBuffer:
+    """Bytes from stream offset `base` on. A position counts from the start of `data`, an offset from the start of the stream."""
+
+    __slots__ = ("_more", "base", "data", "ends", "file", "floor", "pieces", "wake")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.base = 0
+        self.file = 0
+        self.pieces: list[Piece] = []
+        """Pieces that hold the data."""
+        self.ends: list[int] = []
+        """Offset behind each piece."""
+        self.wake = 0
+        """Offset up to which bytes are needed to go on."""
+        self.floor = 0
+        """Earliest moment of the next frame."""
+        self._more: list[bytes] = []
+        """Bytes behind the data that are not enough to go on with: joined once, when they are."""
+
+    def __len__(self) -> int:
+        return self.ends[-1] - self.base if self.ends else 0
+
+    def enter(self, file: int) -> None:
+        """Go on in another file, of which any packet is later than those of the data."""
+        self.file = file
+        self.floor = 0
+        self.pieces = [(piece[0], 0, piece[2], 0) for piece in self.pieces]
+
+    def append(self, offset: int, pieces: Sequence[Piece]) -> bool:
+        """Append the next bytes, which begin at `offset`; return True when there are enough to go on."""
+        if not self.ends:
+            self.base = offset
+        payloads = [piece[0] for piece in pieces]
+        ends = list(accumulate(map(len, payloads), initial=offset))
+        del ends[0]
+        self._more += payloads
+        self.pieces += pieces
+        self.ends += ends
+        return ends[-1] >= self.wake
+
+    def join(self) -> None:
+        """Move all bytes into `data`; a single piece is not copied."""
+        if self._more:
+            self.data = b"".join((self.data, *self._more) if self.data else self._more)
+            self._more = []
+        self.wake = 0
+
+    def drop(self, position: int) -> None:
+        """Forget the bytes before a position: one copy of those behind it, once per feed."""
+        self.base += position
+        if position == len(self.data):
+            self.clear(self.base)
+            return
+        self.data = self.data[position:]
+        first = bisect_right(self.ends, self.base)
+        if first:
+            del self.pieces[:first], self.ends[:first]
+
+    def clear(self, base: int) -> None:
+        """Forget all bytes; the next ones begin at offset `base`."""
+        self.base = base
+        self.data = b""
+        self.pieces = []
+        self.ends = []
+
+    def piece_at(self, offset: int) -> int:
+        """Return the index of the piece with the byte at an offset, else that of the last one."""
+        return min(bisect_right(self.ends, offset), len(self.pieces) - 1)
+
+    def moment_at(self, offset: int) -> int:
+        """Return the moment at which the byte at an offset became available."""
+        return self.pieces[self.piece_at(offset)][3]
+
+    def raise_floor(self, moment: int) -> None:
+        """Let no later frame be readable before `moment`."""
+        self.floor = max(self.floor, moment)
+
+    def latest(self, start: int, stop: int) -> Piece:
+        """Return the piece of the highest packet number among those with the bytes of offsets `start` to `stop`."""
+        return max(self.pieces[bisect_right(self.ends, start) : bisect_left(self.ends, stop) + 1], key=_packet_of)

@@ -1,0 +1,162 @@
+"""Rows of one connection: frames as its session sees them, and the events that it reports about them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.events import Event, Exchange, FormNotes, LaterMessages, MessageEntry, Remark, SingleMessage
+from pulsarscope.dissect.exchange import elapsed
+from pulsarscope.dissect.frames import Attachment, FrameBatch, Note
+from pulsarscope.dissect.session import SessionContext
+from pulsarscope.engine.message_rows import MessageRows
+from pulsarscope.model.findings import CAPTURE_CODES
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+
+_NOTHING = Attachment()
+
+
+class SessionRows:
+    """Shows frames to the session of a connection, and writes their rows and those of its events.
+
+    A session walks through the frames itself and completes their rows in place; all else it reports as events. So a frame costs no call:
+    with a call for each, and an event for each SEND and receipt, decoding of small frames takes an eighth longer.
+    """
+
+    __slots__ = ("_dissector", "_events", "_messages", "_origin", "_session", "_wants_exchanges", "raw", "wants_frames")
+
+    def __init__(self, dissector: Dissector, context: SessionContext, *, raw: bool = False) -> None:
+        """Begin a session; `raw`: put a RawFrame behind each frame row."""
+        self._dissector = dissector
+        self._session = dissector.session(context)
+        self._origin = context.origin
+        self._wants_exchanges = ExchangeRow.kind in context.kinds
+        self._messages = MessageRows(context.message_columns, context.payload) if MessageRow.kind in context.kinds else None
+        self._events: list[Event] = []
+        self.wants_frames = FrameRow.kind in context.kinds
+        self.raw = raw
+
+    def observe(self, batch: FrameBatch, out: list[Any]) -> None:
+        """Append the rows of a batch of frames."""
+        frames = _ShownFrames(self, batch, out, self._events)
+        self._session.observe(frames, self._events)
+        deque(frames.walk, maxlen=0)  # the last events, and what a session did not look at
+
+    def finish(self, out: list[Any]) -> None:
+        """Append the rows of all that still waits: the connection has ended."""
+        self._session.finish(self._events)
+        self.write(None, out)
+
+    def describe(self, row: ConnectionRow) -> None:
+        """Fill the protocol's columns of the connection row."""
+        self._session.describe(row)
+
+    def raw_frame(self, data: bytes) -> RawFrame:
+        """Return the bytes of a frame with their named ranges."""
+        return RawFrame(*self._dissector.ranges(data))
+
+    def write(self, frame: FrameRow | None, out: list[Any]) -> None:
+        """Append the rows of the events; `frame`: the one behind which they stand."""
+        for event in self._events:
+            if isinstance(event, Exchange):
+                self._write_exchange(event, out)
+            elif isinstance(event, Remark):
+                out.append(self._finding(event))
+            elif isinstance(event, FormNotes):
+                if frame is not None:
+                    frame.findings = list(dict.fromkeys([code for code, _ in event.notes]))
+                    evidence = {"offset": frame.offset, "size": frame.size}
+                    out.extend([self._finding(Remark(code, frame, text, evidence)) for code, text in event.notes])
+            elif self._messages is None:
+                pass
+            elif isinstance(event, MessageEntry):
+                self._messages.add_entry(event, out)
+            elif isinstance(event, SingleMessage):
+                self._messages.add(event, out)
+            elif isinstance(event, LaterMessages):
+                self._messages.add_several(event, out)
+        self._events.clear()
+
+    def _finding(self, remark: Remark) -> FindingRow:
+        known = CAPTURE_CODES.get(remark.code) or self._dissector.code(remark.code)
+        place = remark.place
+        name = f"{place.file}:{place.packet}.{place.sub}"
+        text = remark.text
+        if not remark.whole:
+            command = None if isinstance(place, MessageRow) else place.command
+            text = f"{command or 'Bytes'} {name}: {text}."
+        source, connection, dissector = self._origin
+        where = source, place.file, place.packet, place.sub, place.time, connection, dissector
+        return FindingRow(*where, known.code, known.severity, known.layer, text, {"frame": name, **remark.evidence}, known.hint)
+
+    def _write_exchange(self, exchange: Exchange, out: list[Any]) -> None:
+        request, response = exchange.request, exchange.response
+        where = request or response
+        latency = None
+        if request is not None and response is not None:
+            latency = elapsed(request, response)
+            if latency is None:
+                name = f"{request.file}:{request.packet}.{request.sub}"
+                before = (response.file, response.packet) < (request.file, request.packet)
+                text = f"it {'stands' if before else 'has a time'} before its request {name} in the capture"
+                out.append(self._finding(Remark("capture-order", response, text, {"request": name})))
+        if where is None or not (exchange.final and self._wants_exchanges):
+            return
+        source, connection, dissector = self._origin
+        row = ExchangeRow(source, where.file, where.packet, where.sub, where.time, connection, dissector)
+        row.status = "unanswered"
+        if response is not None:
+            row.error, row.error_message = exchange.error, exchange.error_message
+            row.status = "ok" if exchange.error is None else "error"
+            row.response = response.command
+            row.response_file, row.response_packet, row.response_sub = response.file, response.packet, response.sub
+        if request is None:
+            row.status = "unrequested"
+            row.key = exchange.key
+        else:
+            row.request, row.key = request.command, request.key
+            row.topic, row.producer_name, row.subscription = request.topic, request.producer_name, request.subscription
+        row.latency_ns = latency
+        out.append(row)
+
+
+class _ShownFrames:
+    """The frames of a batch, as `dissect.session.SessionFrames`."""
+
+    __slots__ = ("notes", "payload", "raw", "walk")
+
+    def __init__(self, rows: SessionRows, batch: FrameBatch, out: list[Any], events: list[Event]) -> None:
+        self.notes: Sequence[Note] = ()
+        self.payload: bytes | None = None
+        self.raw: bytes | None = None
+        self.walk = self._attached(rows, batch, out, events) if batch.attachments else self._plain(rows, batch, out, events)
+
+    def __iter__(self) -> Iterator[FrameRow]:
+        return self.walk
+
+    @staticmethod
+    def _plain(rows: SessionRows, batch: FrameBatch, out: list[Any], events: list[Event]) -> Iterator[FrameRow]:
+        append, wants_frames = out.append, rows.wants_frames
+        for frame in batch.rows:
+            if wants_frames:
+                append(frame)
+            yield frame
+            if events:
+                rows.write(frame, out)
+
+    def _attached(self, rows: SessionRows, batch: FrameBatch, out: list[Any], events: list[Event]) -> Iterator[FrameRow]:
+        attached = batch.attachments.get
+        for position, frame in enumerate(batch.rows):
+            attachment = attached(position, _NOTHING)
+            self.notes, self.payload, self.raw = attachment.notes or (), attachment.payload, attachment.raw
+            if rows.wants_frames:
+                out.append(frame)
+            if rows.raw and attachment.raw is not None:
+                out.append(rows.raw_frame(attachment.raw))
+            yield frame
+            if self.notes:
+                events.append(FormNotes(self.notes))
+            if events:
+                rows.write(frame, out)

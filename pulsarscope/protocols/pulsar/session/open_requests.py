@@ -1,0 +1,125 @@
+"""Requests of one connection that wait for their responses, and responses that the capture has before their requests."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from pulsarscope.dissect.events import Event, Exchange, Remark
+from pulsarscope.dissect.exchange import Pairing, Request, Response, answer, elapsed, response_of
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.limits import PENDING_REQUESTS_MAX
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, CAN_ANSWER, CONNECTING_REQUEST_ID, IN_ORDER, error_of, key_of
+
+EARLY_RESPONSES_MAX = 4096
+"""Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
+
+REORDERED_PACKETS_MAX = 256
+"""Greatest distance in packets of a request behind its response: capturing reorders the two directions by a few."""
+
+EarlyKey = tuple[str, Hashable, int | None]
+"""("SEND", producer id, sequence id), or ("id", command of the response, request id)."""
+
+ASKED_IN_ORDER = {answer: asked for asked, answer in IN_ORDER.items()}
+"""Requests without an id by their responses."""
+
+
+class OpenRequests:
+    """Pairs requests and responses, and reports them."""
+
+    def __init__(self, pairing: Pairing, *, wants_exchanges: bool) -> None:
+        self._pairing = pairing
+        self.wants_exchanges = wants_exchanges
+        self.early: dict[EarlyKey, Response] = {}
+        """Responses whose request was not seen yet."""
+
+    def report(self, request: Request | None, response: Response | None, events: list[Event], *, final: bool = True) -> None:
+        """Report an exchange as far as anything can be said of it."""
+        in_order = request is None or response is None or elapsed(request, response) is not None
+        if in_order and not (final and self.wants_exchanges):
+            return
+        if response is None:
+            events.append(Exchange(request))
+        else:
+            key = key_of(response.fields) if request is None else None
+            events.append(Exchange(request, response, *error_of(response.command, response.fields), key, final))
+
+    def ask(self, key: Hashable, frame: FrameRow, request: Request, events: list[Event]) -> Response | None:
+        """Let a request wait; return its response when that came first."""
+        command = request.command
+        if self.early and command in ANSWERED_BY:
+            number = (frame.fields or {}).get("request_id")
+            for answer in (ANSWERED_BY[command], "ERROR") if command != "ACK" else (ANSWERED_BY[command],):
+                early = self.take_early(("id", answer, number), frame, events)
+                if early is not None:
+                    self.report(request, early, events)
+                    return early
+        given_up = self._pairing.ask(key, request)
+        if given_up is not None:
+            place = {"offset": frame.offset, "size": frame.size}
+            events.append(Remark("session-cap", frame, f"more than {PENDING_REQUESTS_MAX} requests wait on this connection", place))
+            self.report(given_up, None, events)
+        return None
+
+    def answered(self, command: str, fields: dict[str, Any], direction: str) -> Request | None:
+        """Return the request that a response closes (or, of a producer that queues, only answers)."""
+        other = SERVER if direction == CLIENT else CLIENT
+        asked = CAN_ANSWER.get(command)
+        if asked is None:
+            in_order = ASKED_IN_ORDER.get(command)
+            return None if in_order is None else self._pairing.answer((in_order, other))
+        number = fields.get("request_id")
+        if number is None:
+            return None
+        if command == "ERROR" and number == CONNECTING_REQUEST_ID:
+            return self._pairing.answer(("CONNECT", other))
+        if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
+            return self._pairing.peek(("PRODUCER", number))
+        if len(asked) == 1:
+            return self._pairing.answer((asked[0], number))
+        return self._pairing.answer_first([(name, number) for name in asked])
+
+    def answer(self, frame: FrameRow, fields: dict[str, Any], request: Request, events: list[Event]) -> None:
+        """Note in a frame that it answers a request, and report the two."""
+        answer(frame, request)
+        if self.wants_exchanges or frame.latency_ns is None:
+            final = not (frame.command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False)
+            self.report(request, response_of(frame), events, final=final)
+
+    def remember(self, key: EarlyKey | None, frame: FrameRow, events: list[Event]) -> None:
+        """Keep a response without a request: the capture may have the two in the wrong order."""
+        if key is None:
+            self.report(None, response_of(frame), events)
+            return
+        self.forget(key, events)
+        self.early[key] = response_of(frame)
+        if len(self.early) > EARLY_RESPONSES_MAX:
+            self.forget(next(iter(self.early)), events)
+
+    def forget(self, key: EarlyKey, events: list[Event]) -> None:
+        """Report an early response as one without a request."""
+        if key in self.early:
+            self.report(None, self.early.pop(key), events)
+
+    def take_early(self, key: EarlyKey, request: FrameRow, events: list[Event]) -> Response | None:
+        """Return the response that came before its request: because the request was held up, or the two were captured out of order.
+
+        A response from further back answers a request that is not in the capture; ids do come again.
+        """
+        response = self.early.get(key)
+        if response is None:
+            return None
+        near = request.file == response.file and request.packet - response.packet <= REORDERED_PACKETS_MAX
+        if near or (request.file, request.packet) <= (response.file, response.packet):
+            return self.early.pop(key)
+        self.forget(key, events)
+        return None
+
+    def finish(self, unanswered: list[Request], events: list[Event]) -> None:
+        """Report all that still waits, together with other requests that do."""
+        unanswered = sorted([*self._pairing.rest(), *unanswered], key=lambda request: (request.file, request.packet, request.sub))
+        for request in unanswered:
+            self.report(request, None, events)
+        for key in list(self.early):
+            self.forget(key, events)

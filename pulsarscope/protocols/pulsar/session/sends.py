@@ -1,0 +1,147 @@
+"""Producers of one connection and their SENDs: first in, first out for each producer, checked by sequence id."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from pulsarscope.dissect.events import Event
+from pulsarscope.dissect.exchange import Request
+from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.protocols.pulsar.entry.reader import Entry
+from pulsarscope.protocols.pulsar.session.open_requests import OpenRequests
+
+KNOWN_IDS_SLACK = 64
+"""Sequence ids of SENDs that wait no more are forgotten when there are this many more than twice those that do."""
+
+IDS_MAX = 65_536
+"""Producers, and consumers, remembered on one connection; clients count them up from 0, hostile bytes do not."""
+
+
+class Producer(msgspec.Struct):
+    """A PRODUCER and its SENDs that wait for their receipts, oldest first."""
+
+    topic: str | None = None
+    name: str | None = None
+    waiting: deque[Sent] = msgspec.field(default_factory=deque)
+    known: set[int] | None = None
+    """Sequence ids of the waiting SENDs, and maybe of some that wait no more; made when a receipt first does not fit the oldest."""
+
+
+class Sent(msgspec.Struct, gc=False):
+    """A SEND that waits for its receipt, with its messages."""
+
+    file: int
+    packet: int
+    sub: int
+    time: int
+    sequence_id: int
+    entry: Entry | None
+    ticket: int = 0
+    """Key of its messages among those that wait."""
+
+
+class Sends:
+    """Producers by id, and what waits for receipts; bounded."""
+
+    def __init__(self, requests: OpenRequests) -> None:
+        self.producers: dict[int, Producer] = {}
+        self.waiting = 0
+        """SENDs that wait, of all producers."""
+        self._requests = requests
+        self._holding: dict[int, Sent] = {}  # SENDs whose messages wait, by ticket, the longest-waiting first
+        self._tickets = 0
+        self._held_rows = 0
+        self._held_bytes = 0
+
+    def add_producer(self, number: int, producer: Producer, events: list[Event]) -> Producer:
+        """Register a producer under its id; of too many the oldest is given up."""
+        self.producers[number] = producer
+        if len(self.producers) > IDS_MAX:
+            oldest = next(iter(self.producers))
+            self.give_up(oldest, self.producers.pop(oldest), events)
+        return producer
+
+    def unknown_producer(self, fields: dict[str, Any], events: list[Event]) -> Producer:
+        """Register a producer whose PRODUCER is not in the capture."""
+        return self.add_producer(fields.get("producer_id", -1), Producer(), events)
+
+    def give_up(self, number: int, producer: Producer, events: list[Event]) -> None:
+        """Give up the waiting SENDs of a producer: no receipt will come."""
+        self._give_up_oldest(number, producer, len(producer.waiting), events)
+
+    def _give_up_oldest(self, number: int, producer: Producer, count: int, events: list[Event]) -> None:
+        for _ in range(count):
+            sent = producer.waiting.popleft()
+            self.waiting -= 1
+            self._requests.report(request_of(number, producer, sent), None, events)
+            self.release(sent, None, events)
+
+    def bound(self, producer: Producer, sent: Sent, events: list[Event]) -> None:
+        """Bound what waits together with this SEND."""
+        if producer.known is not None:
+            producer.known.add(sent.sequence_id)
+            if len(producer.known) > 2 * len(producer.waiting) + KNOWN_IDS_SLACK:
+                producer.known = {waiting.sequence_id for waiting in producer.waiting}
+        if sent.entry is not None:
+            self._hold(sent, sent.entry, events)
+        if self.waiting > PENDING_REQUESTS_MAX:
+            self._bound_count(events)
+
+    def _bound_count(self, events: list[Event]) -> None:
+        """Give up SENDs, longest-waiting first, down to nine tenths of the bound: finding them takes a look at all that wait."""
+        waiting = [(sent.file, sent.packet, sent.sub, number) for number, each in self.producers.items() for sent in each.waiting]
+        for _, _, _, number in sorted(waiting)[: max(len(waiting) - PENDING_REQUESTS_MAX * 9 // 10, 1)]:
+            self._give_up_oldest(number, self.producers[number], 1, events)
+
+    def align(self, fields: dict[str, Any], producer: Producer, events: list[Event]) -> bool:
+        """Give up the SENDs before the one that is received, which is not the oldest; return False when none waits for this receipt."""
+        sequence_id = fields.get("sequence_id", -1)
+        if producer.known is not None and sequence_id not in producer.known:
+            return False
+        index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
+        producer.known = {sent.sequence_id for sent in producer.waiting}
+        if index < 0:
+            return False
+        self._give_up_oldest(fields.get("producer_id", -1), producer, index, events)
+        return True
+
+    def _hold(self, sent: Sent, entry: Entry, events: list[Event]) -> None:
+        """Let the messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
+        self._tickets = sent.ticket = self._tickets + 1
+        self._holding[sent.ticket] = sent
+        self._held_rows += entry.count
+        self._held_bytes += entry.weight()
+        while self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES:
+            self.release(next(iter(self._holding.values())), None, events)
+
+    def release(self, sent: Sent, message_id: dict[str, Any] | None, events: list[Event]) -> None:
+        """Report the messages of a SEND, under the message id of its receipt if there is one."""
+        entry = sent.entry
+        if entry is None:
+            return
+        if self._holding.pop(sent.ticket, None) is not None:
+            self._held_rows -= entry.count
+            self._held_bytes -= entry.weight()
+        if message_id is not None:
+            entry.set_id(message_id)
+        events.append(entry)
+        sent.entry = None
+
+    def finish(self, events: list[Event]) -> list[Request]:
+        """Report the messages of all SENDs that wait; return the SENDs as requests."""
+        unanswered = []
+        for number, producer in self.producers.items():
+            for sent in producer.waiting:
+                unanswered.append(request_of(number, producer, sent))
+                self.release(sent, None, events)
+            producer.waiting.clear()
+        return unanswered
+
+
+def request_of(producer_id: int, producer: Producer, sent: Sent) -> Request:
+    """Return a SEND as a request."""
+    key = f"{producer_id}:{sent.sequence_id}"
+    return Request(sent.file, sent.packet, sent.sub, sent.time, "SEND", key, producer.topic, producer.name)
