@@ -4,7 +4,7 @@ from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts
 from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, PacketRecord, Segment
 from pulsarscope.capture.file_list import Inputs, expand_inputs, probe, source_namer
 from pulsarscope.capture.portions import Portion, divide
-from pulsarscope.capture.reader import BlockReader, open_local, read_blocks
+from pulsarscope.capture.reader import BlockReader, open_local
 
 __all__ = [
     "CONTROL_FLAGS",
@@ -22,6 +22,5 @@ __all__ = [
     "expand_inputs",
     "open_local",
     "probe",
-    "read_blocks",
     "source_namer",
 ]

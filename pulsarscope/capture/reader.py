@@ -230,19 +230,3 @@ class BlockReader:
     def _only_block(self, code: str, text: str) -> Block:
         """Return the only block of an input that is no capture."""
         return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)
-
-
-def read_blocks(
-    source: str | ByteStream,
-    file_index: int = 0,
-    *,
-    read_bytes: int | None = None,
-    records: bool = False,
-    by_interface: bool = False,
-    opener: Opener = open_local,
-    portion: Portion | None = None,
-) -> BlockReader:
-    """Return the blocks of one input in packet order; see `BlockReader`."""
-    return BlockReader(
-        source, file_index, read_bytes=read_bytes, records=records, by_interface=by_interface, opener=opener, portion=portion
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
-from pulsarscope.capture import Blocks, Inputs, PacketRecord, expand_inputs, read_blocks
+from pulsarscope.capture import BlockReader, Blocks, Inputs, PacketRecord, expand_inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
@@ -73,7 +73,7 @@ def parts(engine: Engine, inputs: Inputs, options: Options, read: Read | None = 
             yield engine.end_file(index)
         elif index:
             yield engine.end()
-        blocks = read_blocks(path, index, by_interface=inputs.by_interface) if read is None else read(path, index)
+        blocks = BlockReader(path, index, by_interface=inputs.by_interface) if read is None else read(path, index)
         for block in blocks:
             if not (recognised or blocks.recognised) and index == len(inputs.paths) - 1:
                 # Only a pipe comes this far without being a capture: files were looked into before.
@@ -105,7 +105,7 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
             placement.forget(assembler.begin_file(index))
         elif index:
             assembler, placement = Assembler(), Placement()
-        for block in read_blocks(path, index, records=True, by_interface=inputs.by_interface):
+        for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
             places = placement.feed(block, assembler.feed(block))
             located = [(record, places.get(record.number)) for record in block.records]
             yield PacketBatch(index, block.bytes_read, located, block.fragments)

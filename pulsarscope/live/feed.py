@@ -46,7 +46,7 @@ class LiveFeed:
             source: packet source, closed by `close`.
             recorder: receives all packets in the capturing thread; its exceptions end the feed.
             packets_max: number of packets after which to stop.
-            by_interface: append the interface to flow keys, see `capture.read_blocks`.
+            by_interface: append the interface to flow keys, see `capture.BlockReader`.
         """
         self.source = source
         self.packets = 0

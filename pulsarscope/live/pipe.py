@@ -10,7 +10,7 @@ import select
 import time
 from collections.abc import Iterator, Sequence
 
-from pulsarscope.capture import Block, CaptureInterface, PacketRecord, read_blocks
+from pulsarscope.capture import Block, BlockReader, CaptureInterface, PacketRecord
 from pulsarscope.capture.reader import STANDARD_INPUT
 from pulsarscope.live.source import CapturedPackets, CaptureHealth, PacketWriter
 from pulsarscope.model.errors import PulsarscopeError
@@ -33,7 +33,7 @@ class PipeFeed:
             path: path of the pipe; "-" is standard input.
             recorder: receives all packets.
             packets_max: number of packets after which to stop.
-            by_interface: append the interface to flow keys, see `capture.read_blocks`.
+            by_interface: append the interface to flow keys, see `capture.BlockReader`.
         """
         self.packets = 0
         self.lag = 0.0
@@ -47,7 +47,7 @@ class PipeFeed:
         self._stopped_early = False
         """True when reading stopped before the end of the pipe: an incomplete record is then no damage."""
         self._interfaces: dict[CaptureInterface, int] = {}
-        self._reader = read_blocks(self, records=recorder is not None, by_interface=by_interface)
+        self._reader = BlockReader(self, records=recorder is not None, by_interface=by_interface)
         self._descriptor = -1
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pulsarscope.capture import Block, Inputs, Portion, read_blocks
+from pulsarscope.capture import Block, BlockReader, Inputs, Portion
 from pulsarscope.engine.flows import Fact, FlowRun, OpenFlow, evaluate
 from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import Finding
@@ -83,7 +83,7 @@ class ReadFiles(msgspec.Struct, frozen=True):
         """All of one portion."""
         file = portion.file
         path = self.inputs.paths[file]
-        reader = read_blocks(path, file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
+        reader = BlockReader(path, file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
         blocks: Iterator[Block] = reader
         if (file, portion.start) == (self.portions[0].file, 0):  # what is not about the packets of a file is said once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pulsarscope.capture import AnomalyCount, AnomalyCounts, Block, BlockReader, Inputs, Portion, divide, read_blocks
+from pulsarscope.capture import AnomalyCount, AnomalyCounts, Block, BlockReader, Inputs, Portion, divide
 from pulsarscope.engine.flows import LOSS_CODES, strangers
 from pulsarscope.engine.options import Options
 from pulsarscope.model.records import ConnectionRow, Row
@@ -96,7 +96,7 @@ class Look(msgspec.Struct, frozen=True):
         file = portion.file
         source = self.inputs.source(file)
         seen = Seen(portion)
-        blocks = read_blocks(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
+        blocks = BlockReader(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
         noted = _noted(blocks, seen)
         found = strangers(self.inputs, self.options, noted) if self.strangers else dict.fromkeys(deque(noted, 0))
         if portion.end is not None:

@@ -20,12 +20,13 @@ from pulsarscope.model.limits import (
     OVERLAP_WINDOW_PACKETS,
     RESET_WINDOW_BYTES,
     SEQUENCE_JUMP_MAX_BYTES,
+    STREAM_FINDINGS_MAX,
 )
 from pulsarscope.tcp.delivered import DeliveredBytes
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
 from pulsarscope.tcp.reorder_buffer import BufferedPiece, Overlap, ReorderBuffer
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
-from pulsarscope.tcp.stream_findings import FindingCounts, Log, Where, finding
+from pulsarscope.tcp.stream_findings import CodeCount, Log, Where, finding
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
@@ -98,7 +99,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Offset at which the stream ends; UNKNOWN before a FIN."""
     buffer: ReorderBuffer | None = None
     window: ClosedWindow | None = None
-    finding_counts: FindingCounts | None = None
+    finding_counts: dict[str, CodeCount] | None = None
     generation: int = 0
     """Number of the last block that added to `delivered`."""
     delivered: tuple[Item, ...] = ()
@@ -306,7 +307,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             return
         text = f"{size} bytes at offset {offset} of the stream from {self.source} are not in the capture."
         evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
-        self._report("stream-gap", size, text, evidence, where, behind)
+        self._report("stream-gap", text, evidence, where, behind)
 
     def flush(self, where: Where) -> None:
         """Declare all holes gaps, and deliver the buffered segments."""
@@ -355,22 +356,20 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             state.since = where[2]
             self.window_closed = True
 
-    def _report(
-        self,
-        code: str,
-        size: int,
-        text: str,
-        evidence: dict[str, Any],
-        where: Where,
-        place: Where | None = None,
-    ) -> None:
+    def _report(self, code: str, text: str, evidence: dict[str, Any], where: Where, place: Where | None = None) -> None:
+        """Report a finding detected at `where`, which stands at `place` if given; above STREAM_FINDINGS_MAX only count it."""
         if self.finding_counts is None:
-            self.finding_counts = FindingCounts()
-        self.finding_counts.report(self.log, code, size, text, evidence, where, place)
+            self.finding_counts = {}
+        count = self.finding_counts.setdefault(code, CodeCount())
+        count.count += 1
+        if count.count > STREAM_FINDINGS_MAX:
+            count.unreported_bytes += evidence["size"]
+        else:
+            self.log.append((where[1], finding(code, text, evidence, place or where)))
 
     def _report_jump(self, distance: int, size: int, where: Where) -> None:
         text = f"A segment from {self.source} lies {abs(distance)} bytes {'ahead of' if distance > 0 else 'behind'} its stream."
-        self._report("sequence-jump", size, text, {"direction": self.index, "distance": distance, "size": size}, where)
+        self._report("sequence-jump", text, {"direction": self.index, "distance": distance, "size": size}, where)
 
     def _report_overlaps(self, conflicts: list[Overlap], where: Where) -> None:
         for conflict in conflicts:
@@ -389,12 +388,15 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 "packet": where[1],
                 "sha256": sha256(conflict.second).hexdigest()[:16],
             }
-            self._report("overlap-conflict", size, text, evidence, where)
+            self._report("overlap-conflict", text, evidence, where)
 
     def _report_totals(self, where: Where) -> None:
         """Report the findings of the stream as a whole."""
-        if self.finding_counts is not None:
-            self.finding_counts.report_remaining(self.log, self.index, self.source, where)
+        for code, counted in (self.finding_counts or {}).items():
+            if counted.count > STREAM_FINDINGS_MAX:
+                count, size = counted.count - STREAM_FINDINGS_MAX, counted.unreported_bytes
+                text = f"{count} more in the stream from {self.source}, {size} bytes in total."
+                self.log.append((where[1], finding(code, text, {"direction": self.index, "count": count, "bytes": size}, where)))
         if self.snaplen_gaps:
             size, count = self.snaplen_bytes, self.snaplen_gaps
             text = f"{size} bytes of the stream from {self.source} were cut off by the snap length, in {count} places."

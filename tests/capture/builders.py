@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from pulsarscope.capture import Block, BlockReader, Segment, read_blocks
+from pulsarscope.capture import Block, BlockReader, Segment
 from pulsarscope.model.findings import Finding
 
 SECOND = 1_000_000_000
@@ -175,7 +175,7 @@ class ShortReads(io.RawIOBase):
 
 
 def reader_of(data: bytes, *, read_bytes: int = 1 << 20) -> BlockReader:
-    return read_blocks(io.BytesIO(data), read_bytes=read_bytes)
+    return BlockReader(io.BytesIO(data), read_bytes=read_bytes)
 
 
 def blocks_of(data: bytes, *, read_bytes: int = 1 << 20) -> list[Block]:

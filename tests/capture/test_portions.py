@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.capture import Block, BlockReader, Portion, Segment, divide, read_blocks
+from pulsarscope.capture import Block, BlockReader, Portion, Segment, divide
 from pulsarscope.capture.anomalies import AnomalyCounts
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
@@ -104,7 +104,7 @@ def read(readers: Sequence[BlockReader]) -> Read:
 
 def has_dependencies(path: str, portions: Sequence[Portion]) -> bool:
     """Return True when a portion reports that the following ones depend on it."""
-    readers = [read_blocks(path, portion=portion) for portion in portions if portion.end is not None]
+    readers = [BlockReader(path, portion=portion) for portion in portions if portion.end is not None]
     return any([list(reader), reader.has_dependencies][1] for reader in readers)
 
 
@@ -112,11 +112,11 @@ def in_portions(path: str, portions: Sequence[Portion], *, by_interface: bool) -
     """Return the result of independently read portions, the last one with the counts of the others."""
     tally = AnomalyCounts(0)
     for portion in portions[:-1]:
-        reader = read_blocks(path, portion=portion)
+        reader = BlockReader(path, portion=portion)
         list(reader)
         tally.add_later(reader.counts)
     last = msgspec.structs.replace(portions[-1], counts=tuple(tally.counts))
-    return read([read_blocks(path, by_interface=by_interface, portion=portion) for portion in [*portions[:-1], last]])
+    return read([BlockReader(path, by_interface=by_interface, portion=portion) for portion in [*portions[:-1], last]])
 
 
 def check(data: bytes, size: int, *, dependent: bool | None = False, by_interface: bool = False) -> list[Portion]:
@@ -130,7 +130,7 @@ def check(data: bytes, size: int, *, dependent: bool | None = False, by_interfac
         dependencies = has_dependencies(path, portions)
         assert dependent is None or dependencies is dependent
         assert dependencies or in_portions(path, portions, by_interface=by_interface) == read(
-            [read_blocks(path, by_interface=by_interface)]
+            [BlockReader(path, by_interface=by_interface)]
         )
     return portions
 
@@ -236,7 +236,7 @@ def test_a_file_that_is_no_longer_what_it_was_is_told(tmp_path: Path) -> None:
     portion = divide(str(path), 0, 500)[1]
 
     def codes() -> list[str]:
-        return [finding.code for block in read_blocks(str(path), portion=portion) for finding in block.findings]
+        return [finding.code for block in BlockReader(str(path), portion=portion) for finding in block.findings]
 
     assert codes() == []
     path.write_bytes(PLAIN[: portion.start + 30])

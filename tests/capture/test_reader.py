@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import BlockReader
 from tests.capture.builders import (
     START,
     Pcapng,
@@ -84,7 +84,7 @@ def test_changed_bytes_never_raise_and_reads_of_any_size_agree(name: str, change
 
 
 def test_a_stream_that_cannot_seek_gives_a_block_per_read() -> None:
-    blocks = list(read_blocks(ShortReads(PCAP, 150)))
+    blocks = list(BlockReader(ShortReads(PCAP, 150)))
     assert len(blocks) > 3
     assert segments_of(blocks) == segments_of(blocks_of(PCAP))
 
@@ -104,7 +104,7 @@ def test_a_pipe_gives_its_packets_as_they_arrive(tmp_path: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     blocks = []
-    for block in read_blocks(str(path)):
+    for block in BlockReader(str(path)):
         blocks.append(block)
         first_block_seen.set()
     writer.join()
@@ -114,15 +114,15 @@ def test_a_pipe_gives_its_packets_as_they_arrive(tmp_path: Path) -> None:
 
 def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(PCAP)))
-    assert segments_of(read_blocks("-")) == segments_of(blocks_of(PCAP))
+    assert segments_of(BlockReader("-")) == segments_of(blocks_of(PCAP))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"text")))
-    assert "standard input is text" in next(iter(read_blocks("-"))).findings[0].text
+    assert "standard input is text" in next(iter(BlockReader("-"))).findings[0].text
 
 
 def test_a_path_is_read_and_the_file_index_kept(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(GZIP)
-    reader = read_blocks(str(path), 3)
+    reader = BlockReader(str(path), 3)
     assert (reader.recognised, reader.first_time) == (False, None)
     blocks = list(reader)
     assert (reader.recognised, reader.first_time) == (True, START)
@@ -131,7 +131,7 @@ def test_a_path_is_read_and_the_file_index_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/nonexistent/x.pcap", "/", "a\0b"])
 def test_an_unreadable_path_is_a_finding(path: str) -> None:
-    (block,) = read_blocks(path, 2)
+    (block,) = BlockReader(path, 2)
     (finding,) = block.findings
     assert (finding.code, finding.file) == ("file-unreadable", 2)
 
@@ -145,7 +145,7 @@ class Failing(ShortReads):
 
 
 def test_a_read_that_fails_later_keeps_what_came_before() -> None:
-    blocks = list(read_blocks(Failing(PCAP[:-3], 1 << 20)))
+    blocks = list(BlockReader(Failing(PCAP[:-3], 1 << 20)))
     assert segments_of(blocks) == segments_of(blocks_of(PCAP[:-3]))
     assert "Input/output error" in findings_of(blocks)["file-unreadable"].text
     assert "capture-truncated" not in findings_of(blocks)
@@ -161,7 +161,7 @@ def test_reading_can_be_given_up() -> None:
 @pytest.mark.parametrize("read_bytes", [7, 1 << 20])
 def test_packets_can_be_kept_as_they_stand_in_the_file(read_bytes: int) -> None:
     for data, times in ((PCAP, range(START, START + 6)), (PCAPNG, [START // 1000 * 1000] * 13)):
-        blocks = list(read_blocks(io.BytesIO(data), read_bytes=read_bytes, records=True))
+        blocks = list(BlockReader(io.BytesIO(data), read_bytes=read_bytes, records=True))
         records = [record for block in blocks for record in block.records]
         assert [record.number for record in records] == list(range(1, len(times) + 1))
         assert [record.data for record in records] == (FRAMES * 3)[: len(times)]
@@ -180,7 +180,7 @@ def test_kept_packets_tell_their_interface_and_what_was_cut() -> None:
     data = (
         build.section() + interfaces + build.packet(FRAMES[1][:60], wire_bytes=len(FRAMES[1])) + build.packet(FRAMES[0][14:], interface=1)
     )
-    blocks = list(read_blocks(io.BytesIO(data), records=True))
+    blocks = list(BlockReader(io.BytesIO(data), records=True))
     records = [record for block in blocks for record in block.records]
     assert [(record.interface, record.wire_bytes - len(record.data)) for record in records] == [
         ((1, 60, "eth0"), len(FRAMES[1]) - 60),

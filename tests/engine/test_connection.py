@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import BlockReader
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, join_codes
@@ -37,7 +37,7 @@ class Lived:
         self.timelines: dict[str, Timeline] = {}
         self.ended: dict[str, EndedTimeline] = {}
         assembler = Assembler()
-        for block in read_blocks(io.BytesIO(pcap(packets)), 0, read_bytes=read_bytes):
+        for block in BlockReader(io.BytesIO(pcap(packets)), 0, read_bytes=read_bytes):
             self._take(assembler.feed(block), chosen or settings())
         self._take(assembler.finish(), chosen or settings())
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsarscope.capture import expand_inputs, read_blocks
+from pulsarscope.capture import BlockReader, expand_inputs
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.local import ALL_RECORDS, DAMAGE_CODES, Options, run
 from pulsarscope.engine.rule_engine import RuleEngine
@@ -215,7 +215,7 @@ class TestReading:
         want = rows_of(CAPTURES / name)
         small = (CAPTURES / name).stat().st_size < 100_000
         for size in (333, 4096, 50_000) if small else (50_000,):
-            monkeypatch.setattr(pipeline, "read_blocks", functools.partial(read_blocks, read_bytes=size))
+            monkeypatch.setattr(pipeline, "BlockReader", functools.partial(BlockReader, read_bytes=size))
             rows = rows_of(CAPTURES / name)
             assert encoded(rows) == encoded(want), size
             for kind in ("frame", "message", "exchange"):
@@ -235,7 +235,7 @@ class TestReading:
         path = write(tmp_path / "a.pcap", damaged)
         want = encoded(rows_of(path))
         for size in (200, 3001, 20_000):
-            monkeypatch.setattr(pipeline, "read_blocks", functools.partial(read_blocks, read_bytes=size))
+            monkeypatch.setattr(pipeline, "BlockReader", functools.partial(BlockReader, read_bytes=size))
             assert encoded(rows_of(path)) == want, size
 
     @pytest.mark.parametrize("name", RETOLD)
@@ -471,7 +471,7 @@ class TestOptions:
 
 class TestRun:
     def test_batches_emit_how_far_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pipeline, "read_blocks", functools.partial(read_blocks, read_bytes=8000))
+        monkeypatch.setattr(pipeline, "BlockReader", functools.partial(BlockReader, read_bytes=8000))
         running = run([str(CAPTURES / "quickstart.pcapng")], Options())
         batches = list(running)
         assert len(batches) > 3
@@ -587,7 +587,7 @@ def test_a_large_message_over_many_blocks_is_one_frame(tmp_path: Path, monkeypat
     path = write_pcap(tmp_path / "a.pcap", [Packet(packet.time_ns, packet.data) for packet in talk.packets])
     want = encoded(rows_of(path))
     for size in (70_000, 1 << 20):
-        monkeypatch.setattr(pipeline, "read_blocks", functools.partial(read_blocks, read_bytes=size))
+        monkeypatch.setattr(pipeline, "BlockReader", functools.partial(BlockReader, read_bytes=size))
         rows = rows_of(path)
         assert [row.command for row in rows if isinstance(row, FrameRow)] == ["CONNECT", "CONNECTED", "SEND", "PING"]
         assert encoded(rows) == want

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import BlockReader
 from pulsarscope.live.bpf import tcp_program
 from pulsarscope.live.interfaces import find_interface
 from pulsarscope.live.ring import PacketRing
@@ -46,7 +46,7 @@ def said_in(capture: Path, port: int = 6650) -> list[Said]:
     """Return the bytes of the streams of each connection, in capture order."""
     assembler = Assembler()
     turns: dict[str, Said] = defaultdict(list)
-    events = [event for block in read_blocks(str(capture)) for event in assembler.feed(block)] + assembler.finish()
+    events = [event for block in BlockReader(str(capture)) for event in assembler.feed(block)] + assembler.finish()
     for event in events:
         key = event.connection.key
         client = 1 if source_port(key) == port else 0

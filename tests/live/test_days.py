@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.capture import Block, PacketRecord, read_blocks
+from pulsarscope.capture import Block, BlockReader, PacketRecord
 from pulsarscope.capture.formats.pcapng import PcapngDecoder
 from pulsarscope.engine import facts, packed_facts
 from pulsarscope.engine.local import ALL_RECORDS, Options, run_blocks
@@ -27,7 +27,7 @@ class Days:
     recognised = True
 
     def __init__(self, capture: Path, minutes: int) -> None:
-        self._records = [record for block in read_blocks(str(capture), records=True) for record in block.records]
+        self._records = [record for block in BlockReader(str(capture), records=True) for record in block.records]
         self._minutes = minutes
 
     def __iter__(self) -> Iterator[Block]:

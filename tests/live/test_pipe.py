@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.capture import Block, Segment, read_blocks
+from pulsarscope.capture import Block, BlockReader, Segment
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.recorder import Recorder, Rotation
 from pulsarscope.model.flow import source_of_key
@@ -57,9 +57,9 @@ def test_it_gives_what_the_file_gives_and_keeps_it(name: str, piece: int, captur
     blocks = list(feed)
     end()
     feed.close()
-    expected = segments(list(read_blocks(str(original))))
+    expected = segments(list(BlockReader(str(original))))
     assert segments(blocks) == expected
-    assert segments(list(read_blocks(str(tmp_path / "kept.pcapng")))) == expected
+    assert segments(list(BlockReader(str(tmp_path / "kept.pcapng")))) == expected
     assert feed.recognised
     assert feed.packets == blocks[-1].last_packet
 

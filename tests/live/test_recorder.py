@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import BlockReader
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
@@ -34,7 +34,7 @@ def numbers(*paths: str) -> list[int]:
     """Return the numbers in the packets of the files."""
     numbers_read = []
     for path in paths:
-        for block in read_blocks(path):
+        for block in BlockReader(path):
             assert not [finding for finding in block.findings if finding.severity != "note"]
             numbers_read += [int.from_bytes(segment[6], "big") for segments in block.flows.values() for segment in segments]
     return numbers_read
@@ -61,7 +61,7 @@ def test_each_file_ends_with_what_was_lost(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(), lambda: statistics_block(0, START, 10, 3))
     recorder(captured(0))
     recorder.end()
-    (finding,) = [finding for block in read_blocks(str(tmp_path / "a.pcapng")) for finding in block.findings]
+    (finding,) = [finding for block in BlockReader(str(tmp_path / "a.pcapng")) for finding in block.findings]
     assert (finding.code, finding.evidence["packets"]) == ("packets-dropped", 3)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.capture import Segment, read_blocks
+from pulsarscope.capture import BlockReader, Segment
 from pulsarscope.engine.flows import OpenFlow
 from pulsarscope.spark import packets
 from pulsarscope.spark.packed_segments import ORDER, SCHEMA, SUSPENDED, Flow, Sorted, open_row, pack, runs_of_file, unpack
@@ -35,11 +35,11 @@ def test_what_is_packed_is_unpacked(one: list[Segment], other: list[Segment]) ->
 def test_all_segments_of_a_file_come_back_in_order(captures: Path, name: str, *, by_packet: bool) -> None:
     path = str(captures / name)
     want: dict[bytes, list[Segment]] = {}
-    for block in read_blocks(path, 5):
+    for block in BlockReader(path, 5):
         for key, segments in block.flows.items():
             want.setdefault(key, []).extend(segments)
-    made = packets.runs(deal(packets.batches(read_blocks(path, 5), None, 5), packets.SCHEMA, ORDER, 1)[0]) if by_packet else None
-    batches = deal(runs_of_file(read_blocks(path, 5), None, 5), SCHEMA, ORDER, 1)[0] if made is None else made
+    made = packets.runs(deal(packets.batches(BlockReader(path, 5), None, 5), packets.SCHEMA, ORDER, 1)[0]) if by_packet else None
+    batches = deal(runs_of_file(BlockReader(path, 5), None, 5), SCHEMA, ORDER, 1)[0] if made is None else made
     got: dict[bytes, list[Segment]] = {}
     for flow in Sorted(batches):
         assert isinstance(flow, Flow)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner
 
-from pulsarscope.capture import Inputs, expand_inputs, read_blocks
+from pulsarscope.capture import BlockReader, Inputs, expand_inputs
 from pulsarscope.cli import app
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.spark.remote_files import find, opened, system_at
@@ -70,7 +70,7 @@ def test_what_is_not_there_is_said_in_a_line(folder: Path, uri: str, why: str) -
 
 
 def test_a_file_that_goes_away_is_a_finding(tmp_path: Path) -> None:
-    (block,) = read_blocks(f"file://{tmp_path}/gone.pcap", opener=opened)
+    (block,) = BlockReader(f"file://{tmp_path}/gone.pcap", opener=opened)
     assert [finding.code for finding in block.findings] == ["file-unreadable"]
 
 

@@ -124,7 +124,7 @@ def test_bounds_that_are_reached_give_the_same_in_any_blocks(packets: list[Packe
         patch.setattr("pulsarscope.tcp.stream.OUT_OF_ORDER_MAX_BYTES", 6)
         patch.setattr("pulsarscope.tcp.stream.OVERLAP_WINDOW_BYTES", 4)
         patch.setattr("pulsarscope.tcp.delivered.OVERLAP_WINDOW_BYTES", 4)
-        patch.setattr("pulsarscope.tcp.stream_findings.STREAM_FINDINGS_MAX", 2)
+        patch.setattr("pulsarscope.tcp.stream.STREAM_FINDINGS_MAX", 2)
         patch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 1)
         for module in ("assembler", "delivered", "stream"):
             patch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 5)

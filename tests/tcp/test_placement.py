@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import BlockReader
 from pulsarscope.tcp import Assembler, Place, Placement
 from tests.encoder.capturefile import Packet, pcap
 from tests.encoder.conversation import Conversation
@@ -20,7 +20,7 @@ BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
 def places(packets: list[Packet], read_bytes: int = 1 << 20) -> dict[int, Place]:
     assembler, placement = Assembler(), Placement()
     result: dict[int, Place] = {}
-    for block in read_blocks(io.BytesIO(pcap(packets)), read_bytes=read_bytes):
+    for block in BlockReader(io.BytesIO(pcap(packets)), read_bytes=read_bytes):
         result |= placement.feed(block, assembler.feed(block))
     return dict(sorted(result.items()))
 
@@ -76,7 +76,7 @@ def test_what_the_stream_never_had_lies_outside_of_it() -> None:
 
 def test_a_finished_connection_is_forgotten() -> None:
     assembler, placement = Assembler(), Placement()
-    for block in read_blocks(io.BytesIO(pcap(Conversation().handshake().client(b"abc").packets))):
+    for block in BlockReader(io.BytesIO(pcap(Conversation().handshake().client(b"abc").packets))):
         placement.feed(block, assembler.feed(block))
     assert placement._connections
     placement.forget(assembler.finish())

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import BlockReader
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import PACKET_MAX_BYTES
 from tests.capture.builders import KEY, SECOND, START, SYN, Record, blocks_of, findings_of, flows_of, pcap, segment_packet, segments_of
@@ -152,10 +152,10 @@ def test_packets_of_other_kinds_are_counted_in_the_numbers() -> None:
 
 def test_only_the_packets_of_linux_any_tell_interfaces_apart() -> None:
     cooked = [Record(struct.pack(">HHIHBB8s", 0x0800, 0, index, 1, 0, 6, b"") + segment_packet(b"hello")[14:]) for index in (2, 3, 2)]
-    flows = flows_of(read_blocks(io.BytesIO(pcap(cooked, link_type=276)), by_interface=True))
+    flows = flows_of(BlockReader(io.BytesIO(pcap(cooked, link_type=276)), by_interface=True))
     assert {source_of_key(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {
         "ifindex 2": [1, 3],
         "ifindex 3": [2],
     }
-    assert list(flows_of(read_blocks(io.BytesIO(pcap([Record(segment_packet())])), by_interface=True))) == [KEY]
+    assert list(flows_of(BlockReader(io.BytesIO(pcap([Record(segment_packet())])), by_interface=True))) == [KEY]
     assert list(flows_of(blocks_of(pcap(cooked, link_type=276)))) == [KEY]

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import BlockReader
 from pulsarscope.model.flow import source_of_key, without_source
 from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES
 from tests.capture.builders import (
@@ -281,7 +281,7 @@ MIXED = NAMED + b"".join(
 @pytest.mark.parametrize("records", [False, True])
 @pytest.mark.parametrize("read_bytes", [7, 1 << 20])
 def test_interfaces_are_told_apart_by_their_names_else_by_their_numbers(read_bytes: int, *, records: bool) -> None:
-    blocks = list(read_blocks(io.BytesIO(MIXED), read_bytes=read_bytes, records=records, by_interface=True))
+    blocks = list(BlockReader(io.BytesIO(MIXED), read_bytes=read_bytes, records=records, by_interface=True))
     flows = flows_of(blocks)
     assert {source_of_key(key): [segment[0] for segment in segments] for key, segments in flows.items()} == {
         "veth0": [1, 3, 7, 8],
@@ -296,5 +296,5 @@ def test_interfaces_are_told_apart_by_their_names_else_by_their_numbers(read_byt
 
 def test_a_very_long_name_of_an_interface_is_cut() -> None:
     data = LITTLE.section() + LITTLE.interface(name="x" * 5000) + LITTLE.packet(PLAIN)
-    (key,) = flows_of(read_blocks(io.BytesIO(data), by_interface=True))
+    (key,) = flows_of(BlockReader(io.BytesIO(data), by_interface=True))
     assert source_of_key(key) == "x" * INTERFACE_NAME_MAX_CHARACTERS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.capture import read_blocks
+from pulsarscope.capture import BlockReader
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import TUNNELS_MAX
 from tests.capture.builders import (
@@ -118,7 +118,7 @@ def test_fragments_of_two_interfaces_are_not_put_together() -> None:
     cut = [framed(outer) for outer in fragments(ipv4(tcp(b"data" * 100)), 128)]
     packets = [build.packet(frame, interface=side) for at, frame in enumerate(cut) for side in (0, 1) if (at, side) != (1, 1)]
     data = build.section() + build.interface(name="a") + build.interface(name="b") + b"".join(packets)
-    blocks = list(read_blocks(io.BytesIO(data), by_interface=True))
+    blocks = list(BlockReader(io.BytesIO(data), by_interface=True))
     ((key, segments),) = flows_of(blocks).items()
     assert (source_of_key(key), [segment[6] for segment in segments]) == ("a", [b"data" * 100])
     assert findings_of(blocks)["fragment-incomplete"].evidence["packets"] == len(cut) - 1

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.capture import PacketRecord, read_blocks
+from pulsarscope.capture import BlockReader, PacketRecord
 from pulsarscope.output.export import pcapng
 from pulsarscope.output.export.pcapng import PcapngWriter
 from pulsarscope.output.export.sink import Sink
@@ -53,7 +53,7 @@ def written(packets: Iterable[Packet]) -> bytes:
 def read(data: bytes) -> list[PacketRecord]:
     """By our own reader, which must find nothing wrong."""
     records = []
-    for block in read_blocks(io.BytesIO(data), records=True):
+    for block in BlockReader(io.BytesIO(data), records=True):
         records += block.records
         assert {finding.code for finding in block.findings} <= {
             "snaplen-truncated",
