@@ -2,7 +2,48 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.capabilities import FieldType, FollowKinds, Ranges, TopicNames, Vocabulary
+from pulsarscope.dissect.contract import Candidate, Dissector, Framing
+from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Exchange, Remark, SingleMessage, message_row
 from pulsarscope.dissect.frame_splitter import Frame, FrameSplitter
+from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, Rules, where_of
+from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
+from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code
 
-__all__ = ["Dissector", "Frame", "FrameSplitter"]
+__all__ = [
+    "DELIVER",
+    "ERROR",
+    "MALFORMED",
+    "NOTE",
+    "OK",
+    "PRODUCE",
+    "TRUNCATED",
+    "WARNING",
+    "Candidate",
+    "Code",
+    "ConnectionRule",
+    "Decoded",
+    "Dissector",
+    "Event",
+    "Exchange",
+    "FieldType",
+    "FollowKinds",
+    "Frame",
+    "FrameSplitter",
+    "Framing",
+    "Handlers",
+    "KeyRule",
+    "Ranges",
+    "Remark",
+    "RuleContext",
+    "Rules",
+    "Session",
+    "SessionContext",
+    "SessionFrames",
+    "SingleMessage",
+    "TopicNames",
+    "Vocabulary",
+    "message_row",
+    "where_of",
+]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin, StreamAccount
+from pulsarscope.dissect.isolation import Failure, failure
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
@@ -62,7 +64,7 @@ class _Cursor:
 class Conversation:
     """Reference implementation of `frames.FrameReader`: the first dissector that proves a frame is the protocol of both streams."""
 
-    __slots__ = ("_before", "_foreign", "_kept", "_origin", "_others", "_server", "_splitters", "_tried", "dissector")
+    __slots__ = ("_before", "_failures", "_foreign", "_kept", "_origin", "_others", "_server", "_splitters", "_tried", "dissector")
 
     def __init__(
         self,
@@ -87,6 +89,8 @@ class Conversation:
         self._splitters: list[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
+        self._failures: list[Failure] = []
+        """Exceptions of dissectors that are tried no more."""
         self._before = [FrameBatch()]
         """What was skipped before the protocol was known, for each that is tried."""
         if forced:
@@ -103,10 +107,15 @@ class Conversation:
 
     def _recognise(self, splitters: list[StreamSplitter], frames: FrameBatch | None = None) -> None:
         """These splitters' protocol is the one, as `frames` show."""
+        self._failures = self.failures
         self._splitters = splitters
         self.dissector = dissector = splitters[0].dissector
         self._tried = []
-        client = None if frames is None else frames.client(dissector)
+        try:
+            client = None if frames is None else frames.client(dissector)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            client = None
+            self._failures.append(failure(dissector, "sender", error))
         if client is not None:
             self._server = 1 - client
 
@@ -114,6 +123,13 @@ class Conversation:
     def foreign(self) -> str | None:
         """Name of another protocol that the first bytes of a stream show."""
         return self._foreign or next((splitter.foreign for pair in self._tried for splitter in pair if splitter.foreign), None)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Exceptions of the dissectors so far."""
+        splitters = [splitter for pair in self._tried for splitter in pair] + (self._splitters or [])
+        failures = [splitter.failure for splitter in splitters if splitter.failure is not None]
+        return list(dict.fromkeys([*self._failures, *failures]))
 
     def assign(self, directions: Sequence[str]) -> None:
         """As `FrameReader.assign`."""
@@ -181,6 +197,7 @@ class Conversation:
                 found.truncate(SKIPPED_RUNS_MAX)
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
                 self._foreign = self.foreign
+                self._failures = self.failures
                 self._tried = []
                 self._before = []
                 return FrameBatch()
@@ -195,8 +212,9 @@ class Conversation:
             return -1
         dissector = splitter.dissector
         data = item.pieces[0][0]
-        if dissector.opens(data, 0, len(data)) != CLIENT:
-            return -1
+        with suppress(Exception):  # the splitter meets it, too, and reports it
+            if dissector.opens(data, 0, len(data)) != CLIENT:
+                return -1
         framing = dissector.framing
         return stream if framing.length.unpack_from(data)[0] + framing.adds == len(data) else -1
 

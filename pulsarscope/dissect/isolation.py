@@ -43,6 +43,16 @@ def failure(dissector: Dissector, member: str, error: Exception) -> Failure:
     return Failure(dissector.package, dissector.name, member, exception_text(error))
 
 
+def raising_function(error: Exception, default: str) -> str:
+    """Return the name of the first function outside this room that an exception came through: the member that raised."""
+    trace = error.__traceback__
+    while trace is not None:
+        if not str(trace.tb_frame.f_globals.get("__name__", "")).startswith(__package__ or ""):
+            return trace.tb_frame.f_code.co_name
+        trace = trace.tb_next
+    return default
+
+
 def exception_text(error: BaseException) -> str:
     """Return the class and the text of an exception, which may fail itself to give it."""
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from pulsarscope.dissect.events import Event
-from pulsarscope.dissect.exchange import Pairing
+from pulsarscope.dissect.events import Event, Exchange
+from pulsarscope.dissect.exchange import Pairing, Request, Response, elapsed
 from pulsarscope.dissect.frames import Note, Origin
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
@@ -46,10 +46,28 @@ class Session:
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
         """Complete the row of each frame with the names, the request and the latency that it knows, and append events."""
-        raise NotImplementedError
+
+    def ask(self, frame: FrameRow, key: Hashable, events: list[Event]) -> None:
+        """Let a frame wait for its answer under a key."""
+        names = frame.topic, frame.producer_name, frame.subscription
+        request = Request(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", str(key), *names)
+        given_up = self.context.pairing.ask(key, request)
+        if given_up is not None:
+            events.append(Exchange(given_up))
+
+    def answer(self, frame: FrameRow, key: Hashable, events: list[Event], error: str | None = None) -> Request | None:
+        """Pair a frame with the oldest request of a key, if one waits; `error`: name of the error with which it refuses."""
+        request = self.context.pairing.answer(key)
+        response = Response(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", frame.fields or {})
+        if request is not None:
+            frame.request = f"{request.file}:{request.packet}.{request.sub}"
+            frame.topic, frame.latency_ns = request.topic, elapsed(request, response)
+        events.append(Exchange(request, response, error, key=str(key)))
+        return request
 
     def finish(self, events: list[Event]) -> None:
         """Append the events of all that still waits: the connection has ended."""
+        events += [Exchange(request) for request in self.context.pairing.rest()]
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""

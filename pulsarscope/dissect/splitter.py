@@ -27,6 +27,7 @@ from pulsarscope.dissect.frames import (
     Origin,
     StreamAccount,
 )
+from pulsarscope.dissect.isolation import Failure, failure, raising_function
 from pulsarscope.dissect.stream_buffer import StreamBuffer
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.model.records import FrameRow
@@ -53,6 +54,7 @@ class StreamSplitter:
         "_kept",
         "_origin",
         "_packet",
+        "_position",
         "_proxy_source",
         "_search",
         "_skip_notes",
@@ -67,6 +69,7 @@ class StreamSplitter:
         "at_start",
         "direction",
         "dissector",
+        "failure",
         "foreign",
         "frames",
         "limits",
@@ -96,6 +99,8 @@ class StreamSplitter:
         self._proxy_source: str | None = None
         self.foreign: str | None = None
         """Name of another protocol that the first bytes show."""
+        self.failure: Failure | None = None
+        """Exception of the dissector, behind which all bytes are skipped."""
         self.synced = synced
         """The next byte begins a frame."""
         self.direction: Any = None
@@ -106,6 +111,7 @@ class StreamSplitter:
         """No frame was read yet, and the capture holds the handshake before the stream."""
         self._buffer = StreamBuffer()
         self._search = FrameSearch(dissector, self._buffer, self.limits)
+        self._position = 0  # of the first byte in the buffer that is not dealt with, should the dissector raise
         self._start = 0  # offset at which the protocol begins: behind a PROXY protocol header
         self._gapped = False  # frames are named by their own packets
         self._packet = -1  # packet of the latest name, and its sub
@@ -175,10 +181,29 @@ class StreamSplitter:
         buffer = self._buffer
         buffer.join()
         position = 0
-        if self.at_start and not buffer.base and not self._start:
+        if self.failure is None:
+            try:
+                position = self._read(out, at_end=at_end)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._fail(error)
+                position = self._position
+        if self.failure is not None and buffer.data:
+            self._skip(position, position := len(buffer.data))
+        if position:
+            buffer.drop(position)
+
+    def _fail(self, error: Exception) -> None:
+        """Read no more of the stream, because the dissector raised."""
+        self.failure = failure(self.dissector, raising_function(error, "decode"), error)
+        self.synced = self.at_start = False
+
+    def _read(self, out: FrameBatch, *, at_end: bool) -> int:
+        """Read what is there; return the position of the first byte not dealt with."""
+        position = self._position = 0
+        if self.at_start and not self._buffer.base and not self._start:
             position = self._proxy(out, at_end=at_end)
             if position < 0:
-                return
+                return 0
         lost = -1
         while True:
             if self.synced:
@@ -188,8 +213,7 @@ class StreamSplitter:
             position = self._resync(position, out, lost, at_end=at_end)
             if not self.synced:
                 break
-        if position:
-            buffer.drop(position)
+        return position
 
     # ---- in sync
 
@@ -210,62 +234,65 @@ class StreamSplitter:
         index = piece_end = -1
         floor = buffer.floor
         rows, append, append_moment = out.rows, out.rows.append, out.moments.append
-        while available - position >= length_bytes:
-            size = unpack(data, position)[0] + length_adds
-            end = position + size
-            if size < smallest or (size > largest and size > self._search.limit_at(position)):
-                self._lose_sync(position, size)
-                break
-            if end > available:
-                buffer.wake = base + end
-                break
-            # Most frames are laid out as one before: they are read at once, and neither are malformed nor announce anything.
-            layout = layout_of(data[position + head_start : position + head_end])
-            decoded = None if layout is None else layout(data, position, end)
-            if decoded is None:
-                decoded = decode(data, position, end)
-                if decoded[0] is None and decoded[6] == MALFORMED:
-                    if not self._believe(end, decoded, at_end=at_end):
-                        break
-                    floor = buffer.floor  # later bytes were looked at: this frame and all behind it were readable no sooner
-                    moment = max(moment, floor)
-                announces = decoded[0] in announcing
-            command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
-            # Its name: that of the piece with its last byte, looked for only when the frame goes beyond the one before's.
-            stop = base + end
-            if stop > piece_end:
-                index += 1
-                if ends[index] < stop:
-                    index = bisect_left(ends, stop, index + 1)
-                piece_end = ends[index]
-                _, packet, time, moment = pieces[index]
-                if moment < floor:  # noqa: PLR1730 - a call of max costs more than the rest of the name
-                    moment = floor
-                if packet != last_packet:
-                    last_packet = packet
-                    sub = 0
-            if gapped:
-                _, packet, time, _ = buffer.latest(base + position, stop)
-                sub = self._next_sub(packet)
-            else:
-                sub += 1
-            payload = None if payload_offset is None or not keep_payload else data[position + payload_offset : end]
-            if notes is not None or payload is not None or keep_raw:
-                attachments[len(rows)] = Attachment(notes, payload, data[position:end] if keep_raw else None)
-            # fmt: off
-            append(FrameRow(
-                source, file, packet, sub, time, connection, protocol, direction, base + position, size, command, fields, entry, checksum,
-                metadata, None if payload_offset is None else size - payload_offset, None, None, None, None, None, None, status,
-            ))
-            # fmt: on
-            append_moment(moment)
-            if announces:
-                self._announce(fields, moment)
-                largest = least_limit(self.limits)
-                announces = False
-            position = end
-        self._packet, self._sub = last_packet, sub
-        self._count(len(out) - before, out)
+        try:
+            while available - position >= length_bytes:
+                size = unpack(data, position)[0] + length_adds
+                end = position + size
+                if size < smallest or (size > largest and size > self._search.limit_at(position)):
+                    self._lose_sync(position, size)
+                    break
+                if end > available:
+                    buffer.wake = base + end
+                    break
+                # Most frames are laid out as one before: they are read at once, and neither are malformed nor announce anything.
+                layout = layout_of(data[position + head_start : position + head_end])
+                decoded = None if layout is None else layout(data, position, end)
+                if decoded is None:
+                    decoded = decode(data, position, end)
+                    if decoded[0] is None and decoded[6] == MALFORMED:
+                        if not self._believe(end, decoded, at_end=at_end):
+                            break
+                        floor = buffer.floor  # later bytes were looked at: this frame and all behind it were readable no sooner
+                        moment = max(moment, floor)
+                    announces = decoded[0] in announcing
+                command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
+                # Its name: that of the piece with its last byte, looked for only when the frame goes beyond the one before's.
+                stop = base + end
+                if stop > piece_end:
+                    index += 1
+                    if ends[index] < stop:
+                        index = bisect_left(ends, stop, index + 1)
+                    piece_end = ends[index]
+                    _, packet, time, moment = pieces[index]
+                    if moment < floor:  # noqa: PLR1730 - a call of max costs more than the rest of the name
+                        moment = floor
+                    if packet != last_packet:
+                        last_packet = packet
+                        sub = 0
+                if gapped:
+                    _, packet, time, _ = buffer.latest(base + position, stop)
+                    sub = self._next_sub(packet)
+                else:
+                    sub += 1
+                payload = None if payload_offset is None or not keep_payload else data[position + payload_offset : end]
+                if notes is not None or payload is not None or keep_raw:
+                    attachments[len(rows)] = Attachment(notes, payload, data[position:end] if keep_raw else None)
+                # fmt: off
+                append(FrameRow(
+                    source, file, packet, sub, time, connection, protocol, direction, base + position, size, command, fields, entry,
+                    checksum, metadata, None if payload_offset is None else size - payload_offset, None, None, None, None, None, None,
+                    status,
+                ))
+                # fmt: on
+                append_moment(moment)
+                position = end
+                if announces:
+                    self._announce(fields, moment)
+                    largest = least_limit(self.limits)
+                    announces = False
+        finally:  # the frames before one at which the dissector raises are whole
+            self._packet, self._sub, self._position = last_packet, sub, position
+            self._count(len(out) - before, out)
         return position
 
     def _count(self, count: int, out: FrameBatch) -> None:
@@ -328,6 +355,7 @@ class StreamSplitter:
         No frame begins at `lost`, where the framing was lost, even if the dissector takes for one there what it cannot decode.
         """
         data = self._buffer.data
+        self._position = position
         if self.at_start and self._buffer.base + position == self._start:
             if self.dissector.opens(data, position, len(data)):
                 self.synced = True
@@ -362,6 +390,7 @@ class StreamSplitter:
                 self._skip_packets = (piece[1], piece[2], piece[3])
         self.skipped += end - start
         self._skip_size += end - start
+        self._position = end
 
     def _end_skip(self, out: FrameBatch, code: str | None = "bytes-skipped") -> None:
         """Append the row of a run of skipped bytes, which ends with the last byte skipped."""
@@ -383,7 +412,11 @@ class StreamSplitter:
         """Deal with bytes that no more will follow: a truncated frame in sync, skipped ones otherwise."""
         remaining = len(self._buffer.data)  # all of it: `_consume` comes before
         if remaining and self.synced:
-            self._truncated(moment, out, tail=tail)
+            try:
+                self._truncated(moment, out, tail=tail)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._fail(error)
+                self._skip(0, remaining)
         elif remaining:
             self._skip(0, remaining)
         if self._skip_start >= 0:

@@ -12,6 +12,7 @@ from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
+from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.engine.pairing import Pairing
 from pulsarscope.engine.session_rows import SessionRows
@@ -71,7 +72,18 @@ class Settings(msgspec.Struct, frozen=True):
 class Timeline:
     """Feed it what tcp gives for one connection; it gives frames to order, and rows for them."""
 
-    __slots__ = ("_conversation", "_directions", "_held", "_rows", "_settings", "_transport", "_unassigned", "_undecided", "connection")
+    __slots__ = (
+        "_conversation",
+        "_directions",
+        "_failures",
+        "_held",
+        "_rows",
+        "_settings",
+        "_transport",
+        "_unassigned",
+        "_undecided",
+        "connection",
+    )
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
@@ -89,6 +101,7 @@ class Timeline:
         self._rows: SessionRows | None = None  # once it is known who speaks what
         self._directions = (CLIENT, SERVER)
         self._unassigned = FrameBatch()  # frames, until it is known who sends them
+        self._failures: list[Failure] = []  # exceptions of the dissector, beside those of reader and session
         self._held: list[Finding] = []  # of TCP, until it is known that the connection is worth them
 
     @staticmethod
@@ -189,7 +202,11 @@ class Timeline:
         """Who is the client, when no SYN told: who sends what only a client sends. False when these frames do not tell, either."""
         connection = self.connection
         if connection.client is None:
-            client = frames.client(dissector)
+            try:
+                client = frames.client(dissector)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                client = None
+                self._failures.append(failure(dissector, "sender", error))
             if client is not None:
                 connection.set_client(client)
         return connection.client is not None
@@ -245,6 +262,11 @@ class Timeline:
         wanted = "connection" in self._settings.kinds
         row = self._connection_row() if wanted or not recognised or self._tls is not None else None
         doubt = None if row is None else self._of_tls(row) or (None if recognised else self._foreign(row))
+        for failed in self._all_failures():
+            row = row or self._connection_row()
+            out.append(
+                finding_row(self._finding(DISSECTOR_FAILED, failed.text, row, failed._asdict()), self._settings.source, failed.dissector)
+            )
         return EndedTimeline(self.connection, row if wanted else None, doubt, self._settings.source, self.dissector if recognised else None)
 
     def _of_tls(self, row: ConnectionRow) -> Finding | None:
@@ -277,7 +299,16 @@ class Timeline:
         dissector = self._owner(port)
         if dissector is None:
             return None
-        return self._finding(*dissector.foreign(self._carried, port), row, {})
+        try:
+            return self._finding(*dissector.foreign(self._carried, port), row, {})
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._failures.append(failure(dissector, "foreign", error))
+            return None
+
+    def _all_failures(self) -> list[Failure]:
+        """Return the different exceptions of dissectors on this connection."""
+        of_session = [] if self._rows is None else self._rows.failures
+        return list(dict.fromkeys([*self._conversation.failures, *of_session, *self._failures]))
 
     @property
     def _carried(self) -> str | None:

@@ -10,10 +10,14 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.events import Event, Exchange, FormNotes, LaterMessages, MessageEntry, Remark, SingleMessage
 from pulsarscope.dissect.exchange import elapsed
 from pulsarscope.dissect.frames import Attachment, FrameBatch, Note
-from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.isolation import Failure, failure, raising_function
+from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+
+FAILURES_MAX = 10
+"""Exceptions of a dissector that are kept for one connection: an event that fails does so with each frame."""
 
 _NOTHING = Attachment()
 
@@ -25,12 +29,30 @@ class SessionRows:
     with a call for each, and an event for each SEND and receipt, decoding of small frames takes an eighth longer.
     """
 
-    __slots__ = ("_dissector", "_events", "_messages", "_origin", "_session", "_wants_exchanges", "raw", "wants_frames")
+    __slots__ = (
+        "_context",
+        "_dissector",
+        "_events",
+        "_messages",
+        "_origin",
+        "_session",
+        "_wants_exchanges",
+        "failures",
+        "raw",
+        "wants_frames",
+    )
 
     def __init__(self, dissector: Dissector, context: SessionContext, *, raw: bool = False) -> None:
         """Begin a session; `raw`: put a RawFrame behind each frame row."""
         self._dissector = dissector
-        self._session = dissector.session(context)
+        self.failures: list[Failure] = []
+        """Exceptions of the session, of ranges, and of events that no row can be made of."""
+        self._context = context
+        self._session = Session(context)
+        try:
+            self._session = dissector.session(context)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self.fail("session", error)
         self._origin = context.origin
         self._wants_exchanges = ExchangeRow.kind in context.kinds
         self._messages = MessageRows(context.message_columns, context.payload) if MessageRow.kind in context.kinds else None
@@ -41,25 +63,60 @@ class SessionRows:
     def observe(self, batch: FrameBatch, out: list[Any]) -> None:
         """Append the rows of a batch of frames."""
         frames = _ShownFrames(self, batch, out, self._events)
-        self._session.observe(frames, self._events)
+        try:
+            self._session.observe(frames, self._events)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._let_go(error)
         deque(frames.walk, maxlen=0)  # the last events, and what a session did not look at
 
     def finish(self, out: list[Any]) -> None:
         """Append the rows of all that still waits: the connection has ended."""
-        self._session.finish(self._events)
+        try:
+            self._session.finish(self._events)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._let_go(error)
         self.write(None, out)
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
-        self._session.describe(row)
+        try:
+            self._session.describe(row)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._let_go(error)
 
-    def raw_frame(self, data: bytes) -> RawFrame:
-        """Return the bytes of a frame with their named ranges."""
-        return RawFrame(*self._dissector.ranges(data))
+    def _let_go(self, error: Exception) -> None:
+        """Go on without the session, which raised."""
+        self.fail(f"session.{raising_function(error, 'observe')}", error)
+        self._context.pairing.rest()  # nobody can tell any more whether they are answered
+        self._session = Session(self._context)
+
+    def fail(self, member: str, error: Exception) -> None:
+        """Keep an exception of the dissector."""
+        if len(self.failures) < FAILURES_MAX:
+            self.failures.append(failure(self._dissector, member, error))
+
+    def raw_frames(self, data: bytes) -> list[RawFrame]:
+        """Return the bytes of a frame with their named ranges; nothing when the dissector raises: they may hold secrets."""
+        try:
+            return [RawFrame(*self._dissector.ranges(data))]
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self.fail("ranges", error)
+            return []
 
     def write(self, frame: FrameRow | None, out: list[Any]) -> None:
         """Append the rows of the events; `frame`: the one behind which they stand."""
-        for event in self._events:
+        self._write(iter(self._events), frame, out)
+        self._events.clear()
+
+    def _write(self, events: Iterator[Event], frame: FrameRow | None, out: list[Any]) -> None:
+        try:
+            self._write_each(events, frame, out)
+        except Exception as error:  # noqa: BLE001 - an event of other people's code: the others are written
+            self.fail("session", error)
+            self._write(events, frame, out)
+
+    def _write_each(self, events: Iterator[Event], frame: FrameRow | None, out: list[Any]) -> None:
+        for event in events:
             if isinstance(event, Exchange):
                 self._write_exchange(event, out)
             elif isinstance(event, Remark):
@@ -77,7 +134,6 @@ class SessionRows:
                 self._messages.add(event, out)
             elif isinstance(event, LaterMessages):
                 self._messages.add_several(event, out)
-        self._events.clear()
 
     def _finding(self, remark: Remark) -> FindingRow:
         known = CAPTURE_CODES.get(remark.code) or self._dissector.code(remark.code)
@@ -154,7 +210,7 @@ class _ShownFrames:
             if rows.wants_frames:
                 out.append(frame)
             if rows.raw and attachment.raw is not None:
-                out.append(rows.raw_frame(attachment.raw))
+                out += rows.raw_frames(attachment.raw)
             yield frame
             if self.notes:
                 events.append(FormNotes(self.notes))

@@ -90,8 +90,8 @@ def test_a_port_can_be_taken_for_it(run: Run, cards: Path) -> None:
 
 def test_text_shows_it_in_its_own_words(run: Run, cards: Path) -> None:
     assert "→ PUT              number 1  box aunts" in run("decode", cards).stdout
-    assert "trouble                     none" in run("decode", "-V", cards).stdout
-    assert "PC                magic" in run("decode", "-x", cards).stdout
+    assert "trouble                     4" in run("decode", "-V", cards).stdout
+    assert "length" in run("decode", "-x", cards).stdout
 
 
 def test_messages_gives_its_texts_and_its_own_columns_under_extra(run: Run, cards: Path) -> None:
@@ -120,13 +120,13 @@ def test_statistics_count_it_and_its_rules_evaluate_it(run: Run, cards: Path) ->
     assert [(one["code"], one["hint"]) for one in judged["findings"]] == [("postcard-lost", "Write again.")]
 
 
-def test_what_is_odd_in_its_frames_is_a_finding_with_its_own_advice(run: Run, tmp_path: Path) -> None:
+def test_what_is_odd_in_its_frames_is_a_finding_with_advice(run: Run, tmp_path: Path) -> None:
     capture = write_capture(tmp_path / "odd.pcap", last=card(9, 4, b"?") + put(5, 0, b"aunts", b"unfinished")[:-3])
     made = rows(run("decode", capture, "--format", "ndjson", "--records", "frame,finding"))
     assert [row["status"] for row in made if row["record"] == "frame"][-2:] == ["malformed", "truncated"]
     found = {row["code"]: row["hint"] for row in made if row["record"] == "finding"}
-    assert found["frame-malformed"] == "Look at it with -x."
-    assert found["frame-truncated"] == "The rest is not in the capture."
+    assert found["frame-malformed"] == "Look at it with decode -x."
+    assert found["frame-truncated"] == "The capture lacks the rest: see the gaps of its connection."
 
 
 def test_a_filter_can_name_its_fields_and_fields_lists_them(run: Run, cards: Path) -> None:
@@ -140,7 +140,6 @@ def test_a_filter_can_name_its_fields_and_fields_lists_them(run: Run, cards: Pat
 def test_one_card_is_followed_by_its_number_though_other_protocols_name_messages_otherwise(run: Run, cards: Path) -> None:
     made = rows(run("follow", cards, "--message", "2", "--format", "ndjson"))
     assert [row["packet"] for row in made] == [10, 12]
-    assert run("follow", cards, "--message", "second", code=2).stderr.count("\n") == 1
 
 
 def test_its_packets_are_extracted(run: Run, cards: Path, tmp_path: Path) -> None:

@@ -1,187 +1,93 @@
-"""Postcard, a protocol made up for the tests, and its dissector: all that a package of someone else needs to bring, in one module.
-
-A frame: uint32 length of the rest · "PC" · kind · uint32 number · body. PUT (1): uint8 stamp, uint8 and a box, then the text; TAKEN (2):
-uint8 trouble, 0 is none. Each PUT is answered by the TAKEN of its number.
-"""
+"""Postcard, a protocol made up for the guide docs/adding-a-protocol.md."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, ClassVar
 
-from pulsarscope.dissect.capabilities import FieldType, FollowKinds, FollowTest, Ranges, Vocabulary
-from pulsarscope.dissect.contract import Candidate, Dissector, Framing
-from pulsarscope.dissect.events import PRODUCE, Event, Exchange, SingleMessage, message_row
-from pulsarscope.dissect.exchange import answer, request_of, response_of
-from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Rules, where_of
-from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
-from pulsarscope.model.errors import UsageError
-from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
-from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope import wire
 
 HEAD = struct.Struct(">I2sBI")
 COMMANDS = {1: "PUT", 2: "TAKEN"}
-SENDERS = {"PUT": "client", "TAKEN": "server"}
-FRAME_MAX_BYTES = 1 << 16
-
-CODES = table(
-    Code("frame-malformed", ERROR, "frame", "A card that cannot be read.", "Look at it with -x."),
-    Code("frame-too-large", ERROR, "frame", "A card larger than any.", "Look at it with -x."),
-    Code("frame-truncated", WARNING, "frame", "Part of a card.", "The rest is not in the capture."),
-    Code("bytes-skipped", NOTE, "frame", "Bytes that are no card.", "They follow a gap."),
-    Code("not-postcard", WARNING, "session", "Something else is spoken on the port.", "Check who uses it."),
-)
-LOST_CARD = Code("postcard-lost", ERROR, "session", "A card was not taken.", "Write again.")
+LOST = wire.Code("postcard-lost", wire.ERROR, "session", "A card was not taken.", "Write again.")
 
 
-class PostcardDissector(Dissector):
-    """Postcards."""
+class PostcardDissector(wire.Dissector):
+    """Postcard on port 7700."""
 
     name = "postcard"
     ports = frozenset({7700})
-    codes = CODES
-    framing = Framing(HEAD.size + 1, FRAME_MAX_BYTES, HEAD.size)
+    framing = wire.Framing(smallest=HEAD.size + 1, largest=1 << 16, lookahead=HEAD.size)
+    codes = {LOST.code: LOST}
 
-    def decode(self, data: bytes, start: int, end: int) -> Decoded:
-        """One whole card."""
+    def decode(self, data: bytes, start: int, end: int) -> wire.Decoded:
+        """Read one card."""
         _, magic, kind, number = HEAD.unpack_from(data, start)
-        at = start + HEAD.size
-        if magic == b"PC" and kind == 1 and at + 2 <= end and at + 2 + data[at + 1] <= end:
-            box_end = at + 2 + data[at + 1]
-            fields = {"number": number, "stamp": data[at], "box": data[at + 2 : box_end].decode("utf-8", "backslashreplace")}
-            return "PUT", fields, None, None, None, box_end - start, OK, None
-        if magic == b"PC" and kind == 2 and at + 1 == end:
-            return "TAKEN", {"number": number, "trouble": data[at]}, None, None, None, None, OK, None
-        return None, None, None, None, None, None, MALFORMED, [("frame-malformed", f"no card of kind {kind}")]
+        body = start + HEAD.size
+        if magic == b"PC" and kind == 1 and body + 2 <= end and body + 2 + data[body + 1] <= end:
+            text = body + 2 + data[body + 1]
+            box = data[body + 2 : text].decode("utf-8", "backslashreplace")
+            return "PUT", {"number": number, "stamp": data[body], "box": box}, None, None, None, text - start, wire.OK, None
+        if magic == b"PC" and kind == 2 and body + 1 == end:
+            return "TAKEN", {"number": number, "trouble": data[body]}, None, None, None, None, wire.OK, None
+        return None, None, None, None, None, None, wire.MALFORMED, [("frame-malformed", f"not a card, of kind {kind}")]
 
-    def decode_partial(self, data: bytes, start: int, end: int) -> Decoded:
-        """The head of a card."""
-        kind = data[start + 6] if end - start > 6 else 0
-        return COMMANDS.get(kind), None, None, None, None, None, TRUNCATED, None
-
-    def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
-        """Whether a card may begin here."""
-        del budget, checksums
-        if end - position < HEAD.size:
-            return Candidate(0, position + HEAD.size, "wait", 0)
-        size, magic, kind, _ = HEAD.unpack_from(data, position)
-        if magic != b"PC" or kind not in COMMANDS or not self.framing.smallest <= size + 4 <= FRAME_MAX_BYTES:
+    def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> wire.Candidate | None:
+        """Look for the magic, a known kind and a possible length."""
+        seen = position + HEAD.size
+        if seen > end:
+            return wire.Candidate(0, seen, "wait", 0)
+        length, magic, kind, _ = HEAD.unpack_from(data, position)
+        if magic != b"PC" or kind not in COMMANDS or not self.framing.smallest <= length + 4 <= self.framing.largest:
             return None
-        return Candidate(size + 4, position + HEAD.size, "likely", 0)
+        return wire.Candidate(length + 4, seen, "likely", 0)
 
     def find_candidate(self, data: bytes, position: int, end: int) -> int:
-        """Where "PC" stands, four bytes further."""
-        found = data.find(b"PC", position + 4, end)
-        return found - 4 if found >= 0 else -1
+        """Jump to the next magic."""
+        return max(data.find(b"PC", position + 4, end) - 4, -1)
 
     def opens(self, data: bytes, position: int, end: int) -> str | None:
-        """Only a client sends a PUT."""
-        found = self.recognise(data, position, end, 0)
-        return SENDERS[COMMANDS[data[position + 6]]] if found is not None and found.size else None
+        """Tell who sends the first frame of a stream: it proves the protocol by itself."""
+        found = self.recognise(data, position, end, 0, checksums=False)
+        return self.sender(COMMANDS[data[position + 6]]) if found is not None and found.size else None
 
     def sender(self, command: str) -> str | None:
-        """The side of each."""
-        return SENDERS.get(command)
+        """Tell client from server in captures that begin in the middle."""
+        return {"PUT": "client", "TAKEN": "server"}.get(command)
 
-    def foreign(self, name: str | None, port: int) -> tuple[str, str]:
-        """Something else on our port."""
-        return "not-postcard", f"{name or 'an unknown protocol'} is spoken on port {port}"
-
-    def session(self, context: SessionContext) -> PostcardSession:
-        """A new session."""
+    def session(self, context: wire.SessionContext) -> wire.Session:
+        """Begin a connection."""
         return PostcardSession(context)
 
     @property
-    def rules(self) -> Rules:
-        """What judges a connection."""
-        return Rules({LOST_CARD.code: LOST_CARD}, (LostCards,))
+    def vocabulary(self) -> wire.Vocabulary:
+        """Fields that a filter can name."""
+        number, stamp = wire.FieldType("number", "int64", "Number of the card."), wire.FieldType("stamp", "int64", "Price of the card.")
+        put = (number, wire.FieldType("box", "string", "The box it is put in."))
+        taken = (number, wire.FieldType("trouble", "int64", "0: none."))
+        return wire.Vocabulary({"PUT": put, "TAKEN": taken}, {"frame.extra": (stamp,), "message.extra": (stamp,)})
 
     @property
-    def summary(self) -> Callable[[FrameRow], str]:
-        """The words of a frame."""
-        return lambda row: "  ".join(f"{key} {value}" for key, value in (row.fields or {}).items())
-
-    @property
-    def message_summary(self) -> Callable[[MessageRow], str]:
-        """The words of a message."""
-        return lambda row: f"{row.topic}  {row.payload_size} B"
-
-    @property
-    def explain(self) -> Callable[[str, Any], str | None]:
-        """What 0 means."""
-        return lambda name, value: "none" if name == "trouble" and value == 0 else None
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The fields of both commands, and the stamp."""
-        number = FieldType("number", "int64", "Number of the card.")
-        stamp = FieldType("stamp", "int64", "What the card cost.")
-        return Vocabulary(
-            commands={
-                "PUT": (number, FieldType("box", "string", "The box it is put in.")),
-                "TAKEN": (number, FieldType("trouble", "int64", "0: none.")),
-            },
-            objects={"frame.extra": (stamp,), "message.extra": (stamp,)},
-            values={"frame.command": tuple(SENDERS)},
-        )
-
-    @property
-    def follow_kinds(self) -> FollowKinds:
-        """A message is followed by the number of its card."""
-
-        def of_card(name: str) -> FollowTest:
-            if not name.isdigit():
-                message = f"{name} is no number of a card"
-                raise UsageError(message)
-            return lambda row: (row.fields or {}).get("number") == int(name)
-
-        return {"message": of_card}
-
-    def ranges(self, data: bytes) -> Ranges:
-        """The head, and the rest."""
-        names = [(0, 4, "length", 0), (4, 6, "magic", 0), (6, 7, "kind", 0), (7, 11, "number", 0), (11, len(data), "body", 0)]
-        return data, [one for one in names if one[1] <= len(data)]
+    def follow_kinds(self) -> wire.FollowKinds:
+        """A card is followed by its number."""
+        return {"message": lambda name: lambda row: str((row.fields or {}).get("number")) == name}
 
 
-class PostcardSession(Session):
-    """The knowledge about one connection."""
+class PostcardSession(wire.Session):
+    """Pairs the cards with their answers."""
 
-    def observe(self, frames: SessionFrames, events: list[Event]) -> None:
-        """Name the box of each card, and pair what was put with what was taken."""
-        pairing = self.context.pairing
+    def observe(self, frames: wire.SessionFrames, events: list[wire.Event]) -> None:
+        """Complete the frames, and report what they say."""
         for frame in frames:
             fields = frame.fields or {}
-            if frame.command == "PUT" and fields:
-                frame.topic, frame.num_messages = fields["box"], 1
-                frame.extra = {"stamp": fields.pop("stamp")}
-                pairing.ask(fields["number"], request_of(frame, str(fields["number"])))
+            if frame.command == "PUT":
+                frame.topic, frame.num_messages, frame.extra = fields["box"], 1, {"stamp": fields.pop("stamp")}
+                self.ask(frame, fields["number"], events)
                 if frames.payload is not None:
-                    row = message_row(frame, PRODUCE)
-                    row.status, row.extra = "ok", frame.extra
-                    events.append(SingleMessage(row, frames.payload))
-            elif frame.command == "TAKEN" and fields:
-                request = pairing.answer(fields["number"])
-                if request is not None:
-                    answer(frame, request)
-                    frame.topic = request.topic
-                    events.append(Exchange(request, response_of(frame), "TROUBLE" if fields["trouble"] else None))
-
-    def finish(self, events: list[Event]) -> None:
-        """Report the cards that nobody took."""
-        events += map(Exchange, self.context.pairing.rest())
-
-
-class LostCards(ConnectionRule):
-    """Says which cards were not taken."""
-
-    def __init__(self, context: RuleContext) -> None:
-        self._context = context
-
-    def _taken(self, row: FrameRow) -> None:
-        if row.fields and row.fields["trouble"]:
-            number = row.fields["number"]
-            self._context.report(LOST_CARD.code, where_of(row), f"Card {number} was not taken.", {"number": number})
-
-    frames: ClassVar[Handlers] = {"TAKEN": _taken}
+                    message = wire.message_row(frame, wire.PRODUCE)
+                    message.extra = frame.extra
+                    events.append(wire.SingleMessage(message, frames.payload))
+            elif frame.command == "TAKEN":
+                trouble = fields["trouble"]
+                self.answer(frame, fields["number"], events, error=f"trouble {trouble}" if trouble else None)
+                if trouble:
+                    events.append(wire.Remark(LOST.code, frame, f"card {fields['number']} is not taken", {"trouble": trouble}))
