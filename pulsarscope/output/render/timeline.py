@@ -164,7 +164,12 @@ class TimelineOutput:
         color = view.palette.connection(number) if number else ""
         reset = view.palette.reset if number else ""
         dissector = view.dissector(name)
-        summary, completes = (_no_summary, _complete) if dissector is None else (dissector.summary, dissector.completes)
+        summary, completes = _no_summary, _complete
+        if dissector is not None:
+            try:
+                summary, completes = dissector.summary, dissector.completes
+            except Exception as error:  # noqa: BLE001 - other people's code
+                view.failed(dissector, "summary", error, row, lines)
         to_server, to_client = (f"{color}{number or '':>2} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
         taken = max(len(str(number)), 2) + len(marks.to_server) + 5
         connection_look = (to_server, to_client, summary, completes, taken)

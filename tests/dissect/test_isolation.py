@@ -1,0 +1,243 @@
+"""A dissector that raises, whatever member it is: its connection has a finding, and every command's other output is whole."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from typer.testing import CliRunner
+
+from pulsarscope import protocols
+from pulsarscope.cli import app
+from pulsarscope.dissect.events import Remark
+from pulsarscope.dissect.isolation import Failure, PluginWarning, exception_text, raising_function
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, Rules, where_of
+from pulsarscope.protocols import DISSECTORS
+from pulsarscope.testing import ScriptedConnection
+from tests.dissect.third_protocol import card, put, taken, write_capture
+from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector, PostcardSession
+from tests.encoder import command_frame, message_metadata, payload_frame
+from tests.encoder.streams import CONNECT, CONNECTED, PING
+
+SEND = payload_frame("SEND", message_metadata(), b"payload", producer_id=1, sequence_id=1)
+PULSAR = ScriptedConnection(6650).client(CONNECT).server(CONNECTED).client(SEND, PING).server(command_frame("PONG")).close()
+
+
+def fail(*_arguments: Any, **_options: Any) -> Any:
+    raise ZeroDivisionError("by design")
+
+
+class Session(PostcardSession):
+    """To be broken."""
+
+
+class Rule(ConnectionRule):
+    """To be broken, too."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self.context = context
+
+    def put(self, row: Any) -> None:
+        self.context.emit_fact("cards", "all", where_of(row), "put", {})
+
+    frames: ClassVar[Handlers] = {"PUT": put}
+
+
+def with_session(**members: Any) -> dict[str, Any]:
+    made = type("Broken", (Session,), members)
+    return {"session": lambda _self, context: made(context)}
+
+
+def with_rules(key_rule: Any = lambda *_: None, **members: Any) -> dict[str, Any]:
+    rule = type("BrokenRule", (Rule,), members)
+    return {"rules": property(lambda _self: Rules({}, (rule,), (KeyRule("cards", 1, key_rule),)))}
+
+
+ON_CONNECTIONS: dict[str, dict[str, Any]] = {
+    "recognise": {"recognise": fail},
+    "find_candidate": {"find_candidate": fail, "opens": lambda *_: None},
+    "opens": {"opens": fail},
+    "decode": {"decode": fail},
+    "a tuple of another form": {"decode": lambda *_: ("PUT", {})},
+    "decode_partial": {"decode_partial": fail},
+    "max_frame_size": {"max_frame_size": fail, "announcing": frozenset({"PUT"})},
+    "session": {"session": fail},
+    "no session": {"session": lambda *_: None},
+    "session.observe": with_session(observe=fail),
+    "session.finish": with_session(finish=fail),
+    "session.describe": with_session(describe=fail),
+    "a code that is none": with_session(observe=lambda _self, frames, events: [events.append(Remark("none", row, "")) for row in frames]),
+    "rule": with_rules(__init__=fail),
+    "handler": with_rules(frames={"PUT": fail}),
+    "end": with_rules(end=fail),
+    "key rule": with_rules(fail),
+}
+"""Members that are about one connection: they give a finding."""
+
+IN_TEXT: dict[str, dict[str, Any]] = {
+    "ranges": {"ranges": fail},
+    "summary": {"summary": fail},
+    "the property summary": {"summary": property(fail)},
+    "no text": {"summary": lambda *_: 7},
+    "message_summary": {"message_summary": fail},
+    "explain": {"explain": fail},
+    "completes": {"completes": fail},
+}
+"""Members that only some text asks for."""
+
+OF_COMMANDS: dict[str, dict[str, Any]] = {
+    "rules": {"rules": property(fail)},
+    "rules of another form": {"rules": property(lambda _: Rules({}, (7,)))},  # type: ignore[arg-type]
+    "vocabulary": {"vocabulary": property(fail)},
+    "follow_kinds": {"follow_kinds": property(fail)},
+    "follow maker": {"follow_kinds": {"message": fail}},
+    "follow test": {"follow_kinds": {"message": lambda _name: fail}},
+    "registry": {"registry": property(fail)},
+    "registry reader": {"registry": property(lambda _: fail)},
+    "schema_reader": {"schema_reader": property(fail)},
+    "schema reader": {"schema_reader": property(lambda _: fail)},
+}
+"""Members about no connection: they warn."""
+
+COMMANDS = {
+    "timeline": ("decode",),
+    "tree": ("decode", "-V"),
+    "hex": ("decode", "-x"),
+    "json": ("decode", "--format", "json", "--records", "all"),
+    "ndjson": ("decode", "--format", "ndjson", "--records", "all"),
+    "csv": ("decode", "--format", "csv"),
+    "parquet": ("decode", "--format", "parquet", "-o", "out"),
+    "messages": ("messages",),
+    "stats": ("stats",),
+    "diagnose": ("diagnose",),
+    "follow": ("follow", "--topic", "aunts"),
+    "follow message": ("follow", "--message", "5:12"),
+    "filter": ("decode", "-Y", "frame.size > 0"),
+    "extract": ("extract", "-Y", "frame.size > 0", "-o", "out"),
+}
+"""Commands that read captures."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of Pulsar, one of postcards that ends within a card, and a dump of ZooKeeper."""
+    folder = tmp_path_factory.mktemp("isolation")
+    (folder / "a-pulsar.pcap").write_bytes(PULSAR.pcap())
+    write_capture(folder / "cards.pcap", last=put(5, 0, b"aunts", b"unfinished")[:-3])
+    (folder / "dump.txt").write_text("/brokers/ids/0\tbroker:1:10.0.0.1:9092\n")
+    return folder
+
+
+@pytest.fixture
+def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Takes part in all commands: the dissector of postcards with other members."""
+
+    def breaking(**members: Any) -> None:
+        broken = type("Broken", (PostcardDissector,), {"package": "other", **members})
+        monkeypatch.setattr(protocols, "DISSECTORS", (*DISSECTORS, broken))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        yield breaking
+
+
+def run(*arguments: str, out: Path) -> str:
+    """What a command writes."""
+    result = CliRunner().invoke(app, [str(out) if argument == "out" else argument for argument in arguments])
+    assert result.exception is None or (isinstance(result.exception, SystemExit) and result.exit_code in (0, 1)), result.exception
+    return result.stdout
+
+
+@pytest.mark.parametrize("members", [*ON_CONNECTIONS.values(), *IN_TEXT.values(), *OF_COMMANDS.values()])
+def test_every_command_goes_on(folder: Path, breaking: Any, tmp_path: Path, members: dict[str, Any]) -> None:
+    pulsar, cards = str(folder / "a-pulsar.pcap"), str(folder / "cards.pcap")
+    usual = {name: run(*command, pulsar, out=tmp_path / f"{name}.before") for name, command in COMMANDS.items()}
+    rows = {line for line in run("decode", pulsar, "--format", "ndjson", "--records", "all", out=tmp_path).splitlines() if line}
+    breaking(**members)
+    for name, command in COMMANDS.items():
+        assert run(*command, pulsar, out=tmp_path / name) == usual[name].replace(".before", "")
+        run(*command, pulsar, cards, out=tmp_path / f"{name}.both")
+    both = run("decode", pulsar, cards, "--format", "ndjson", "--records", "all", out=tmp_path).splitlines()
+    assert rows <= set(both)
+    assert "10.0.0.1:9092" in run("registry", str(folder / "dump.txt"), out=tmp_path)
+    assert "SEND.sequence_id" in run("fields", "SEND", out=tmp_path)
+    assert run("messages", pulsar, "--schema", "x=int32", out=tmp_path)
+
+
+@pytest.mark.parametrize(("member", "members"), ON_CONNECTIONS.items(), ids=ON_CONNECTIONS)
+def test_the_connection_has_a_finding_that_names_package_and_exception(
+    folder: Path, breaking: Any, tmp_path: Path, member: str, members: dict[str, Any]
+) -> None:
+    breaking(**members)
+    made = run("diagnose", str(folder / "cards.pcap"), "--format", "ndjson", out=tmp_path)
+    codes = {"rule": "rule-failed", "handler": "rule-failed", "end": "rule-failed", "key rule": "rule-failed"}
+    findings = [json.loads(line) for line in made.splitlines()]
+    (finding,) = [row for row in findings if row.get("code") == codes.get(member, "dissector-failed")]
+    assert finding["severity"] == "warning"
+    assert "of other failed in" in str(finding)
+    assert "Error" in str(finding)
+
+
+@pytest.mark.parametrize("members", [ON_CONNECTIONS["decode"], ON_CONNECTIONS["session.observe"], ON_CONNECTIONS["decode_partial"]])
+def test_every_byte_of_the_connection_is_accounted_for_once(folder: Path, breaking: Any, tmp_path: Path, members: dict[str, Any]) -> None:
+    breaking(**members)
+    made = run("decode", str(folder / "cards.pcap"), "--format", "ndjson", "--records", "frame,connection", out=tmp_path)
+    rows = [json.loads(line) for line in made.splitlines()]
+    connection = rows[-1]
+    for side in ("client", "server"):
+        frames = [row for row in rows[:-1] if row["direction"] == side]
+        assert sum(row["size"] for row in frames) == (connection[f"{side}_bytes"] if connection.get("dissector") else 0)
+        whole = sum(row["size"] for row in frames if row["status"] in ("ok", "malformed"))
+        counted = sum(connection.get(f"{side}_{name}", 0) for name in ("missing", "skipped", "tail"))
+        assert whole + counted == connection[f"{side}_bytes"]
+
+
+@pytest.mark.parametrize(("command", "member"), [("decode", "summary"), ("messages", "message_summary"), ("follow", "summary")])
+def test_text_says_once_that_words_are_missing(folder: Path, breaking: Any, tmp_path: Path, command: str, member: str) -> None:
+    breaking(**{member: fail})
+    options = ("--topic", "aunts") if command == "follow" else ()
+    text = run(command, *options, str(folder / "cards.pcap"), out=tmp_path)
+    assert text.count(f"The dissector postcard of other failed in {member}: ZeroDivisionError: by design.") == 1
+
+
+def test_frames_before_the_one_that_cannot_be_decoded_are_given(folder: Path, breaking: Any, tmp_path: Path) -> None:
+    def decode(self: PostcardDissector, data: bytes, start: int, end: int) -> Any:
+        return fail() if data[start + 10] == 2 else PostcardDissector.decode(self, data, start, end)
+
+    breaking(decode=decode)
+    made = run("decode", str(folder / "cards.pcap"), "--format", "ndjson", out=tmp_path)
+    rows = [json.loads(line) for line in made.splitlines()]
+    assert sorted((row["direction"], row.get("command", ""), row["status"]) for row in rows) == [
+        ("client", "", "skipped"),
+        ("client", "PUT", "ok"),
+        ("server", "", "skipped"),
+        ("server", "TAKEN", "ok"),
+    ]
+
+
+def test_cards_are_what_they_are_said_to_be() -> None:
+    assert card(2, 7, b"\0") == taken(7)
+
+
+class TestTexts:
+    def test_an_exception_that_cannot_give_its_text_is_named(self) -> None:
+        class Silent(Exception):  # noqa: N818 - says nothing
+            def __str__(self) -> str:
+                raise ValueError
+
+        assert exception_text(Silent()) == "Silent"
+        assert exception_text(ValueError("x" * 1000)) == "ValueError: " + "x" * 300
+
+    def test_the_member_that_raised_is_the_first_function_outside_the_room(self) -> None:
+        try:
+            fail()
+        except ZeroDivisionError as error:
+            assert raising_function(error, "decode") == "test_the_member_that_raised_is_the_first_function_outside_the_room"
+        assert raising_function(ValueError(), "decode") == "decode"
+
+    def test_a_failure_is_the_end_of_a_sentence(self) -> None:
+        assert Failure("p", "d", "m", "E: t").text == "the dissector d of p failed in m: E: t"
