@@ -357,7 +357,7 @@ class StreamSplitter:
         data = self._buffer.data
         self._position = position
         if self.at_start and self._buffer.base + position == self._start:
-            if self.dissector.opens(data, position, len(data)):
+            if position != lost and self.dissector.opens(data, position, len(data)):
                 self.synced = True
                 return position
             if self.foreign is None and len(data) >= position + FOREIGN_HEAD_BYTES:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from pulsarscope import protocols
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
 from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.protocols import DISSECTORS
+from tests.dissect.third_protocol import SOURCE
+from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector
 from tests.encoder.dialogue import DISSECTOR
 from tests.places import DOCS
 
@@ -45,15 +49,24 @@ def test_a_session_is_told_what_is_wanted() -> None:
     assert DISSECTOR.framing.length.size <= DISSECTOR.framing.smallest
 
 
-def test_the_guide_explains_each_part_of_the_contract_and_its_links_lead_somewhere() -> None:
+def test_the_guide_names_every_member_and_its_links_lead_somewhere() -> None:
     text = GUIDE.read_text()
     named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
     assert members(Dissector) | members(Session) <= named
-    places = re.findall(r"\]\(([^)#]+)\)", text)
+    places = [place for place in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in place]
     assert len(places) > 5
     assert [place for place in places if not (GUIDE.parent / place).exists()] == []
-    modules = re.findall(r"\| `([\w`, .]+\.py)` \|", text)
-    folder = GUIDE.parents[1] / "pulsarscope" / "protocols" / "kafka07"
-    files = {file for names in modules for file in names.replace("`", "").split(", ")}
-    assert len(files) > 8
-    assert [file for file in files if not (folder / file).is_file()] == []
+
+
+def test_the_code_of_the_guide_is_the_example_that_is_installed() -> None:
+    first, *others = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert first + "\n\n" + "\n".join(others) == SOURCE.read_text()
+    assert SOURCE.read_text().count("\n") <= 100
+
+
+def test_the_tests_of_the_guide_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(SOURCE.parent)
+    monkeypatch.setattr(protocols, "DISSECTORS", (*DISSECTORS, PostcardDissector))
+    (code,) = re.findall(r"```py\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    exec(code, {})  # noqa: S102 - our own page

@@ -28,7 +28,8 @@ PULSAR = ScriptedConnection(6650).client(CONNECT).server(CONNECTED).client(SEND,
 
 
 def fail(*_arguments: Any, **_options: Any) -> Any:
-    raise ZeroDivisionError("by design")
+    message = "by design"
+    raise ZeroDivisionError(message)
 
 
 class Session(PostcardSession):
@@ -233,10 +234,9 @@ class TestTexts:
         assert exception_text(ValueError("x" * 1000)) == "ValueError: " + "x" * 300
 
     def test_the_member_that_raised_is_the_first_function_outside_the_room(self) -> None:
-        try:
+        with pytest.raises(ZeroDivisionError) as raised:
             fail()
-        except ZeroDivisionError as error:
-            assert raising_function(error, "decode") == "test_the_member_that_raised_is_the_first_function_outside_the_room"
+        assert raising_function(raised.value, "decode") == "test_the_member_that_raised_is_the_first_function_outside_the_room"
         assert raising_function(ValueError(), "decode") == "decode"
 
     def test_a_failure_is_the_end_of_a_sentence(self) -> None:
