@@ -169,7 +169,7 @@ class TimelineOutput:
             try:
                 summary, completes = dissector.summary, dissector.completes
             except Exception as error:  # noqa: BLE001 - other people's code
-                view.failed(dissector, "summary", error, row, lines)
+                view.dissector_failed(dissector, "summary", error, row, lines)
         to_server, to_client = (f"{color}{number or '':>2} {arrow}{reset}" for arrow in (marks.to_server, marks.to_client))
         taken = max(len(str(number)), 2) + len(marks.to_server) + 5
         connection_look = (to_server, to_client, summary, completes, taken)
