@@ -22,7 +22,7 @@ TAIL_COUNT = 100
 
 
 class ComparedRun(NamedTuple):
-    """One side of a comparison."""
+    """A side of a comparison."""
 
     statistics: Statistics
     diagnosis: Diagnosis

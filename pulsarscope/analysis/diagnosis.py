@@ -17,7 +17,7 @@ PLACES_MAX = 20
 
 
 class Symptom:
-    """All findings of one code."""
+    """The findings of one code."""
 
     def __init__(self, row: FindingRow) -> None:
         self.code = row.code or ""

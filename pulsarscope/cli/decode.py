@@ -2,51 +2,18 @@
 
 from __future__ import annotations
 
-from pulsarscope.cli.options import (
-    NEVER,
-    ColumnsOption,
-    DetailOption,
-    FailOnOption,
-    Files,
-    FilterOption,
-    HexOption,
-    JobsOption,
-    LimitOption,
-    NoColorOption,
-    OutOption,
-    PayloadOption,
-    QuietOption,
-    ReadOptions,
-    RecordsOption,
-    Request,
-    RowFormatOption,
-    SecretsOption,
-    TimeOption,
-    command,
-)
+from pulsarscope.cli.options import DetailOption, Files, HexOption, JobsOption, RecordsOption, RowsRequest, command
 from pulsarscope.cli.run_command import run_command
 
 
-class DecodeRequest(Request, frozen=True, kw_only=True):
+class DecodeRequest(RowsRequest, frozen=True, kw_only=True):
     """Options of `decode`."""
 
     files: Files
     detail: DetailOption = False
     hex: HexOption = False
-    format: RowFormatOption = None
-    out: OutOption = None
     records: RecordsOption = "frame"
-    columns: ColumnsOption = None
-    time: TimeOption = "relative"
-    payload: PayloadOption = None
-    show_secrets: SecretsOption = False
-    no_color: NoColorOption = False
-    filter: FilterOption = None
-    limit: LimitOption = None
-    quiet: QuietOption = False
-    fail_on: FailOnOption = NEVER
     jobs: JobsOption = 1
-    reading: ReadOptions = ReadOptions()
 
 
 @command

@@ -16,26 +16,7 @@ import typer
 
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
-from pulsarscope.cli.options import (
-    NEVER,
-    ColumnsOption,
-    DetailOption,
-    FailOnOption,
-    FilterOption,
-    HexOption,
-    LimitOption,
-    NoColorOption,
-    OutOption,
-    PayloadOption,
-    QuietOption,
-    ReadOptions,
-    RecordsOption,
-    Request,
-    RowFormat,
-    SecretsOption,
-    TimeOption,
-    command,
-)
+from pulsarscope.cli.options import DetailOption, HexOption, RecordsOption, RowFormat, RowsRequest, command
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, hint_for, record_kinds
 from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, write_rows
@@ -63,7 +44,7 @@ SWITCH_SECONDS = 0.0005
 400 MB/s."""
 
 
-class LiveRequest(Request, frozen=True, kw_only=True):
+class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     """Options of `live`."""
 
     interface: Annotated[
@@ -96,18 +77,7 @@ class LiveRequest(Request, frozen=True, kw_only=True):
     detail: DetailOption = False
     hex: HexOption = False
     format: Annotated[RowFormat | None, typer.Option("--format", help="Write records for programs instead of text.")] = None
-    out: OutOption = None
     records: RecordsOption = "frame"
-    columns: ColumnsOption = None
-    time: TimeOption = "relative"
-    payload: PayloadOption = None
-    show_secrets: SecretsOption = False
-    no_color: NoColorOption = False
-    filter: FilterOption = None
-    limit: LimitOption = None
-    quiet: QuietOption = False
-    fail_on: FailOnOption = NEVER
-    reading: ReadOptions = ReadOptions()
 
 
 @command

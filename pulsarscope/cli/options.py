@@ -61,7 +61,7 @@ HexOption = Annotated[bool, typer.Option("-x", help="Show the bytes of each fram
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """How captures are read: the options of every command that reads them."""
+    """The options of every command that reads captures."""
 
     port: Annotated[
         list[int] | None,
@@ -94,7 +94,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One command line. Each command has a subclass, which declares again, as options, the fields that its users may set."""
+    """A command line. Each command has a subclass that declares again, as options, the fields that users of the command may set."""
 
     files: Sequence[str] = ()
     records: str = "frame"
@@ -115,6 +115,23 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 1
     subject: tuple[str, str] | None = None
     """Kind and name of the thing to follow."""
+
+
+class RowsRequest(Request, frozen=True, kw_only=True):
+    """Options of the commands that write rows of a run."""
+
+    format: RowFormatOption = None
+    out: OutOption = None
+    columns: ColumnsOption = None
+    time: TimeOption = "relative"
+    payload: PayloadOption = None
+    show_secrets: SecretsOption = False
+    no_color: NoColorOption = False
+    filter: FilterOption = None
+    limit: LimitOption = None
+    quiet: QuietOption = False
+    fail_on: FailOnOption = NEVER
+    reading: ReadOptions = ReadOptions()
 
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)
@@ -140,7 +157,7 @@ def command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
 def _parameters(options: type[msgspec.Struct]) -> Iterator[Parameter]:
     """Yield a keyword parameter for each option that a class declares, and for those of the groups of options in it."""
     fields = {field.name: field for field in msgspec.structs.fields(options)}
-    for name, hint in get_annotations(options, eval_str=True).items():
+    for name, hint in _hints(options).items():
         if _is_option(hint):
             yield Parameter(name, Parameter.KEYWORD_ONLY, default=_default(fields[name]), annotation=hint)
         elif _is_group(hint):
@@ -149,9 +166,19 @@ def _parameters(options: type[msgspec.Struct]) -> Iterator[Parameter]:
 
 def _struct_of(options: type[Any], values: Mapping[str, Any]) -> Any:
     """Return the options of a class and of its groups, with the values of its parameters."""
-    hints = get_annotations(options, eval_str=True)
+    hints = _hints(options)
     own = {name: values[name] for name, hint in hints.items() if _is_option(hint)}
     return options(**own, **{name: _struct_of(hint, values) for name, hint in hints.items() if _is_group(hint)})
+
+
+def _hints(options: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the annotations of a class, and after them those of its bases below `Request`."""
+    hints: dict[str, Any] = {}
+    for declaring in options.__mro__:
+        if declaring in (Request, msgspec.Struct):
+            break
+        hints |= {name: hint for name, hint in get_annotations(declaring, eval_str=True).items() if name not in hints}
+    return hints
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

@@ -48,7 +48,7 @@ SPLIT_LEAST_BYTES = 64 << 10
 
 
 class SparkOptions(msgspec.Struct, frozen=True):
-    """Where and how `pipeline` runs."""
+    """Options of Spark."""
 
     master: Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark master; all cores of this machine by default.")] = (
         None
@@ -62,7 +62,7 @@ class SparkOptions(msgspec.Struct, frozen=True):
 
 
 class WatchOptions(msgspec.Struct, frozen=True):
-    """The folder that `pipeline` watches, and how."""
+    """Options of a watched folder."""
 
     watch: Annotated[
         str | None,

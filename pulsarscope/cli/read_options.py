@@ -1,4 +1,4 @@
-"""What the commands that read captures make of their options: record kinds, filters, options of the engine."""
+"""The meaning of the options of commands that read captures: record kinds, filters, options of the engine."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class KnownField(msgspec.Struct):
 
 
 class Catalogue:
-    """All fields: `tables` has those of each kind by name, `commands` the objects of commands by the name of the command."""
+    """The fields: `tables` has those of each kind by name, `commands` the objects of commands by the name of the command."""
 
     def __init__(self, vocabularies: Iterable[Vocabulary], codes: Mapping[str, Code]) -> None:
         """Join the vocabularies with all finding codes, by name."""

@@ -22,7 +22,7 @@ class FieldEntry(msgspec.Struct, frozen=True):
     example: str
     """A filter with the field."""
     values: tuple[str, ...]
-    """All values of an enumeration, else empty."""
+    """Values of an enumeration, else empty."""
 
 
 def field_entries(catalogue: Catalogue, prefix: str = "") -> Iterator[FieldEntry]:
@@ -50,7 +50,7 @@ def _type(known: KnownField) -> str:
 
 
 def _example(name: str, known: KnownField) -> str:
-    """A filter with the field."""
+    """Return a filter with the field."""
     if known.is_pairs:
         return f'{name}["key"] == "value"'
     if known.values:

@@ -148,21 +148,21 @@ def test_text_goes_to_a_stream_of_any_encoding(captures: Path) -> None:
     assert b"\x1b[" in forced.stdout
 
 
-def test_an_interrupted_command_is_five(captures: Path) -> None:
-    """The capture comes through a pipe that stays open, so the command waits until the signal."""
+def test_an_interrupted_command_is_five(captures: Path, tmp_path: Path) -> None:
+    """The capture comes through a pipe that stays open, so the command waits for the signal once its output is open."""
     data = (captures / "quickstart.pcapng").read_bytes()
-    with subprocess.Popen(
-        [*COMMAND, "decode", "-", "--format", "ndjson"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    out = tmp_path / "out.ndjson"
+    command = [*COMMAND, "decode", "-", "--format", "ndjson", "-o", str(out)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
+        assert process.stderr is not None
         process.stdin.write(data)
         process.stdin.flush()
-        time.sleep(1)
+        end = time.monotonic() + 60
+        while not out.with_name("out.ndjson.partial").exists() and time.monotonic() < end:
+            time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         # Not communicate(): it would close standard input, which ends the command the ordinary way.
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.read()
         assert b"interrupted" in process.stderr.read()
         assert process.wait(60) == 5
 

@@ -85,9 +85,9 @@ def test_findings_come_with_their_frame_and_connections_always() -> None:
 
 def test_it_counts_and_begins_with_its_first_frame() -> None:
     follow_filter = FollowFilter("message", "26:14", make_dissectors())
-    assert follow_filter.start is None
+    before = follow_filter.start
     follow_filter.select([OTHER, SEND, RECEIPT], {})
-    assert (follow_filter.seen, follow_filter.kept, follow_filter.start) == ({"frame": 3}, {"frame": 2}, SEND.time)
+    assert (before, follow_filter.seen, follow_filter.kept, follow_filter.start) == (None, {"frame": 3}, {"frame": 2}, SEND.time)
     assert follow_filter.description == "belong to message 26:14"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import show_controls
 from pulsarscope.output.export.columns import cell_types, cells, is_constant, json_lines
+from pulsarscope.output.export.lines_output import LinesOutput
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
@@ -40,11 +41,11 @@ class CsvLines:
         return _ended([",".join(self._names)])
 
     def encode(self, rows: list[Any]) -> bytes:
-        """As `Encoder.encode`."""
+        """Encode rows (see `RowEncoder`)."""
         return _ended(self._lines(rows)) if rows else b""
 
     def lines(self, rows: list[Any]) -> list[bytes]:
-        """As `LineEncoder.lines`."""
+        """Encode each row to a line (see `LineEncoder`)."""
         return [_ended([line]) for line in self._lines(rows)] if rows else []
 
     def _lines(self, rows: list[Any]) -> list[str]:
@@ -88,25 +89,13 @@ class CsvLines:
         return ["" if value is None else next_text() for value in values]
 
 
-class CsvOutput:
+class CsvOutput(LinesOutput):
     """The output `csv`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        self._sink = sink
-        self._lines = CsvLines(options.kinds, options.columns)
-        self.put(self._lines.header())
-
-    def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
-        self.put(self._lines.encode(rows))
-
-    def put(self, encoded: bytes) -> None:
-        """As `EncodedOutput.put`."""
-        if encoded:
-            self._sink.write(encoded)
-
-    def close(self) -> None:
-        """As `Output.close`: nothing is pending."""
+        encoder = CsvLines(options.kinds, options.columns)
+        super().__init__(sink, encoder)
+        self.put(encoder.header())
 
 
 def _ended(lines: list[str]) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 
 from pulsarscope.model.records import ROWS, columns, row_type
 from pulsarscope.model.units import SECOND
+from pulsarscope.output.export.lines_output import LinesOutput
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
@@ -59,7 +60,7 @@ class JsonLines:
         return self._encode(rows)
 
     def lines(self, rows: list[Any]) -> list[bytes]:
-        """As `LineEncoder.lines`."""
+        """Encode each row to a line (see `LineEncoder`)."""
         return self.encode(rows).splitlines(keepends=True)  # JSON text has no raw line end
 
     def _write_times(self, rows: list[Any]) -> None:
@@ -121,21 +122,8 @@ class _Subset:
         return self.type(*self._get(row))
 
 
-class NdjsonOutput:
+class NdjsonOutput(LinesOutput):
     """The output `ndjson`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        self._sink = sink
-        self._lines = JsonLines(options.kinds, options.columns)
-
-    def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
-        self.put(self._lines.encode(rows))
-
-    def put(self, encoded: bytes) -> None:
-        """As `EncodedOutput.put`."""
-        if encoded:
-            self._sink.write(encoded)
-
-    def close(self) -> None:
-        """As `Output.close`: nothing is pending."""
+        super().__init__(sink, JsonLines(options.kinds, options.columns))

@@ -41,7 +41,7 @@ class BatchesByKind:
         self.by_kind = {kind: RecordBatches(kind, chosen) for kind, chosen in choose_columns(names, kinds, flat=True).items()}
 
     def encode(self, rows: list[Any]) -> dict[str, pa.RecordBatch]:
-        """As `Encoder.encode`."""
+        """Encode rows (see `RowEncoder`)."""
         by_kind: dict[str, list[Any]] = {}
         row_class: Any
         for row_class, group in groupby(rows, type):  # messages of a batch follow one another
@@ -69,7 +69,7 @@ class _SinkFile:
 
 
 class ParquetFile:
-    """One Parquet file; its row groups are made of the batches of the run."""
+    """A Parquet file; its row groups are made of the batches of the run."""
 
     def __init__(self, kind: str, schema: pa.Schema, sink: Sink) -> None:
         from pyarrow.parquet import ParquetWriter
@@ -85,7 +85,7 @@ class ParquetFile:
             self._writer = ParquetWriter(file, self._schema, compression="zstd", use_dictionary=dictionaries)
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """As `EncodedOutput.put`."""
+        """Write encoded rows (see `EncodedOutput`)."""
         self._pending.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.get_total_buffer_size()  # `nbytes` takes ten times as long
@@ -97,7 +97,7 @@ class ParquetFile:
             self._write_group()
 
     def close(self) -> None:
-        """As `Output.close`."""
+        """Write pending rows and the end (see `Output`)."""
         if self._pending:
             self._write_group()
         with write_errors(self._sink.name):
@@ -142,15 +142,15 @@ class ParquetOutput:
         }
 
     def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
+        """Write rows (see `Output`)."""
         self.put(self._batches.encode(rows))
 
     def put(self, encoded: Mapping[str, pa.RecordBatch]) -> None:
-        """As `EncodedOutput.put`."""
+        """Write encoded rows (see `EncodedOutput`)."""
         for kind, batch in encoded.items():
             self._files[kind].put(batch)
 
     def close(self) -> None:
-        """As `Output.close`."""
+        """Write pending rows and the end (see `Output`)."""
         for file in self._files.values():
             file.close()

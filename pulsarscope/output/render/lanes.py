@@ -53,7 +53,7 @@ class LanesOutput:
         """Margin for which `_widths` is computed."""
 
     def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
+        """Write rows (see `Output`)."""
         self._view.prepare(rows)
         lines: list[str] = []
         for row in rows:
@@ -70,7 +70,7 @@ class LanesOutput:
         self._view.emit(lines)
 
     def close(self) -> None:
-        """As `Output.close`."""
+        """Write pending rows and the end (see `Output`)."""
         lines: list[str] = []
         if not self._started:
             self._start(lines)

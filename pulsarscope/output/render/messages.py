@@ -27,7 +27,7 @@ class MessagesOutput:
         self._delivered = 0
 
     def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
+        """Write rows (see `Output`)."""
         self._view.prepare(rows)
         lines: list[str] = []
         for row in rows:
@@ -42,7 +42,7 @@ class MessagesOutput:
         self._view.emit(lines)
 
     def close(self) -> None:
-        """As `Output.close`."""
+        """Write pending rows and the end (see `Output`)."""
         counts = f"{count_text(self._produced, 'message')} produced, {self._delivered:,} delivered"
         self._view.emit(self._view.closing([counts]))
 

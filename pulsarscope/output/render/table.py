@@ -35,7 +35,7 @@ class TableOutput:
         self._counts = dict.fromkeys(options.kinds, 0)
 
     def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
+        """Write rows (see `Output`)."""
         view = self._view
         view.prepare(rows)
         lines: list[str] = []
@@ -50,7 +50,7 @@ class TableOutput:
         view.emit(lines)
 
     def close(self) -> None:
-        """As `Output.close`."""
+        """Write pending rows and the end (see `Output`)."""
         if self._chosen is None:
             self._view.emit(
                 self._view.closing(

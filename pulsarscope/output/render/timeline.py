@@ -33,7 +33,7 @@ LATENCIES_MAX = 4096
 
 
 ConnectionLook = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int]
-"""Parts of the lines of a connection: number and arrow, for frames of the client and of the server; functions for the summary of a frame and
+"""Parts of the lines of a connection: number and arrow, for frames of client and of server; functions for the summary of a frame and
 the completeness of its messages; cells of number and arrow with the spaces around all columns."""
 
 
@@ -55,7 +55,7 @@ class TimelineOutput:
         """Number of rows of other kinds so far, by kind."""
 
     def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
+        """Write rows (see `Output`)."""
         self._view.prepare(rows)
         lines: list[str] = []
         if all(issubclass(kind, FrameRow) for kind in set(map(type, rows))):
@@ -70,7 +70,7 @@ class TimelineOutput:
         self._view.emit(lines)
 
     def close(self) -> None:
-        """As `Output.close`."""
+        """Write pending rows and the end (see `Output`)."""
         produced, delivered = self._messages[False], self._messages[True]
         messages = [f"{count_text(produced, 'message')} produced, {delivered:,} delivered"] if produced or delivered else []
         others = [] if self._frames else [count_text(count, kind) for kind, count in self._others.items()]

@@ -74,7 +74,7 @@ class Top:
         self._live.stop()
 
     def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
+        """Write rows (see `Output`)."""
         with self._lock:
             self._recent.feed(rows, self._clock())
             for row in rows:
@@ -87,7 +87,7 @@ class Top:
                     self._latest[code] = (row.text or "")[:FINDING_CHARACTERS_MAX]
 
     def close(self) -> None:
-        """As `Output.close`: nothing is pending."""
+        """Do nothing: no row is pending."""
 
     def _renderable(self) -> Text:
         width, height = self._console.size

@@ -40,7 +40,7 @@ class TreeOutput:
         self._hex = HexLines(options)
 
     def write(self, rows: list[Any]) -> None:
-        """As `Output.write`."""
+        """Write rows (see `Output`)."""
         view = self._view
         view.prepare(rows)
         lines: list[str] = []
@@ -56,7 +56,7 @@ class TreeOutput:
         view.emit(lines)
 
     def close(self) -> None:
-        """As `Output.close`."""
+        """Write pending rows and the end (see `Output`)."""
         self._view.emit(self._view.closing([count_text(count, kind) for kind, count in self._shown.items()] or ["0 frames"]))
 
     def _begin(self, kind: str, lines: list[str]) -> None:
