@@ -160,10 +160,10 @@ class Captures:
         folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, name: str) -> tuple[Path, Content]:
-        """A capture by name; what ends in -x10 is ten times what the rest of the name says, and in -apart a folder of copies.
+        """Return a capture by name, which ends in -x10 for ten copies in one file, and in -apart for a folder of copies.
 
         Raises:
-            KeyError: nobody gave it.
+            KeyError: there is no capture of that name.
         """
         once = name.removesuffix(f"-x{COPIES}")
         if name == "quickstart":
@@ -185,7 +185,7 @@ class Captures:
         return self._made(name, GENERATED[name])
 
     def _made(self, name: str, make: Callable[[Path], Content]) -> tuple[Path, Content]:
-        """A capture of that name. Its content is noted once it is complete."""
+        """Build the capture of that name, and note its content once it is complete."""
         out, note = self._folder / (name if name.endswith("-apart") else f"{name}.pcap"), self._folder / f"{name}.json"
         if not note.exists():
             note.write_text(json.dumps(make(out)))
@@ -193,13 +193,13 @@ class Captures:
 
 
 def write(source: Path, out: Path, packets: Iterable[tuple[int, bytes]], content: Content) -> Content:
-    """Writes packets of `source`, and says what they contain."""
+    """Write the packets of `source`, and return their content."""
     traffic.write_records(source, out, packets)
     return content
 
 
 def write_apart(source: Path, out: Path, content: Content) -> Content:
-    """Writes copies of an IPv4 capture into a folder, a file for each, and says what they contain."""
+    """Write copies of an IPv4 capture into a folder, one file each, and return their content."""
     out.mkdir(exist_ok=True)
     packets = traffic.copies(source, FILES, PORT)
     length = sum(1 for _ in traffic.records(source))
@@ -209,14 +209,14 @@ def write_apart(source: Path, out: Path, content: Content) -> Content:
 
 
 def content_of(capture: Path) -> Content:
-    """The frames that the dpkt decoder finds; of messages it knows nothing."""
+    """Return the content as the dpkt decoder sees it, which does not decode messages."""
     peer = Measurement(capture, "dpkt", TOOLS["dpkt"])
     count(peer, Path())
     return Content(peer.frames, 0)
 
 
 def wrong(runs: Runs, contents: list[Content]) -> list[str]:
-    """What was found that is not there, or the other way round."""
+    """Return the differences between expected and decoded content."""
     sentences = differences([run for run in runs if run.name != "same"])
     for run, content in zip(runs, contents, strict=True):
         for what, given, found, there in (
@@ -253,7 +253,7 @@ def judge(row: Row, captures: Captures, rounds: int) -> tuple[str, str, Runs]:
 
 
 def table(rows: Iterable[Row], captures: Captures, rounds: int, measured: list[tuple[Row, Measurement]]) -> Iterator[str]:
-    """The lines of the table, one by one as they are measured."""
+    """Yield the lines of the table as they are measured."""
     yield f"Whole processes in turns, {rounds} rounds; least processor time, most memory. {machine()}\n"
     yield "| | what | figure | target | |"
     yield "|---|---|---:|---:|---|"
@@ -265,7 +265,7 @@ def table(rows: Iterable[Row], captures: Captures, rounds: int, measured: list[t
 
 
 def details(measured: Iterable[tuple[Row, Measurement]]) -> Iterator[str]:
-    """The single runs behind the table."""
+    """Return the individual runs behind the table."""
     yield "\n| | tool | capture | MB | frames | messages | cpu s | wall s | peak MiB |"
     yield "|---|---|---|---:|---:|---:|---:|---:|---:|"
     for row, run in measured:
@@ -276,7 +276,7 @@ def details(measured: Iterable[tuple[Row, Measurement]]) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="DIR")
     for name in ("tiny", "mixed", "shortconn"):

@@ -21,24 +21,24 @@ from benchmarks.traffic import records, write_records
 
 
 def cut(capture: Path, out: Path, packets: int) -> Path:
-    """The first packets of a capture.
+    """Copy the first packets of a capture.
 
     Raises:
-        ValueError: it is not a little-endian pcap file.
+        ValueError: the capture is not a little-endian pcap file.
     """
     write_records(capture, out, islice(records(capture), packets))
     return out
 
 
 def measure(capture: Path, tools: dict[str, Tool], rounds: int) -> list[Measurement]:
-    """The tools on a capture."""
+    """Return the commands of the tools for a capture."""
     row = [Measurement(capture, name, tool) for name, tool in tools.items()]
     interleave(row, rounds)
     return row
 
 
 def compare(captures: list[Path], tools: dict[str, Tool], rounds: int, packets: int) -> list[Measurement]:
-    """The tools on each of the captures; the slow ones on its first packets, after the tool that ratios refer to."""
+    """Return the commands for each capture; slow tools get its first packets, after the tool that ratios refer to."""
     fast = {name: tool for name, tool in tools.items() if not tool.cut}
     slow = {name: tool for name, tool in tools.items() if tool.cut}
     measurements = []
@@ -56,13 +56,13 @@ def compare(captures: list[Path], tools: dict[str, Tool], rounds: int, packets: 
 
 
 def label(measurement: Measurement, *, dissector: bool) -> str:
-    """The name of a tool in the results; says when tshark only decodes TCP."""
+    """Return the name of a tool in the results, with a note when tshark decodes only TCP."""
     tshark_only = measurement.name.startswith("tshark") and not dissector
     return f"{measurement.tool.label} (TCP only: no Pulsar dissector)" if tshark_only else measurement.tool.label
 
 
 def markdown(measurements: list[Measurement], rounds: int, *, dissector: bool) -> str:
-    """The results as a table. Ratios are processor time to that of the first tool on a capture."""
+    """Format the results as a table; ratios are CPU time to that of the first tool on a capture."""
     lines = [
         f"Least processor time (user + system) and most memory of {rounds} interleaved rounds of whole processes. {machine()}",
         "",
@@ -88,7 +88,7 @@ OURS_COLOR, PEER_COLOR, TEXT_COLOR = "#2f6fde", "#a8b0bd", "#24292f"
 
 
 def svg(measurements: list[Measurement], *, dissector: bool) -> str:
-    """The results as horizontal bars; each capture has a scale of its own."""
+    """Draw the results as horizontal bars, with a scale for each capture."""
     shapes = []
     y = 34
     for capture in dict.fromkeys(row.capture for row in measurements):
@@ -119,7 +119,7 @@ def svg(measurements: list[Measurement], *, dissector: bool) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captures", nargs="+", type=Path)
     parser.add_argument("--rounds", type=int, default=5)

@@ -16,7 +16,7 @@ from benchmarks.naive import Segment, write_frames
 
 
 def segments(path: str) -> Iterator[Segment]:
-    """The TCP segments of a capture."""
+    """Yield the TCP segments of a capture."""
     with open(path, "rb") as file:  # noqa: PTH123 - as one does
         for number, (time, packet) in enumerate(dpkt.pcap.UniversalReader(file), 1):
             ip = dpkt.ethernet.Ethernet(packet).data
@@ -27,7 +27,7 @@ def segments(path: str) -> Iterator[Segment]:
 
 
 def main(path: str) -> None:
-    """Writes a line for each frame to stdout."""
+    """Write a line for each frame to stdout."""
     write_frames(segments(path))
 
 

@@ -32,7 +32,7 @@ _options = Struct("<HHQ").unpack_from
 
 
 def frames_of(name: str) -> bytes:
-    """What a client of `benchmarks.traffic` says, of about CHUNK_BYTES."""
+    """Return the bytes of a client of `benchmarks.traffic`, about CHUNK_BYTES."""
     scene = scenario(name, seed=1)
     said = bytearray()
     for writes in itertools.chain([scene.first], scene.rounds):

@@ -82,7 +82,7 @@ def count_parquet(lines: Iterable[bytes], folder: Path) -> Counter[str]:
 
 
 def count_nothing(lines: Iterable[bytes], _: Path) -> Counter[str]:
-    """What does not decode Pulsar frame by frame finds nothing that can be compared."""
+    """Return no counts, for tools that do not decode Pulsar frame by frame."""
     deque(lines, 0)
     return Counter()
 
@@ -187,21 +187,21 @@ class Measurement:
         return self.found - Counter({MESSAGES: self.messages})
 
     def line(self, out: Path) -> list[str]:
-        """The command line, filled in."""
+        """Return the command line with its placeholders filled in."""
         return [part.format(self.capture, out=out) for part in shlex.split(self.tool.command)]
 
 
 def count(measurement: Measurement, out: Path) -> None:
-    """Runs a process to its end and counts what it puts out."""
+    """Run a process to its end, and count its output."""
     with subprocess.Popen(measurement.line(out), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None  # noqa: S101 - for the type checker: a pipe was asked for
         measurement.found = measurement.tool.finding(process.stdout, out)
 
 
 def run(measurement: Measurement, out: Path) -> None:
-    """Runs a process to its end and adds what it took.
+    """Run a process to its end, and add its resources.
 
-    The kernel counts the memory of the process that starts it as the least of its peak: a small one does.
+    The kernel counts the memory of the parent as the minimum of the peak, so that the parent must be small.
     """
     start = time.perf_counter()
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, *measurement.line(out)]
@@ -216,7 +216,7 @@ def run(measurement: Measurement, out: Path) -> None:
 
 
 def interleave(measurements: Sequence[Measurement], rounds: int) -> None:
-    """Counts what each finds, then runs all of them in turns. One that failed is not run again."""
+    """Count the output of each tool, then run all in turns, except those that failed."""
     with TemporaryDirectory() as folder:
         for measurement in measurements:
             count(measurement, Path(folder) / measurement.name)
@@ -227,7 +227,7 @@ def interleave(measurements: Sequence[Measurement], rounds: int) -> None:
 
 
 def differences(measurements: Sequence[Measurement]) -> list[str]:
-    """A sentence for each tool that found other frames, or another number of messages, than the first to find any in that capture."""
+    """Return a sentence for each tool with other counts than the first tool with any in that capture."""
     first: dict[tuple[Path, str], Measurement] = {}
     sentences = []
     for measurement in measurements:
@@ -242,7 +242,7 @@ def differences(measurements: Sequence[Measurement]) -> list[str]:
 
 
 def machine() -> str:
-    """What the figures were measured on, and with: one paragraph."""
+    """Describe the machine and the software of the measurement in one paragraph."""
     model = platform.processor()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -46,7 +46,7 @@ class Segment(NamedTuple):
 
 
 def fields_of(message: Message) -> dict[str, Any]:
-    """The fields present, nested messages as dicts."""
+    """Return the present fields, nested messages as dicts."""
     out: dict[str, Any] = {}
     for field, value in message.ListFields():
         if field.is_repeated:
@@ -74,7 +74,7 @@ class Stream:
         self.buffer = bytearray()
 
     def add(self, sequence: int, payload: bytes) -> None:
-        """Takes a segment; appends to the buffer what is in order."""
+        """Take a segment, and append the bytes in order to the buffer."""
         ahead = (sequence - self.next + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
         if ahead > 0:
             if len(payload) > len(self.waiting.get(sequence, b"")):
@@ -95,7 +95,7 @@ class Stream:
             self.next = self.next + len(fresh) & 0xFFFF_FFFF
 
     def frames(self) -> Iterator[bytes]:
-        """The whole frames in the buffer, without their length; what follows them stays."""
+        """Remove and yield the complete frames in the buffer, without their length field."""
         position = 0
         while len(self.buffer) - position >= 4:
             (size,) = struct.unpack_from(">I", self.buffer, position)
@@ -107,7 +107,7 @@ class Stream:
 
 
 def decode(frame: bytes) -> dict[str, Any]:
-    """A frame as a dict."""
+    """Decode a frame as a dict."""
     (command_size,) = struct.unpack_from(">I", frame)
     end = 4 + command_size
     command = pb.BaseCommand.FromString(frame[4:end])
@@ -132,7 +132,7 @@ def decode(frame: bytes) -> dict[str, Any]:
 
 
 def write_frames(segments: Iterable[Segment]) -> None:
-    """Writes a line for each frame to stdout."""
+    """Write a line for each frame to stdout."""
     streams: dict[Key, Stream] = {}
     write = sys.stdout.write
     for number, time, key, sequence, syn, payload in segments:

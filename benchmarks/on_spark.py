@@ -92,7 +92,7 @@ STARTS = {way.label: Way(way.label, tuple(str(NEXT_TO_NOTHING) if part == "{capt
 
 @contextmanager
 def watched(root: int) -> Iterator[list[int]]:
-    """Looks at the descendants of a process meanwhile; gives peaks of those that are workers of Python, in bytes, the last the largest."""
+    """Measure the peak memory of the Python workers below a process in bytes, the largest last."""
     peaks = [0]
     ended = Event()
 
@@ -124,7 +124,7 @@ def peak_bytes(process: int) -> int:
 
 
 def descendants(root: int) -> list[int]:
-    """Processes below one, as far as they are there."""
+    """Return the existing descendants of a process."""
     found = [root]
     for process in found:
         with suppress(OSError):
@@ -164,7 +164,7 @@ def table(capture: Path, records: str, rounds: int) -> str:
 
 
 def main() -> int:
-    """The exit code."""
+    """Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captures", type=Path, nargs="+")
     parser.add_argument("--records", default="all")

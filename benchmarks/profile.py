@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 
 def place(frame: FrameType | None) -> Place:
-    """The stage of the innermost function of ours that has one."""
+    """Return the stage of the innermost function of the package that has one."""
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith("<frozen importlib"):
@@ -98,7 +98,7 @@ def run(arguments: list[str]) -> None:
 
 
 def markdown(found: Counter[Place], seconds: float, functions: int) -> str:
-    """The shares of `seconds` as a table: stages, and the functions of each that take most."""
+    """Format the shares of `seconds` as a table of stages and their most expensive functions."""
     total = found.total()
     lines = ["| stage | share | s | most of it in |", "|---|---:|---:|---|"]
     for stage in ORDER:
@@ -111,7 +111,7 @@ def markdown(found: Counter[Place], seconds: float, functions: int) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", type=int, default=3, metavar="N", help="to name in each stage")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="FILE | COMMAND...", help="a capture, or arguments of pulsarscope")

@@ -18,7 +18,7 @@ from benchmarks.naive import Segment, write_frames
 
 
 def segments(path: str) -> Iterator[Segment]:
-    """The TCP segments of a capture."""
+    """Yield the TCP segments of a capture."""
     with pyshark.FileCapture(path, keep_packets=False) as packets:
         for packet in packets:
             if "TCP" not in packet:
@@ -32,7 +32,7 @@ def segments(path: str) -> Iterator[Segment]:
 
 
 def main(path: str) -> None:
-    """Writes a line for each frame to stdout."""
+    """Write a line for each frame to stdout."""
     write_frames(segments(path))
 
 

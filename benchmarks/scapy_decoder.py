@@ -20,7 +20,7 @@ from benchmarks.naive import Segment, write_frames
 
 
 def segments(path: str) -> Iterator[Segment]:
-    """The TCP segments of a capture."""
+    """Yield the TCP segments of a capture."""
     with PcapReader(path) as packets:
         for number, packet in enumerate(packets, 1):
             if TCP not in packet:
@@ -38,7 +38,7 @@ def segments(path: str) -> Iterator[Segment]:
 
 
 def main(path: str) -> None:
-    """Writes a line for each frame to stdout."""
+    """Write a line for each frame to stdout."""
     write_frames(segments(path))
 
 

@@ -49,7 +49,7 @@ class Content(NamedTuple):
     messages: int
 
     def times(self, number: int) -> Content:
-        """What there is in so many copies."""
+        """Return the content of a number of copies."""
         return Content(self.frames * number, self.messages * number)
 
 
@@ -72,7 +72,7 @@ class Capture:
         self.size = len(FILE_HEADER)
 
     def add(self, *packet: bytes) -> None:
-        """Appends a packet given in pieces."""
+        """Append a packet given in pieces."""
         length = sum(map(len, packet))
         self._time_us += STEP_US
         seconds, micros = divmod(self._time_us, 1_000_000)
@@ -84,7 +84,7 @@ class Capture:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what waits."""
+        """Write the buffered packets."""
         self._file.write(b"".join(self._parts))
         self._parts.clear()
         self._waiting = 0
@@ -101,7 +101,7 @@ class Connection:
         self._headers: dict[tuple[int, int], bytes] = {}
 
     def open(self) -> None:
-        """The handshake."""
+        """Write the handshake."""
         self._packet(CLIENT, SYN)
         self._next[CLIENT] += 1
         self._packet(SERVER, SYN | ACK)
@@ -193,7 +193,7 @@ class Frames:
 
 
 def scene(frames: Frames, payloads: list[bytes], burst: int, messages: int = 1) -> Scenario:
-    """Rounds of `burst` entries sent, confirmed, delivered, acknowledged, and permits for the next."""
+    """Write rounds of `burst` entries: sent, confirmed, delivered and acknowledged, with permits for the next."""
     return Scenario(
         prelude(burst * messages), rounds(frames, payloads, burst, messages), Content(frames=4 * burst + 1, messages=2 * burst * messages)
     )
@@ -211,7 +211,7 @@ def rounds(frames: Frames, payloads: list[bytes], burst: int, messages: int) -> 
 
 
 def batched(source: random.Random, number: int) -> Single:
-    """A message of a batch; all have one size."""
+    """Return a message of a batch; all have the same size."""
     properties = [{"key": "number", "value": f"{number:02}"}]
     return Single(source.randbytes(8) * 8, {"partition_key": f"key-{source.randrange(1000):03}", "properties": properties})
 
@@ -290,7 +290,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def write_records(source: Path, out: Path, packets: Iterable[tuple[int, bytes]]) -> None:
-    """Writes packets below the file header of `source`."""
+    """Write packets behind the file header of `source`."""
     with source.open("rb") as file:
         header = file.read(24)
     unit = 1_000_000 if header[0] == 0xD4 else 1_000_000_000
@@ -302,9 +302,9 @@ def write_records(source: Path, out: Path, packets: Iterable[tuple[int, bytes]])
 
 
 def copies(path: Path, times: int, port: int) -> Iterator[tuple[int, bytes]]:
-    """The IPv4 packets of an Ethernet capture, `times` times, one after the other, each time with other client addresses.
+    """Yield the IPv4 packets of an Ethernet capture `times` times in sequence, each time with other client addresses.
 
-    What the address gains in its upper half it loses in its lower half, so that the checksums stay right.
+    The upper half of an address grows by what the lower half loses, so that checksums stay valid.
     """
     first = last = None
     for time, _ in records(path):
@@ -321,7 +321,7 @@ def copies(path: Path, times: int, port: int) -> Iterator[tuple[int, bytes]]:
 
 
 def disordered(path: Path, share: float, seed: int) -> Iterator[tuple[int, bytes]]:
-    """The packets of a capture, the times in order; a `share` of them comes after the next two, a `share` comes twice."""
+    """Yield the packets of a capture with times in order, a `share` of them two packets late and a `share` twice."""
     source = random.Random(seed)  # noqa: S311 - no secret
     packets = records(path)
     for time, packet in packets:
@@ -337,7 +337,7 @@ def disordered(path: Path, share: float, seed: int) -> Iterator[tuple[int, bytes
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     commands = parser.add_subparsers(dest="name", required=True)

@@ -60,7 +60,7 @@ def all_codes() -> dict[str, Code]:
 
 
 def bad_inputs() -> list[BadInput]:
-    """The catalogue, in the order of its numbers."""
+    """Return the catalogue in the order of its numbers."""
     with BAD_INPUTS.open(encoding="utf-8", newline="") as file:
         return [
             BadInput(
@@ -76,7 +76,7 @@ def bad_inputs() -> list[BadInput]:
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join([INTRODUCTION, *_code_tables(), CATALOGUE, *_catalogue()]) + "\n"
 
 

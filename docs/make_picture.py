@@ -38,7 +38,7 @@ THEME = TerminalTheme(
 
 
 def screen_of(arguments: tuple[str, ...]) -> str:
-    """What the program writes to a terminal, colours included."""
+    """Return the output of the program to a terminal, with colours."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     hidden = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
@@ -61,7 +61,7 @@ SPACES = re.compile(r'x="(?P<x>[\d.]+)" (?P<y>y="[\d.]+") textLength="(?P<length
 
 
 def place(match: re.Match[str]) -> str:
-    """A piece of text without the spaces around it, at the place where it then begins: some viewers drop such spaces."""
+    """Return a piece of text at its position without surrounding spaces, which some viewers drop."""
     text = html.unescape(match["text"])
     cell = float(match["length"]) / max(len(text), 1)
     kept = text.strip()

@@ -38,7 +38,7 @@ FieldRow = tuple[int, str, str, str, str]
 
 
 def schema_text(file: FileDescriptorProto) -> str:
-    """The tables as a module."""
+    """Return the tables as the text of a module."""
     package = f".{file.package}."
     messages = dict(_messages("", file.message_type))
     enums = dict(_enums("", file.enum_type, file.message_type))

@@ -163,7 +163,7 @@ def _snake(name: str) -> str:
 
 
 def _local(row: FieldRow) -> str:
-    """The variable of a required field; no other variable ends so."""
+    """Return the variable of a required field, with a suffix of its own."""
     return f"{row[1]}_"
 
 
@@ -176,7 +176,7 @@ def _indented(text: str, levels: int) -> str:
 
 
 def _function(message: str, rows: Iterable[FieldRow]) -> Iterator[str]:
-    """The function of a message: required fields at its front into a literal, then the others in the order of their numbers."""
+    """Generate the function of a message: leading required fields into a literal, then the others in order of their numbers."""
     rows = sorted(rows)
     leading = next((index for index, row in enumerate(rows) if row[3] != "required" or row[0] > 15), len(rows))
     required, others = rows[:leading], rows[leading:]
@@ -208,7 +208,7 @@ def _function(message: str, rows: Iterable[FieldRow]) -> Iterator[str]:
 
 
 def _optional(row: FieldRow, message: str, *, ends: bool) -> Iterator[str]:
-    """A field that may be missing, or that comes behind one; `ends`: the message may end behind it."""
+    """Generate an optional field, or one behind an optional field; with `ends` the message may end behind it."""
     number, name, kind, label, inner = row
     if kind == "double" or name in SECRETS or inner == message:  # only the reference counts how deep messages are nested
         return
@@ -228,7 +228,7 @@ def _optional(row: FieldRow, message: str, *, ends: bool) -> Iterator[str]:
 
 
 def _tag(row: FieldRow) -> int:
-    """The bytes of a field's tag as a little-endian number."""
+    """Return the bytes of a field's tag as a little-endian number."""
     tag = row[0] << 3 | (2 if row[2] in {"string", "bytes", "message"} else 0)
     return tag if tag < 128 else (tag & 127 | 128) + (tag >> 7 << 8)
 
