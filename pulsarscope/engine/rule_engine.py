@@ -29,7 +29,7 @@ from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
 
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
-"""Findings that say that something is missing: what was not seen may have been said."""
+"""Findings that say that something is missing: the verdict may be incomplete."""
 
 REPORTED_MAX = 25
 """Findings of one code that a connection's rules can look up: as many as a stream says one by one."""

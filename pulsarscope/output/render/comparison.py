@@ -119,7 +119,7 @@ def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     shown = records[: report.options.limit]
     if not shown:
         return
-    report.heading("Exchanges", "what changed most comes first; latencies to within 1 %")
+    report.heading("Exchanges", "largest change first; latencies to within 1 %")
     columns = [ReportColumn("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]
     columns += _pair(report, "count", [record["exchanges"] for record in shown], lambda count: f"{count:,}", change=False)
     columns += _pair(report, "refused", [record["errors"] for record in shown], lambda count: f"{count:,}", change=False)

@@ -33,7 +33,7 @@ def verdict(diagnosis: Diagnosis, packets: int) -> str:
     else:
         unknown = diagnosis.unknown_connections
         seen = f"{count_text(unknown, 'TCP connection')} of no known protocol" if unknown else "no TCP connections"
-        return f"Nothing to judge: {count_text(packets, 'packet')}, {seen}{notes}."
+        return f"Nothing to diagnose: {count_text(packets, 'packet')}, {seen}{notes}."
     return f"{state}{_reservation(diagnosis)}."
 
 
@@ -46,7 +46,7 @@ def _reservation(diagnosis: Diagnosis) -> str:
         doubts.append(f"{count_text(diagnosis.midstream, 'connection')} began before it" if doubts else _midstream(diagnosis.midstream))
     if diagnosis.lossy and not doubts:
         doubts.append("the capture is not complete")
-    return f"; but {' and '.join(doubts)}: what was not seen may have been said" if doubts else ""
+    return f"; but {' and '.join(doubts)}: the verdict may be incomplete" if doubts else ""
 
 
 def _midstream(count: int) -> str:

@@ -118,14 +118,14 @@ def _lasted(report: TextReport, record: ReportRecord) -> str:
 
 
 def _topics(report: TextReport, records: list[ReportRecord]) -> None:
-    shown = _head(report, "Topics", records, "rate of both together; latencies of sending")
+    shown = _head(report, "Topics", records, "rate of both directions; latencies of sending")
     columns = [ReportColumn("topic", _names(report, shown, "topic", "topic"), right=False, name=True), *_amounts(shown)]
     columns.append(ReportColumn("rate", [rate_text(record["messages_per_second"]) for record in shown], spare=True))
     report.table([*columns, *_latencies(report, shown), *_failures(shown)], len(records) - len(shown), "topic")
 
 
 def _producers(report: TextReport, records: list[ReportRecord]) -> None:
-    shown = _head(report, "Producers", records, "delivered: of theirs, to any consumer")
+    shown = _head(report, "Producers", records, "delivered: their messages, to any consumer")
     columns = [
         ReportColumn("producer", _names(report, shown, "producer_name", "producer_name"), right=False, name=True),
         ReportColumn("topic", _names(report, shown, "topic", "producer_name", others=""), right=False, name=True),
@@ -189,7 +189,7 @@ def _histogram(report: TextReport, record: ReportRecord) -> None:
     most = max((octave["count"] for octave in octaves), default=0)
     if not most:
         return
-    report.heading(f"Latency of {escape(record['request'])}", "each line twice as slow as the one before")
+    report.heading(f"Latency of {escape(record['request'])}", "each row covers latencies twice as long as the row before")
     labels = [(report.duration(octave["from_ns"]), report.duration(octave["to_ns"])) for octave in octaves]
     left, right = (max(cell_width(label[side]) for label in labels) for side in (0, 1))
     digits = len(f"{most:,}")

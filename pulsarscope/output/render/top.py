@@ -103,7 +103,7 @@ class Top:
             self._header(report, statistics.total, statistics.span / SECOND, now)
             self._findings(report)
         remaining = max(height - len(report.lines) - 1, 1)
-        options = msgspec.structs.replace(self._options, width=width, shows_more="not as busy")
+        options = msgspec.structs.replace(self._options, width=width, shows_more="less busy")
         names = [*sections][: max(remaining // (SECTION_LINES + 1), 1)]
         for at, name in enumerate(names):  # lines that a table does not need are for the others
             room = remaining // (len(names) - at)

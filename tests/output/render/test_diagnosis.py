@@ -43,25 +43,25 @@ def shown(*some: Any, **values: Any) -> str:
         ),
         (
             [rows.connection()],
-            "Healthy: no errors, no warnings; but 12 bytes are missing from the capture: what was not seen may have been said.",
+            "Healthy: no errors, no warnings; but 12 bytes are missing from the capture: the verdict may be incomplete.",
         ),
         (
             [rows.connection(server_missing=0, opened="midstream")],
-            "Healthy: no errors, no warnings; but 1 connection began before the capture: what was not seen may have been said.",
+            "Healthy: no errors, no warnings; but 1 connection began before the capture: the verdict may be incomplete.",
         ),
         (
             [rows.connection(opened="midstream")],
             (
                 "Healthy: no errors, no warnings; but 12 bytes are missing from the capture and 1 connection began before it: "
-                "what was not seen may have been said."
+                "the verdict may be incomplete."
             ),
         ),
         (
             [WHOLE, rows.finding(code="packets-dropped", severity="warning", connection=None)],
-            "1 warning: packets-dropped (1); but the capture is not complete: what was not seen may have been said.",
+            "1 warning: packets-dropped (1); but the capture is not complete: the verdict may be incomplete.",
         ),
-        ([], "Nothing to judge: 20 packets, no TCP connections."),
-        ([rows.connection(dissector=None)], "Nothing to judge: 20 packets, 1 TCP connection of no known protocol."),
+        ([], "Nothing to diagnose: 20 packets, no TCP connections."),
+        ([rows.connection(dissector=None)], "Nothing to diagnose: 20 packets, 1 TCP connection of no known protocol."),
     ],
 )
 def test_the_verdict_is_one_sentence_that_says_how_far_it_can_be_trusted(some: list[Any], said: str) -> None:
