@@ -56,7 +56,7 @@ class Candidate(NamedTuple):
     seen: int
     """Position after the last byte that was looked at, or, to wait for, that must be."""
     proof: str
-    """One of: sure (proven by itself, by its checksum), likely (a second frame must follow), wait (more bytes are needed), no (none
+    """sure (proven by itself, by its checksum), likely (a second frame must follow), wait (more bytes are needed), no (none
     begins here, but it took work to tell)."""
     cost: int
     """Work that it took: what reading so many bytes for a checksum takes."""

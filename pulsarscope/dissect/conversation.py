@@ -26,7 +26,7 @@ class _Cursor:
         self._items = items
         self._index = self._piece = self._offset = 0
         self.moment: int | None = None
-        """That of the next piece or gap; None at the end."""
+        """Moment of the next piece or gap; None at the end."""
         self._find_moment()
 
     def _find_moment(self) -> None:
@@ -37,7 +37,7 @@ class _Cursor:
         self.moment = item.pieces[self._piece][3] if isinstance(item, Data) else item.moment
 
     def next(self) -> Item:
-        """The next piece, as a run of its own, or gap."""
+        """Take the next piece, as data of its own, or gap."""
         item = self._items[self._index]
         if isinstance(item, Data):
             piece = item.pieces[self._piece]
@@ -54,7 +54,7 @@ class _Cursor:
         return item
 
     def rest(self) -> Sequence[Item]:
-        """All that is left."""
+        """Return all that remains."""
         items = self._items[self._index :]
         if self._piece and isinstance(first := items[0], Data):
             return [Data(first.file, self._offset, first.pieces[self._piece :]), *items[1:]]
@@ -75,24 +75,28 @@ class Conversation:
         from_start: bool,
         forced: bool = False,
     ) -> None:
-        """What is given of the connection.
+        """Begin with both streams.
 
-        `origin`: source and connection of the frames. `from_start`: the capture holds the handshake.
-        `forced`: the first dissector is the protocol, whatever the content.
+        Args:
+            dissectors: those that are tried, in this order.
+            kept: bytes to keep beside the rows.
+            origin: source and connection of the frames.
+            from_start: the capture holds the handshake.
+            forced: the first dissector is the protocol, whatever the content.
         """
         self.dissector: Dissector | None = None
         self._kept = kept
         self._origin = origin
         self._tried = [self._pair(dissectors[0], from_start=from_start)]
         self._others = () if forced else dissectors[1:]
-        """Those that are not tried yet: most connections are of the first, and show it at once."""
+        """Dissectors that are not tried yet: most connections are of the first, and show it at once."""
         self._splitters: list[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
         self._failures: list[Failure] = []
         """Exceptions of dissectors that are tried no more."""
         self._before = [FrameBatch()]
-        """What was skipped before the protocol was known, for each that is tried."""
+        """Rows of bytes skipped before the protocol was known, for each dissector that is tried."""
         if forced:
             splitters = self._tried[0]
             self._recognise(splitters)
@@ -100,13 +104,13 @@ class Conversation:
                 splitter.synced = from_start
 
     def _pair(self, dissector: Dissector, *, from_start: bool) -> list[StreamSplitter]:
-        """A splitter for each stream."""
+        """Make a splitter for each stream."""
         kept = self._kept._replace(raw=True) if dissector.keeps_frames else self._kept
         origin = Origin(*self._origin, dissector.name)
         return [StreamSplitter(dissector, kept, origin=origin, stream=stream, at_start=from_start) for stream in (0, 1)]
 
     def _recognise(self, splitters: list[StreamSplitter], frames: FrameBatch | None = None) -> None:
-        """These splitters' protocol is the one, as `frames` show."""
+        """Settle on the protocol of these splitters, as `frames` show."""
         self._failures = self.failures
         self._splitters = splitters
         self.dissector = dissector = splitters[0].dissector
@@ -146,7 +150,7 @@ class Conversation:
         return sum(splitter.waits() for pair in pairs for splitter in pair)
 
     def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """The items of stream 0 and of stream 1, each in stream order → frames of both, by moment."""
+        """Return the frames that these items of stream 0 and of stream 1 complete, by moment."""
         splitters = self._splitters
         if splitters is None:
             return self._feed_unknown(items) if self._tried else FrameBatch()
@@ -203,7 +207,7 @@ class Conversation:
                 return FrameBatch()
 
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:
-        """The stream whose next piece comes first, when that is the frame by which a client opens a connection and no more; else −1."""
+        """Return the stream that comes next when its piece is exactly the frame by which a client opens a connection, else −1."""
         first, second = items
         stream = 0 if first and not (second and _moment_of_first(second) < _moment_of_first(first)) else 1
         item = items[stream][0] if items[stream] else None
@@ -219,7 +223,7 @@ class Conversation:
         return stream if framing.length.unpack_from(data)[0] + framing.adds == len(data) else -1
 
     def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """What piece by piece would come to, without going through the pieces: the next one, from the client, shows the protocol."""
+        """Feed streams whose next piece, from the client, shows the protocol; the frames are those of feeding piece by piece."""
         self._splitters = splitters = self._tried[0]
         self.dissector = splitters[0].dissector
         self._server = 1 - client
@@ -236,7 +240,7 @@ class Conversation:
         return frames
 
     def finish(self, moment: int) -> FrameBatch:
-        """The connection has ended with packet `moment`."""
+        """Return the last frames: the connection has ended with packet `moment`."""
         out = FrameBatch()
         pairs = zip(self._tried, self._before, strict=True) if self._splitters is None else [(self._splitters, out)]
         for pair, found in pairs:

@@ -1,4 +1,4 @@
-"""Requests and responses, as a dissector's session names them and the engine pairs them."""
+"""Requests and responses: the two halves of an exchange."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pulsarscope.model.records import FrameRow
 
 
 class Request(msgspec.Struct, gc=False):
-    """A frame that asks, with what its exchange row will say."""
+    """A frame that asks, with the columns of its exchange row."""
 
     file: int
     packet: int
@@ -25,7 +25,7 @@ class Request(msgspec.Struct, gc=False):
 
 
 class Response(msgspec.Struct, gc=False):
-    """A frame that answers, as far as its exchange row needs it."""
+    """A frame that answers, with the columns of its exchange row."""
 
     file: int
     packet: int
@@ -36,22 +36,22 @@ class Response(msgspec.Struct, gc=False):
 
 
 class Pairing(Protocol):
-    """The waiting requests of one connection; the session engine brings it."""
+    """The waiting requests of one connection; the engine implements it."""
 
     def ask(self, key: Hashable, request: Request) -> Request | None:
-        """A request begins to wait. Returns one that is given up, when there are too many."""
+        """Let a request wait under a key; return one that is given up when there are too many."""
 
     def answer(self, key: Hashable) -> Request | None:
-        """The request of this key that has waited longest; it waits no more."""
+        """Remove and return the request of this key that has waited longest."""
 
     def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
-        """Of several keys that a response may mean, the one that has waited longest."""
+        """Remove and return the request that has waited longest under any of several keys that a response may mean."""
 
     def peek(self, key: Hashable) -> Request | None:
-        """The request of this key that has waited longest; it goes on waiting."""
+        """Return the request of this key that has waited longest; it goes on waiting."""
 
     def rest(self) -> list[Request]:
-        """All that still wait, oldest first; none waits any more."""
+        """Remove and return all requests, oldest first."""
 
 
 class Placed(Protocol):

@@ -1,4 +1,4 @@
-"""What stands at the start of a stream that is not the protocol itself: PROXY protocol headers, and other protocols by name."""
+"""Starts of streams that are not the protocol itself: PROXY protocol headers, and other protocols by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ProxyHeader(NamedTuple):
 
 
 def proxy_header(head: bytes) -> ProxyHeader | None:
-    """The header that `head` begins with; None when it begins with none, size 0 when more bytes are needed to tell."""
+    """Return the header at the start of `head`, None when there is none; its size is 0 when more bytes are needed to tell."""
     if head[:6] == PROXY_V1_START[: len(head)]:
         end = head.find(b"\r\n", 0, PROXY_V1_MAX_BYTES)
         if end < 0:
@@ -52,7 +52,7 @@ def _v2_source(family: int, addresses: bytes) -> str | None:
 
 
 def foreign_name(head: bytes) -> str | None:
-    """The protocol that a stream's first bytes show: TLS, HTTP, SSH; None when it is none of these."""
+    """Return the protocol that a stream's first bytes show (TLS, HTTP, SSH), None for any other."""
     if len(head) >= 3 and head[0] == 0x16 and head[1] == 3 and head[2] <= 4:
         return "TLS"
     if head.startswith(_HTTP_STARTS):

@@ -1,4 +1,4 @@
-"""How large the frames of a stream may be: what was announced, each from a moment on."""
+"""Limits on the size of frames: announced in the stream, each valid from a moment on."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _bytes_of = itemgetter(1)
 
 
 def least_limit(limits: list[Limit]) -> int:
-    """A frame no larger than this fits whatever was announced."""
+    """Return the size that fits every limit."""
     return limits[0][1] if len(limits) == 1 else min(map(_bytes_of, limits))
 
 
 def limit_at(limits: list[Limit], moment: int) -> int:
-    """The largest frame that may begin at a moment."""
+    """Return the limit of frames that begin at a moment."""
     return next((limit for since, limit in reversed(limits) if since <= moment), limits[0][1])
 
 
 def add_limit(limits: list[Limit], moment: int, size: int) -> None:
-    """Frames may be this large from `moment` on."""
+    """Add a limit that holds from `moment` on."""
     limits.append((moment, size))
     del limits[:-LIMITS_MAX]

@@ -138,7 +138,7 @@ def _payload_decoders(path: tuple[str, ...]) -> tuple[tuple[str, PayloadDecoder]
 def _load(
     group: str, kind: str, check: Callable[[EntryPoint, Any], tuple[Any, Loaded]], path: tuple[str, ...]
 ) -> Iterator[tuple[EntryPoint, Any, Loaded]]:
-    """The entry points of a group that load and pass the check, each with the results of the check."""
+    """Yield the entry points of a group that load and pass the check, each with the results of the check."""
     for point in entry_points(group, path):
         try:
             make, loaded = check(point, point.load())
@@ -153,7 +153,7 @@ def _package(point: EntryPoint) -> str:
 
 
 def _dissector(point: EntryPoint, make: MakeDissector) -> tuple[MakeDissector, Dissector]:
-    """The maker of a dissector, and a dissector that keeps the form of the contract. Raises TypeError for any other."""
+    """Return the maker of a dissector and a dissector that has the form of the contract. Raises TypeError for any other."""
 
     def make_named(*, show_secrets: bool) -> Dissector:
         made = make(show_secrets=show_secrets)
@@ -187,7 +187,7 @@ def _payload_decoder(_point: EntryPoint, made: Any) -> tuple[None, PayloadDecode
 
 
 def _clash(origin: str, made: Dissector, other: str, before: Dissector) -> str:
-    """Sentence about the name or port that two dissectors share; "" for none."""
+    """Return a sentence about the name or port that two dissectors share; "" for none."""
     if made.name == before.name:
         return f"the dissectors {origin} and {other} are both named {made.name}: uninstall one of the packages"
     if shared := sorted(made.ports & before.ports):

@@ -1,4 +1,4 @@
-"""Rules that judge what was said: small ones, which a dissector brings and the analysis engine runs.
+"""The types of rules: a dissector brings them, the rule engine runs them.
 
 A rule has one of two scopes. A `ConnectionRule` is made for one connection and sees its rows in order. A `KeyRule` looks across
 connections: connection rules leave facts for it, each under a key (a ledger:entry, a topic, a producer's name, a client's host), and it
@@ -31,13 +31,13 @@ class Where(NamedTuple):
 
 
 def where_of(row: Row) -> Where:
-    """The place of a row."""
+    """Return the place of a row."""
     # As the class makes it, without the call in between: there are several for each frame.
     return tuple.__new__(Where, (row.source, row.file or 0, row.packet or 0, row.sub or 0, row.time or 0, row.connection or ""))
 
 
 class Fact(NamedTuple):
-    """What a frame tells a rule that looks across connections. Facts sort by their place."""
+    """A statement of a connection rule for a key rule, which looks across connections. Facts sort by their place."""
 
     where: Where
     what: str
@@ -59,7 +59,7 @@ ReportFinding = Callable[[str, Where, str, dict[str, Any]], None]
 
 
 class RuleContext(Protocol):
-    """What the engine gives a connection rule: how to speak, and what is known of the connection."""
+    """The connection as a rule sees it, and the ways to report."""
 
     connection: str
     client: str
@@ -68,64 +68,64 @@ class RuleContext(Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been said."""
+        """Bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been sent."""
 
     def reported(self, code: str) -> Sequence[ReportedFinding]:
-        """The findings of this code that the layers below have said about this connection: the first few of them."""
+        """Return the first few findings of this code that the layers below have reported about the connection."""
 
     def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        """A finding."""
+        """Report a finding."""
 
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:
-        """A fact for the key rule of this name."""
+        """Emit a fact for the key rule of this name."""
 
 
 Handler = Callable[[Any, Any], None]
 """A method of a rule: (the rule, a row)."""
 
 Handlers = Mapping[str, Handler]
-"""By the name of what they handle; "*" stands for all other names."""
+"""Handlers by the name of what they handle; "*" stands for all other names."""
 
 
 class ConnectionRule:
-    """Judges one connection; it is made when the first row comes that it handles, or at the end of the connection.
+    """A rule about one connection; it is made when the first row comes that it handles, or at the end of the connection.
 
     Its state is bounded by constants with a reason each, and holds no row: an output may change it. It can be pickled, as a session can.
     """
 
     frames: ClassVar[Handlers] = {}
-    """Of FrameRow by command: only these frames are seen."""
+    """Handlers of FrameRow by command: only these frames are seen."""
     exchanges: ClassVar[Handlers] = {}
-    """Of ExchangeRow by request command; "*" stands for responses without a request, too."""
+    """Handlers of ExchangeRow by request command; "*" stands for responses without a request, too."""
     messages: ClassVar[Handler | None] = None
-    """Of MessageRow; None: none are needed, and payloads are not opened for this rule."""
+    """Handler of MessageRow; None: payloads are not opened for this rule."""
 
     def __init__(self, context: RuleContext) -> None:
-        """`context`: speaks for the connection."""
+        """Begin; `context` is the connection."""
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """The connection has ended, or the capture has; `last` is the place of its last row."""
+        """End: the connection is over, or the capture is; `last` is the place of its last row."""
 
 
 class KeyRule(NamedTuple):
-    """Judges the facts of one key across connections."""
+    """A rule about the facts of one key across connections."""
 
     name: str
     idle_ns: int
-    """A key without a fact for so long of capture time is judged and forgotten; later facts begin anew."""
+    """A key without a fact for so long of capture time is evaluated and forgotten; later facts begin anew."""
     evaluate: Callable[[str, Sequence[Fact], ReportFinding], None]
-    """Called with the facts of a key, sorted."""
+    """Function of (key, facts sorted by place, report)."""
     early: bool = False
-    """What it says of some facts stays true whatever follows them: when someone watches, a key is judged as soon as it is quiet, and once
-    more in the end, for what else there is to say."""
+    """Findings about some facts stay true whatever follows them: in a live run a key is evaluated as soon as it is quiet, and again in the
+    end for further findings."""
 
 
 class Rules(NamedTuple):
     """The rules of a dissector."""
 
     codes: dict[str, Code]
-    """The finding codes that they say."""
+    """Their finding codes."""
     connection: tuple[type[ConnectionRule], ...] = ()
     keys: tuple[KeyRule, ...] = ()
     messages: bool = False
-    """Whether any rule wants MessageRows: payloads are then opened."""
+    """A rule handles MessageRows: payloads are then opened."""

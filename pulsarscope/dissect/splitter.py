@@ -125,7 +125,7 @@ class StreamSplitter:
     # ---- the calls of the conversation
 
     def trust(self, moment: int, out: FrameBatch) -> None:
-        """The other direction has proven the protocol at `moment`: a stream seen from its start is in sync."""
+        """Take a stream seen from its start for in sync: the other direction has proven the protocol at `moment`."""
         if self.at_start and not self.synced and self._skip_start < 0:
             self.synced = True
             self._buffer.raise_floor(moment)

@@ -77,7 +77,7 @@ class PulsarDissector(Dissector):
         return announced + FRAME_PADDING_BYTES if isinstance(announced, int) and announced > 0 else None
 
     def foreign(self, name: str | None, port: int) -> tuple[str, str]:
-        """The finding for another protocol on a port of this one: (code, text)."""
+        """See the contract: TLS and HTTP have findings of their own."""
         if name == "TLS":
             if port == TLS_PORT:
                 return "tls-no-secrets", "the connection is TLS, and no secrets are given"
