@@ -106,7 +106,7 @@ class ExchangeRule(ConnectionRule):
             latency_evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
             self._context.report("slow-exchange", where, f"{title} was answered after {row.latency_ns / 1e9:.1f} s.", latency_evidence)
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report unrequested responses and unanswered requests."""
         if self._unrequested is not None:
             count, first = self._unrequested
@@ -114,7 +114,7 @@ class ExchangeRule(ConnectionRule):
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
         gap_note = "; the capture lacks bytes" if self._context.lost else ""
         for where, title in self._unanswered:
-            waited = (row.end or last.time) - where.time
+            waited = row.end - where.time
             evidence = {"frames": [where.name], "waited_ns": waited}
             if row.closed_by == SERVER:
                 text = f"The broker closed the connection instead of answering {title}{gap_note}."

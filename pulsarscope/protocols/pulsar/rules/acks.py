@@ -85,7 +85,7 @@ class AckRule(ConsumerRule[AckState]):
         for consumer in self._closed.values():
             self._report_late(consumer)
         for (topic, subscription), first in self._unanswered.items():
-            waited = (row.end or last.time) - first[0].time
+            waited = row.end - first[0].time
             if waited > ANSWER_NS:
                 number = self._unanswered_counts[topic, subscription]
                 acks = f"{quantity(number, 'ACK')} of subscription {subscription} on {topic}"
@@ -108,7 +108,7 @@ class AckRule(ConsumerRule[AckState]):
         consumer = self._closed.get(number)
         if consumer is None or consumer.closed is None or number in self.consumers:
             return
-        if consumer.closed_by == CLIENT or (row.time or 0) - consumer.closed.time > CROSSING_NS:
+        if consumer.closed_by == CLIENT or row.time - consumer.closed.time > CROSSING_NS:
             consumer.late += 1
             add_sample(consumer.late_frames, where_of(row).name)
 

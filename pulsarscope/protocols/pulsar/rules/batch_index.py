@@ -134,7 +134,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             return
         position = position_of(fields.get("message_id"))
         acked = self._entries_of(consumer).get(position)
-        if acked is None or (row.time or 0) - acked.where.time < CROSSING_NS:
+        if acked is None or row.time - acked.where.time < CROSSING_NS:
             return
         delivered = (1 << min(max(row.num_messages or 1, 1), INDEXES_MAX)) - 1
         if fields.get("ack_set"):

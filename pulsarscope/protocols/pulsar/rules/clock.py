@@ -68,7 +68,7 @@ class ClockRule(ConnectionRule):
         published = metadata.get("publish_time", 0)
         if published > 0 and "replicated_from" not in metadata:  # a replicator keeps the times of another cluster
             self._sends += 1
-            offset = published * MILLISECOND_NS - (row.time or 0)
+            offset = published * MILLISECOND_NS - row.time
             if self._producer is None or offset > self._producer.offset_ns:
                 self._producer = OffsetBound(offset, (where_of(row),))
         if len(self._awaiting_receipt) < SAMPLES_MAX and self._emitted["sent"] < SAMPLES_MAX:

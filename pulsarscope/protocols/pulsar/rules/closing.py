@@ -113,8 +113,8 @@ class ClosingRule(ConnectionRule):
         """True when a request for which the client connected succeeded."""
 
     def _frame(self, row: FrameRow) -> None:
-        direction = row.direction or CLIENT
-        self._last[direction] = row.command or "no command", row.file or 0, row.packet or 0, row.sub or 0, row.time or 0
+        direction = row.direction
+        self._last[direction] = row.command or "no command", row.file, row.packet, row.sub, row.time
         if row.status in ("malformed", "skipped") and direction == CLIENT:
             self._malformed = where_of(row).name
         pings = self._pinged[_OTHER[direction]]
@@ -123,7 +123,7 @@ class ClosingRule(ConnectionRule):
 
     def _ping(self, row: FrameRow) -> None:
         self._frame(row)
-        direction = row.direction or CLIENT
+        direction = row.direction
         pings = self._pinged[direction]
         self._pings[direction] = self._pings[direction] + 1 if pings else 1
         pings[1:] = [where_of(row)]
@@ -168,7 +168,7 @@ class ClosingRule(ConnectionRule):
         if row.status == "ok":
             self._successful = self._successful or row.request in _PURPOSES
         elif row.status == "error":
-            self._refusal = Refusal(row.error, response_name(row), (row.time or 0) + (row.latency_ns or 0))
+            self._refusal = Refusal(row.error, response_name(row), row.time + (row.latency_ns or 0))
         elif row.status == "unanswered":
             self._unanswered[row.request or ""] += 1
 
@@ -188,9 +188,9 @@ class ClosingRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Report a silent side, else a close that left something open; emit the attempt to connect."""
-        silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row.end or last.time)), None)
+        silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row.end)), None)
         if silent is not None:
-            self._report_silent(silent, row, last)
+            self._report_silent(silent, row)
         elif row.closed in ("fin", "rst") and row.closed_by is not None:
             self._report_closed(row, last)
         self._emit_attempt(row, last)
@@ -204,10 +204,10 @@ class ClosingRule(ConnectionRule):
         last = self._last[side]
         return None if last is None else LastCommand(*last)
 
-    def _report_silent(self, side: str, row: ConnectionRow, last: Where) -> None:
+    def _report_silent(self, side: str, row: ConnectionRow) -> None:
         other = _OTHER[side]
         first = self._pinged[other][0]
-        end = row.end or last.time
+        end = row.end
         command = self._last_command(side)
         peer = f"client {self._context.client}" if side == CLIENT else f"broker {self._context.server}"
         latest = f", its last command was {command.command} {duration(end - command.time)} before the end" if command else ""
@@ -247,7 +247,7 @@ class ClosingRule(ConnectionRule):
             details.append(f"after {cause.error} ({cause.frame})")
         commands = {side: self._last_command(side) for side in (CLIENT, SERVER)}
         latest = {side: f"{command.command} ({command.name})" if command else "none" for side, command in commands.items()}
-        idle = (row.end or last.time) - last.time
+        idle = row.end - last.time
         text = (
             f"The {'broker' if by_broker else 'client'} closed the connection with a {'FIN' if row.closed == 'fin' else 'RST'} "
             f"{duration(idle)} after the last frame, {', '.join(details)}; the client's last command was {latest[CLIENT]}, "
@@ -266,8 +266,8 @@ class ClosingRule(ConnectionRule):
         self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
 
     def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
-        end = row.end or last.time
-        start = row.start or end
+        end = row.end
+        start = row.start
         refusal, reason = self._refusal, None
         if end - start < SHORT_NS and row.closed != "open":
             if refusal is not None and refusal.error is not None and not self._successful:

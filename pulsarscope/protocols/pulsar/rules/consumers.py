@@ -79,9 +79,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     def find_or_add(self, row: FrameRow) -> State:
         """Return the consumer that a frame names; add one whose SUBSCRIBE is not in the capture."""
-        return self.find(row) or self._add(
-            self._state((row.fields or {}).get("consumer_id", -1), row.topic, row.subscription), row.time or 0
-        )
+        return self.find(row) or self._add(self._state((row.fields or {}).get("consumer_id", -1), row.topic, row.subscription), row.time)
 
     def review(self, consumer: State, now: int, *, ending: bool) -> None:
         """Review a consumer at this capture time in nanoseconds; `ending` says that it is the last review."""
@@ -97,10 +95,10 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         lost = "; the capture lacks bytes of this connection, so that frames may be missing"
         return f"{text}{lost if self.context.lost else ''}."
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Review all consumers for the last time."""
         for consumer in self.consumers.values():
-            self.review(consumer, row.end or last.time, ending=True)
+            self.review(consumer, row.end, ending=True)
 
     def _add(self, consumer: State, now: int) -> State:
         if len(self.consumers) >= CONSUMERS_MAX:
@@ -111,7 +109,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     def _subscribe(self, row: FrameRow) -> None:
         fields = row.fields or {}
         number = fields.get("consumer_id", -1)
-        self._remove(number, row.time or 0)
+        self._remove(number, row.time)
         consumer = self._state(
             number,
             fields.get("topic"),
@@ -122,7 +120,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
             fields.get("read_compacted", False),
             (fields.get("keySharedMeta") or {}).get("allowOutOfOrderDelivery", False),
         )
-        self._add(consumer, row.time or 0)
+        self._add(consumer, row.time)
         self.opened(consumer)
         if len(self._subscribing) < CONSUMERS_MAX:
             self._subscribing[where_of(row).name] = number
@@ -136,12 +134,12 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         self.consumers.pop(self._subscribing.pop(row.request or "", -1), None)
 
     def _close(self, row: FrameRow) -> None:
-        consumer = self._remove((row.fields or {}).get("consumer_id", -1), row.time or 0)
+        consumer = self._remove((row.fields or {}).get("consumer_id", -1), row.time)
         if consumer is not None:
             self.closed(consumer, row)
 
     def _keep_alive(self, row: FrameRow) -> None:
-        now = row.time or 0
+        now = row.time
         if now - self._reviewed_at >= REVIEW_NS:
             self._reviewed_at = now
             for consumer in self.consumers.values():

@@ -106,7 +106,7 @@ class HolderRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit the end of every tenure that the client did not give up before."""
-        end = row.end or last.time
+        end = row.end
         dead_since = self._pinged if self._pinged is not None and end - self._pinged > PING_NS else None
         until = None if row.closed == "open" else end
         for (rule, number), key in self._holders.items():

@@ -147,14 +147,14 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         if consumer is not None:
             for message_id in (row.fields or {}).get("message_id") or ():
                 if not message_id.get("ack_set"):
-                    self._settle(consumer, position_of(message_id), row.time or 0)
+                    self._settle(consumer, position_of(message_id), row.time)
 
     def _redeliver(self, row: FrameRow) -> None:
         """Remove what the client returns: it does not hold it any more."""
         consumer = self._find_ordered(row)
         if consumer is not None:
             for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.key_of):
-                self._settle(consumer, position, row.time or 0)
+                self._settle(consumer, position, row.time)
 
     def _settle(self, consumer: KeySharedState, position: Position, now: int) -> None:
         key = consumer.key_of.pop(position, None)

@@ -75,7 +75,7 @@ class LookupRule(ConnectionRule):
         self._total += 1
         self._pending += 1
         self._pending_max = max(self._pending_max, self._pending)
-        second = (row.time or 0) // 1_000_000_000
+        second = row.time // 1_000_000_000
         remember(self._pending_by_second, second, max(self._pending_by_second.get(second, 0), self._pending), SECONDS_MAX)
 
     def _lookup(self, row: FrameRow) -> None:

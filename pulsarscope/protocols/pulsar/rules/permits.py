@@ -93,7 +93,7 @@ class PermitRule(ConsumerRule[PermitState]):
         consumer = self.find(row)
         if consumer is None:
             return
-        self._evaluate_starvation(consumer, row.time or 0, STARVED_NS)
+        self._evaluate_starvation(consumer, row.time, STARVED_NS)
         permits = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + permits:
             consumer.exhausted, consumer.last_service = None, where_of(row)
@@ -129,7 +129,7 @@ class PermitRule(ConsumerRule[PermitState]):
     def _activity(self, row: FrameRow) -> None:
         consumer = self.find(row)
         if consumer is not None:
-            consumer.active_at = row.time or 0
+            consumer.active_at = row.time
 
     def _active_change(self, row: FrameRow) -> None:
         consumer = self.find(row)

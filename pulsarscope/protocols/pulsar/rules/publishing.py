@@ -151,7 +151,7 @@ class PublishRule(ConnectionRule):
                 publisher.slowest = latency, where_of(row), response_name(row)
         self._forget(number, publisher)
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report slow producers and unanswered SENDs."""
         for slow in self._slow:
             self._report_slow(slow)
@@ -159,7 +159,7 @@ class PublishRule(ConnectionRule):
             slow_publisher = _evaluate_latency(publisher)
             if slow_publisher is not None:
                 self._report_slow(slow_publisher)
-            self._evaluate_unanswered(publisher, row.end or last.time)
+            self._evaluate_unanswered(publisher, row.end)
 
     def _report_slow(self, slow: SlowPublisher) -> None:
         windows = [finding for finding in self._context.reported(BROKER_WINDOW) if finding.text.startswith(f"{self._context.server} ")]

@@ -145,7 +145,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         fields = row.fields or {}
         redeliveries = fields.get("redelivery_count", 0)
         consumer.deliveries += 1
-        consumer.advance(row.time or 0)
+        consumer.advance(row.time)
         consumer.window_deliveries += 1
         if redeliveries <= 0:
             return

@@ -92,7 +92,7 @@ class RequestRule(ConnectionRule):
             evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
             self._context.report("slow-exchange", where, f"{_title(row)} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
 
-    def end(self, row: ConnectionRow, last: Where) -> None:
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report unrequested responses and unanswered requests."""
         for response, (count, first) in self._unrequested.items():
             answers = f"{response} answers a request that is" if count == 1 else f"{count:,} {response} frames answer requests that are"
@@ -100,7 +100,7 @@ class RequestRule(ConnectionRule):
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
         limit = SLOW_NS if row.closed == "open" else ANSWER_NS
         for where, title in self._unanswered:
-            waited = (row.end or last.time) - where.time
+            waited = row.end - where.time
             if waited > limit:
                 text = f"{title} has no answer, though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}."
                 self._context.report("request-unanswered", where, text, {"frames": [where.name], "waited_ns": waited})

@@ -143,7 +143,7 @@ class TransactionRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit the transactions that are left open."""
-        end = row.end or last.time
+        end = row.end
         for transaction, (where, ttl) in self._open.items():
             values = {
                 "begun": [*where],
