@@ -10,6 +10,7 @@ from pathlib import Path
 import crc32c
 import pytest
 
+from pulsarscope.model.platform import load_crc32c
 from pulsarscope.protocols.pulsar.frame import checksum
 
 
@@ -28,7 +29,7 @@ def test_known_sums(data: bytes, expected: int) -> None:
 
 def test_a_package_laid_out_otherwise_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PathFinder, "find_spec", lambda *_: None)
-    assert checksum._load() is crc32c.crc32c
+    assert load_crc32c() is crc32c.crc32c
 
 
 def test_what_is_no_package_is_imported_and_nothing_else_that_has_the_extensions_name(tmp_path: Path) -> None:
@@ -37,6 +38,7 @@ def test_what_is_no_package_is_imported_and_nothing_else_that_has_the_extensions
     code = f"""
 import sys
 sys.path.insert(0, {str(tmp_path)!r})
+from pulsarscope.model.platform import load_crc32c
 from pulsarscope.protocols.pulsar.frame import checksum
 print(checksum.crc32c(b""))
 """
