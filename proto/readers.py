@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 FieldRow = tuple[int, str, str, str, str]
 """As in the generated schema: number, name, type, label, name of the type's message or enumeration."""
 
-ROOTS = ("BaseCommand", "MessageMetadata", "BrokerEntryMetadata", "SingleMessageMetadata")
-"""Messages whose readers are generated, with those of all messages within them."""
+ROOTS = ("BaseCommand", "MessageMetadata", "BrokerEntryMetadata")
+"""Messages whose readers are generated, with those of all messages within them; SingleMessageMetadata has a loop of its own."""
 
 SPLIT = frozenset({"MessageMetadata"})
 """Messages whose optional fields are read by a function of their own: for callers that have read the required ones, and remembered."""
@@ -36,8 +36,11 @@ from typing import Any
 
 from pulsarscope.protocols.pulsar.frame.fast_path import (
     BOOLS,
+    FALLBACK_ERRORS,
     NAMES,
     RESTS,
+    SIZE,
+    SIZE_ERROR,
     TIMES,
     UncommonFormError,
     Reader,
@@ -120,6 +123,98 @@ def {name}_optional(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict
 """
 """Optional fields, which neighbouring messages often share, behind the required ones."""
 
+BATCH = """\
+def single_messages(
+    data: bytes,
+    position: int,
+    limit: int,
+    default_id: int | None,
+    sizes: list[int],
+    keys: list[str | None],
+    sequence_ids: list[int | None],
+    properties: list[dict[str, str] | None] | None,
+    payloads: list[bytes] | None,
+) -> int:
+    # Read messages of a batch into columns, up to the first with other fields, or an odd one; the position behind them.
+    batch_end = len(data)
+    unpack = SIZE.unpack_from
+    try:
+        for _ in range(limit):
+            metadata_at = at = position + 4
+            end = at + unpack(data, position)[0]
+            tag = data[at]
+            pairs: dict[str, str] | None = None
+            if tag == 10:
+                pairs = {{}}
+                while tag == 10:
+{pair}
+                    pair_end = stop
+                    if data[at] != 10:
+                        return position
+{key}
+                    key_at, key_end = at, stop
+                    at = stop
+                    if data[at] != 18:
+                        return position
+{value}
+                    if stop != pair_end:
+                        return position
+                    if properties is not None:
+                        pairs[data[key_at:key_end].decode()] = data[at:stop].decode()
+                    at = stop
+                    tag = data[at]
+                if properties is None and not data[metadata_at:at].isascii():
+                    return position
+            partition_key = None
+            if tag == 18:
+{partition_key}
+                partition_key = data[at:stop].decode()
+                at = stop
+                tag = data[at]
+            if tag != 24:
+                return position
+{payload_size}
+            sequence_id = default_id
+            if at != end:
+                if data[at] != 64:
+                    return position
+{sequence_id}
+            after = at + payload_size
+            if at != end or payload_size < 0 or after > batch_end:
+                return position
+            sizes.append(payload_size)
+            keys.append(partition_key)
+            sequence_ids.append(sequence_id)
+            if properties is not None:
+                properties.append(pairs)
+            if payloads is not None:
+                payloads.append(data[at:after])
+            position = after
+    except (*FALLBACK_ERRORS, SIZE_ERROR):
+        pass
+    return position
+"""
+"""A loop over the messages of a batch that have properties, partition_key, payload_size and sequence_id, or some of them."""
+
+
+def _batch_function(rows: Iterable[FieldRow]) -> str:
+    """The loop of BATCH with its varints and lengths."""
+    kinds = {row[1]: row[2] for row in rows}
+    length = LENGTH.format(tag_bytes=1)
+    ladders = {
+        name: LADDER.format(name=name, tag_bytes=1, more=f"{name}, at = {_LONG[kinds[name]]}(data, at, {name})")
+        for name in ("payload_size", "sequence_id")
+    }
+    return BATCH.format(
+        pair=_indented(length, 5).rstrip(),
+        key=_indented(length, 5).rstrip(),
+        value=_indented(length, 5).rstrip(),
+        partition_key=_indented(length, 4).rstrip(),
+        payload_size=_indented(ladders["payload_size"], 3).rstrip(),
+        sequence_id=_indented(ladders["sequence_id"], 4).rstrip(),
+    )
+
+
 _LONG = {"int64": "long_int64", "uint64": "long_int64", "int32": "long_int32", "uint32": "long_uint32"}
 
 
@@ -135,6 +230,7 @@ def readers_text(messages: Mapping[str, tuple[FieldRow, ...]], enums: Mapping[st
         lines.append(f'{_enum(name)} = ENUMS["{name}"]\n')
     for name in names:
         lines += ["\n\n", *_function(name, messages[name])]
+    lines += ["\n\n", _batch_function(messages["SingleMessageMetadata"])]
     lines += ["\n\nREADERS: dict[str, Reader] = {\n", *[f'    "{name}": {_snake(name)},\n' for name in names], "}\n"]
     lines.append('"""Readers by message."""\n')
     return "".join(lines)

@@ -1,10 +1,9 @@
 """Messages of a batch laid out as one before: the same fields, each as long, read many at a time and column by column.
 
-Of what a producer batches, neighbours mostly differ only in the values of their properties, in the key, the sequence id and the payload.
-So a message that was read field by field leaves behind its shape. Messages of one shape stand at equal distances: a slice with that step
-is the same byte of all of them. Every byte of the metadata is compared with that message's so, or belongs to one of those values, which
-are looked at as well. Where a message does not fit the run ends; it is read field by field, to the same end (a property test holds the
-two together).
+Neighbours in a batch mostly differ only in the values of their properties, in the key, the sequence id and the payload. So a message that
+was read alone leaves its shape. Messages of one shape are at equal distances: a slice with that step is the same byte of all of them. Each
+byte of the metadata is compared with that message's so, or belongs to one of those values. The run ends where a message does not fit; that
+is read alone, to the same end (a property test holds the two together). `benchmarks.readers` reads batches with and without shapes.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
+
+from pulsarscope.protocols.pulsar.frame.protobuf import Plan, spans
 
 FIXED_MAX_BYTES = 256
 """Messages with more bytes that are the same in all of them, each of which takes a slice, are read one by one."""
@@ -26,66 +27,71 @@ Place = tuple[int, int]
 """Offset in the message, and length."""
 
 
-class Run(NamedTuple):
-    """Messages that are alike, by column. A column that they do not have, or that is not wanted, is None."""
+class MessageRun(NamedTuple):
+    """Messages of one shape, by column. A column that they do not have, or that is not asked for, is None."""
 
     messages: int
     properties: Iterator[dict[str, str]] | None
     """Made when they are taken: a dict takes a hundred times what it says."""
     keys: list[str] | None
     sequence_ids: list[int] | None
-    payloads: list[bytes] | None
+    payloads: list[bytes]
+    """Empty when they are not asked for."""
 
 
-class Shape:
-    """How a message lies in its batch."""
+class MessageShape:
+    """Places of the fields of a message, from its start in the batch."""
 
-    __slots__ = (
-        "_fixed",
-        "_key",
-        "_names",
-        "_offsets",
-        "_sequence_id",
-        "_size",
-        "_values",
-        "_want_payloads",
-        "_want_properties",
-        "payload_size",
-    )
+    __slots__ = ("_fixed", "_key", "_names", "_offsets", "_sequence_id", "_size", "_values", "payload_size")
 
-    def __init__(self, data: bytes, position: int, payload_size: int, *, want_properties: bool, want_payloads: bool) -> None:
-        """Of the message at `position`, whose metadata are in the usual form (see `BatchReader.read_usual`)."""
+    def __init__(self, data: bytes, position: int, payload_size: int, plan: Plan) -> None:
+        """Take the shape of a message that `single_messages` has read.
+
+        Args:
+            data: the batch.
+            position: start of the message, with the size of its metadata.
+            payload_size: bytes of its payload.
+            plan: of SingleMessageMetadata.
+        """
+        stop = position + 4 + int.from_bytes(data[position : position + 4], "big")
         self.payload_size = payload_size
-        self._want_properties = want_properties
-        self._want_payloads = want_payloads
+        self._size = stop + payload_size - position
         self._names: list[str] = []
         self._values: list[Place] = []
         self._key: Place | None = None
         self._sequence_id: Place | None = None
-        at = position + 4
-        stop = at + int.from_bytes(data[position:at], "big")
-        self._size = stop - position + payload_size
-        while data[at] == 10:
-            middle = at + 4 + data[at + 3]
-            self._names.append(data[at + 4 : middle].decode())
-            self._values.append((middle + 2 - position, data[middle + 1]))
-            at += 2 + data[at + 1]
-        if data[at] == 18:
-            self._key = at + 2 - position, data[at + 1]
-            at += 2 + data[at + 1]
-        at += 1
-        while data[at] > 127:
-            at += 1
-        if at + 1 < stop:
-            self._sequence_id = at + 2 - position, stop - at - 2
-        varying = [place for place in (*self._values, self._key, self._sequence_id) if place is not None]
-        offsets = set(range(stop - position)).difference(*[range(offset, offset + length) for offset, length in varying])
+        offsets = set(range(stop - position))
+        for span in spans(data, position + 4, stop, plan):
+            place = span.value - position, span.end - span.value
+            if span.name == "key":
+                self._names.append(data[span.value : span.end].decode())
+                continue
+            if span.name == "value":
+                self._values.append(place)
+            elif span.name == "partition_key":
+                self._key = place
+            elif span.name == "sequence_id":
+                self._sequence_id = place
+            else:
+                continue
+            offsets.difference_update(range(place[0], sum(place)))
         self._offsets = sorted(offsets)
         """Of the bytes that are the same in all messages."""
         self._fixed = bytes([data[position + offset] for offset in self._offsets])
 
-    def read(self, data: bytes, position: int, count: int) -> tuple[int, Run | None]:
-        """The messages from `position` on that have this shape, `count` at the most; where they end. None when there are none."""
+    def read(self, data: bytes, position: int, count: int, *, properties: bool, payloads: bool) -> tuple[int, MessageRun | None]:
+        """Read the messages from a position on that have this shape.
+
+        Args:
+            data: the batch.
+            position: start of the first of them.
+            count: messages to read, at the most.
+            properties: give their properties.
+            payloads: give their payloads.
+
+        Returns:
+            Position behind them, and the messages; None when there are none.
+        """
         size = self._size
         count = min(count, (len(data) - position) // size)
         if count < 1 or len(self._fixed) > FIXED_MAX_BYTES or not data.startswith(self._fixed[:4], position):
@@ -97,11 +103,11 @@ class Shape:
                 stop = min(stop, position + (len(column) - len(column.lstrip(expected[:1]))) * size)
                 if stop == position:
                     return position, None
-        run = self._read_values(data, position, stop)
+        run = self._read_values(data, position, stop, properties=properties, payloads=payloads)
         return (position, None) if run is None else (stop, run)
 
-    def _read_values(self, data: bytes, position: int, stop: int) -> Run | None:
-        """What differs in these messages. None when it is not all ASCII, or not numbers of that length: that needs a closer look."""
+    def _read_values(self, data: bytes, position: int, stop: int, *, properties: bool, payloads: bool) -> MessageRun | None:
+        """Read the fields that differ; None when they are not all ASCII, or not numbers of that length: such messages are read alone."""
         size = self._size
         values = [_joined(data, position, stop, size, place) for place in self._values]
         keys = None if self._key is None else _joined(data, position, stop, size, self._key)
@@ -114,15 +120,12 @@ class Shape:
             if sequence_ids is None:
                 return None
         count = (stop - position) // size
-        payloads = None
-        if self._want_payloads:
-            payloads = [data[end - self.payload_size : end] for end in range(position + size, stop + 1, size)]
-        return Run(
+        return MessageRun(
             count,
-            self._maps(values, count) if self._want_properties and values else None,
+            self._maps(values, count) if properties and values else None,
             None if keys is None else _texts(keys, count),
             sequence_ids,
-            payloads,
+            [data[end - self.payload_size : end] for end in range(position + size, stop + 1, size)] if payloads else [],
         )
 
     def _maps(self, values: list[bytes], count: int) -> Iterator[dict[str, str]]:
@@ -131,12 +134,12 @@ class Shape:
             (name,) = names
             yield from [{name: value} for value in _texts(values[0], count)]
         else:
-            for some in zip(*[_texts(joined, count) for joined in values], strict=True):
-                yield dict(zip(names, some, strict=True))
+            for texts in zip(*[_texts(joined, count) for joined in values], strict=True):
+                yield dict(zip(names, texts, strict=True))
 
 
 def _joined(data: bytes, position: int, stop: int, size: int, place: Place) -> bytes:
-    """The texts at this place of all messages, each with a line end."""
+    """Return the texts at a place of all messages, each with a line end."""
     offset, length = place
     if length > STEPPED_MAX_BYTES:
         return b"".join([data[at : at + length] + b"\n" for at in range(position + offset, stop, size)])
@@ -147,7 +150,7 @@ def _joined(data: bytes, position: int, stop: int, size: int, place: Place) -> b
 
 
 def _texts(joined: bytes, count: int) -> list[str]:
-    """Texts of the same length, each with a line end."""
+    """Split texts of the same length, each with a line end."""
     text = joined.decode()
     texts = text.split("\n")
     if len(texts) == count + 1:
@@ -158,17 +161,19 @@ def _texts(joined: bytes, count: int) -> list[str]:
 
 
 def _numbers(columns: list[bytes]) -> list[int] | None:
-    """Varints of so many bytes each, given byte by byte. None when one of them is longer or shorter."""
+    """Read varints given byte by byte; None when one of them has more or fewer bytes."""
     last = columns.pop()
     if max(last) > 127 or any(min(column) < 128 for column in columns):
         return None
     numbers = list(last)
     for column in reversed(columns):
         numbers = [(high << 7) + low - 128 for high, low in zip(numbers, column, strict=True)]
+    if len(columns) > 8:  # the contract gives unsigned ids as int64
+        numbers = [(number + (1 << 63) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63) for number in numbers]
     return numbers
 
 
 @lru_cache(64)
 def _columns(fixed: bytes, count: int) -> list[bytes]:
-    """Each of these bytes as so many messages have it."""
+    """Return each of these bytes as many times as there are messages."""
     return [fixed[index : index + 1] * count for index in range(len(fixed))]

@@ -7,6 +7,7 @@ answer that holds (a property test holds the two together).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,6 +18,9 @@ MEMO_MAX = 4096
 
 BOOLS = (False, True)
 """Booleans by their byte; any other number is left to the reference."""
+
+SIZE, SIZE_ERROR = struct.Struct(">I"), struct.error
+"""Size of the metadata of a message in a batch, and the error of data that end within it."""
 
 Value = TypeVar("Value")
 

@@ -6,8 +6,11 @@ from typing import Any
 
 from pulsarscope.protocols.pulsar.frame.fast_path import (
     BOOLS,
+    FALLBACK_ERRORS,
     NAMES,
     RESTS,
+    SIZE,
+    SIZE_ERROR,
     TIMES,
     UncommonFormError,
     Reader,
@@ -7341,152 +7344,145 @@ def broker_entry_metadata(data: bytes, at: int, end: int) -> dict[str, Any]:
     raise UncommonFormError
 
 
-def single_message_metadata(data: bytes, at: int, end: int) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    value: Any
-    items: list[Any]
-    tag = data[at]
-    if tag == 10:
-        items = out["properties"] = []
-        while tag == 10:
-            size = data[at + 1]
+def single_messages(
+    data: bytes,
+    position: int,
+    limit: int,
+    default_id: int | None,
+    sizes: list[int],
+    keys: list[str | None],
+    sequence_ids: list[int | None],
+    properties: list[dict[str, str] | None] | None,
+    payloads: list[bytes] | None,
+) -> int:
+    # Read messages of a batch into columns, up to the first with other fields, or an odd one; the position behind them.
+    batch_end = len(data)
+    unpack = SIZE.unpack_from
+    try:
+        for _ in range(limit):
+            metadata_at = at = position + 4
+            end = at + unpack(data, position)[0]
+            tag = data[at]
+            pairs: dict[str, str] | None = None
+            if tag == 10:
+                pairs = {}
+                while tag == 10:
+                    size = data[at + 1]
+                    at += 1 + 1
+                    if size > 127:
+                        byte = data[at]
+                        at += 1
+                        size += (byte << 7) - 128
+                        if byte > 127:
+                            byte = data[at]
+                            at += 1
+                            size += (byte << 14) - 16384
+                        if byte > 127 or at + size > end:
+                            raise UncommonFormError
+                    stop = at + size
+                    pair_end = stop
+                    if data[at] != 10:
+                        return position
+                    size = data[at + 1]
+                    at += 1 + 1
+                    if size > 127:
+                        byte = data[at]
+                        at += 1
+                        size += (byte << 7) - 128
+                        if byte > 127:
+                            byte = data[at]
+                            at += 1
+                            size += (byte << 14) - 16384
+                        if byte > 127 or at + size > end:
+                            raise UncommonFormError
+                    stop = at + size
+                    key_at, key_end = at, stop
+                    at = stop
+                    if data[at] != 18:
+                        return position
+                    size = data[at + 1]
+                    at += 1 + 1
+                    if size > 127:
+                        byte = data[at]
+                        at += 1
+                        size += (byte << 7) - 128
+                        if byte > 127:
+                            byte = data[at]
+                            at += 1
+                            size += (byte << 14) - 16384
+                        if byte > 127 or at + size > end:
+                            raise UncommonFormError
+                    stop = at + size
+                    if stop != pair_end:
+                        return position
+                    if properties is not None:
+                        pairs[data[key_at:key_end].decode()] = data[at:stop].decode()
+                    at = stop
+                    tag = data[at]
+                if properties is None and not data[metadata_at:at].isascii():
+                    return position
+            partition_key = None
+            if tag == 18:
+                size = data[at + 1]
+                at += 1 + 1
+                if size > 127:
+                    byte = data[at]
+                    at += 1
+                    size += (byte << 7) - 128
+                    if byte > 127:
+                        byte = data[at]
+                        at += 1
+                        size += (byte << 14) - 16384
+                    if byte > 127 or at + size > end:
+                        raise UncommonFormError
+                stop = at + size
+                partition_key = data[at:stop].decode()
+                at = stop
+                tag = data[at]
+            if tag != 24:
+                return position
+            payload_size = data[at + 1]
             at += 1 + 1
-            if size > 127:
+            if payload_size > 127:
                 byte = data[at]
                 at += 1
-                size += (byte << 7) - 128
+                payload_size += (byte << 7) - 128
                 if byte > 127:
                     byte = data[at]
                     at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
-            stop = at + size
-            value = key_value(data, at, stop)
-            at = stop
-            items.append(value)
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 18:
-        size = data[at + 1]
-        at += 1 + 1
-        if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
-        stop = at + size
-        value = data[at:stop].decode()
-        at = stop
-        out["partition_key"] = value
-        tag = data[at]
-    if tag != 24:
-        raise UncommonFormError
-    value = data[at + 1]
-    at += 1 + 1
-    if value > 127:
-        byte = data[at]
-        at += 1
-        value += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 14) - 16384
-            if byte > 127:
-                value, at = long_int32(data, at, value)
-    out["payload_size"] = value
-    if at == end:
-        return out
-    tag = data[at]
-    if tag == 32:
-        value = BOOLS[data[at + 1]]
-        at += 1 + 1
-        out["compacted_out"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 40:
-        value = data[at + 1]
-        at += 1 + 1
-        if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
-        out["event_time"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 48:
-        value = BOOLS[data[at + 1]]
-        at += 1 + 1
-        out["partition_key_b64_encoded"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 58:
-        size = data[at + 1]
-        at += 1 + 1
-        if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
-        stop = at + size
-        value = data[at:stop]
-        at = stop
-        out["ordering_key"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 64:
-        value = data[at + 1]
-        at += 1 + 1
-        if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
-        out["sequence_id"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 72:
-        value = BOOLS[data[at + 1]]
-        at += 1 + 1
-        out["null_value"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 80:
-        value = BOOLS[data[at + 1]]
-        at += 1 + 1
-        out["null_partition_key"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
+                    payload_size += (byte << 14) - 16384
+                    if byte > 127:
+                        payload_size, at = long_int32(data, at, payload_size)
+            sequence_id = default_id
+            if at != end:
+                if data[at] != 64:
+                    return position
+                sequence_id = data[at + 1]
+                at += 1 + 1
+                if sequence_id > 127:
+                    byte = data[at]
+                    at += 1
+                    sequence_id += (byte << 7) - 128
+                    if byte > 127:
+                        byte = data[at]
+                        at += 1
+                        sequence_id += (byte << 14) - 16384
+                        if byte > 127:
+                            sequence_id, at = long_int64(data, at, sequence_id)
+            after = at + payload_size
+            if at != end or payload_size < 0 or after > batch_end:
+                return position
+            sizes.append(payload_size)
+            keys.append(partition_key)
+            sequence_ids.append(sequence_id)
+            if properties is not None:
+                properties.append(pairs)
+            if payloads is not None:
+                payloads.append(data[at:after])
+            position = after
+    except (*FALLBACK_ERRORS, SIZE_ERROR):
+        pass
+    return position
 
 
 READERS: dict[str, Reader] = {
@@ -7581,6 +7577,5 @@ READERS: dict[str, Reader] = {
     "EncryptionKeys": encryption_keys,
     "MessageMetadata": message_metadata,
     "BrokerEntryMetadata": broker_entry_metadata,
-    "SingleMessageMetadata": single_message_metadata,
 }
 """Readers by message."""

@@ -8,6 +8,7 @@ IsInitialized; see docs/measurements.md), and upb reads an unknown command type 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.frames import Note
@@ -236,6 +237,47 @@ def walk(
     if checked and _lacks(out, plan):
         _note_missing(out, plan, notes)
     return out
+
+
+class Span(NamedTuple):
+    """Place of a field in the bytes of a message; what is cut off ends where the bytes do."""
+
+    start: int
+    """Of its tag."""
+    value: int
+    """Start of what it holds: the varint, or the bytes behind the length."""
+    end: int
+    name: str
+    depth: int
+    row: Field | None
+    """None for an unknown field, and for a double."""
+
+
+def spans(data: bytes, position: int, end: int, plan: Plan, depth: int = 0) -> Iterator[Span]:
+    """Yield the places of the fields in data[position:end], outer ones before inner ones, as far as they can be read."""
+    while position < end:
+        start = position
+        try:
+            tag, position = varint(data, position)
+            row = plan.rows.get(tag)
+            name = row.name if row is not None else plan.doubles.get(tag >> 3) or f"unknown field {tag >> 3}"
+            wire = tag & 7
+            value = position
+            if wire == _LENGTH_WIRE:
+                length, value = varint(data, position)
+                position = value + length
+            elif wire == _VARINT_WIRE:
+                _, position = varint(data, position)
+            elif wire in {_FIXED64_WIRE, _FIXED32_WIRE}:
+                position += 8 if wire == _FIXED64_WIRE else 4
+            else:
+                return
+        except (IndexError, WireError):
+            return
+        position = min(position, end)
+        yield Span(start, value, position, name, depth, row)
+        if row is not None and row.kind == MESSAGE and depth + 1 < PROTOBUF_DEPTH_MAX:
+            yield from spans(data, value, position, row.extra, depth + 1)
 
 
 def _lacks(out: dict[str, Any], plan: Plan) -> bool:

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
-from pulsarscope.protocols.pulsar.frame.protobuf import (
-    MESSAGE,
-    SECRET_BYTES,
-    SECRET_STRING,
-    Plan,
-    WireError,
-    varint,
-)
+from pulsarscope.protocols.pulsar.frame.protobuf import SECRET_BYTES, SECRET_STRING, Plan, spans
 
 Range = tuple[int, int, str, int]
 """(start, end, name, depth) in bytes from the start of the frame."""
@@ -75,41 +67,20 @@ def _sized(data: bytes, position: int, what: str, message: str, plan: Plan, out:
     end = min(position + 4 + size, len(data))
     if position + 4 <= end:
         out.append((position + 4, end, message, 0))
-        _walk(data, position + 4, end, plan, 1, out)
+        _walk(data, position + 4, end, plan, out)
     return end
 
 
 def _command(decoder: FrameDecoder, data: bytes, position: int, end: int, out: list[Range]) -> bool:
     """The ranges within BaseCommand; returns whether metadata and payload follow."""
-    _walk(data, position, end, decoder.base_plan, 1, out)
+    _walk(data, position, end, decoder.base_plan, out)
     if end - position > 1 and data[position] == 8:
         command = decoder.commands.get(data[position + 1])
         return command is not None and command.payload
     return False
 
 
-def _walk(data: bytes, position: int, end: int, plan: Plan, depth: int, out: list[Range]) -> None:
-    while position < end:
-        start = position
-        try:
-            tag, position = varint(data, position)
-            row = plan.rows.get(tag)
-            name = row.name if row is not None else plan.doubles.get(tag >> 3) or f"unknown field {tag >> 3}"
-            wire = tag & 7
-            if wire == 2:
-                length, body = varint(data, position)
-                position = min(body + length, end)  # what is cut off is named, and masked, as far as it goes
-                secret = row is not None and row.kind in (SECRET_STRING, SECRET_BYTES)
-                out.append((start, position, name + SECRET_SUFFIX if secret else name, depth))
-                if row is not None and row.kind == MESSAGE and depth < PROTOBUF_DEPTH_MAX:
-                    _walk(data, body, position, row.extra, depth + 1, out)
-                continue
-            if wire == 0:
-                _, position = varint(data, position)
-            elif wire in (1, 5):
-                position += 8 if wire == 1 else 4
-            else:
-                return
-        except (IndexError, WireError):
-            return
-        out.append((start, min(position, end), name, depth))
+def _walk(data: bytes, position: int, end: int, plan: Plan, out: list[Range]) -> None:
+    for start, _, stop, name, depth, row in spans(data, position, end, plan):
+        secret = row is not None and row.kind in {SECRET_STRING, SECRET_BYTES}
+        out.append((start, stop, name + SECRET_SUFFIX if secret else name, depth + 1))

@@ -1,4 +1,4 @@
-"""Messages that are alike: how far a run goes, and what ends it. That it reads as the walk does is tested with the batch."""
+"""Messages that are alike: how far a run goes, and what ends it. That it reads as the reference does is tested with the batch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.protocols.pulsar.entry.columnar_batch import FIXED_MAX_BYTES, STEPPED_MAX_BYTES, Run, Shape
+from pulsarscope.protocols.pulsar.entry.columnar_batch import FIXED_MAX_BYTES, STEPPED_MAX_BYTES, MessageRun, MessageShape
+from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from tests.encoder import Single, batch
+
+PLAN = Plans(show_secrets=True).named("SingleMessageMetadata")
 
 
 def single(value: str = "v", key: str = "k", sequence_id: int | None = None, payload: bytes = b"pay") -> Single:
@@ -15,11 +18,11 @@ def single(value: str = "v", key: str = "k", sequence_id: int | None = None, pay
     return Single(payload, fields if sequence_id is None else {**fields, "sequence_id": sequence_id})
 
 
-def read(messages: list[Single], cut: int = 0, count: int = 100) -> tuple[list[Single], Run | None]:
+def read(messages: list[Single], cut: int = 0, count: int = 100) -> tuple[list[Single], MessageRun | None]:
     """The messages behind the run that has the shape of the first, and the run."""
     data = batch(messages)[: -cut or None]
-    shape = Shape(data, 0, len(messages[0].payload), want_properties=True, want_payloads=True)
-    end, run = shape.read(data, 0, count)
+    shape = MessageShape(data, 0, len(messages[0].payload), PLAN)
+    end, run = shape.read(data, 0, count, properties=True, payloads=True)
     assert end == len(batch(messages[: run.messages if run else 0]))
     return messages[run.messages if run else 0 :], run
 
@@ -89,8 +92,8 @@ def test_no_number_is_read_that_has_another_length(numbers: tuple[int, ...]) -> 
 
 def test_a_number_with_a_lost_end_is_left_to_a_closer_look() -> None:
     data = batch([single(sequence_id=300), single(sequence_id=300)])
-    shape = Shape(data, 0, 3, want_properties=False, want_payloads=False)
-    assert shape.read(data[:-4] + b"\x82" + data[-3:], 0, 2) == (0, None)
+    shape = MessageShape(data, 0, 3, PLAN)
+    assert shape.read(data[:-4] + b"\x82" + data[-3:], 0, 2, properties=False, payloads=False) == (0, None)
 
 
 def test_very_long_metadata_are_left_to_be_read_one_by_one() -> None:

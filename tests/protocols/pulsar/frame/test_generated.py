@@ -29,7 +29,6 @@ FREQUENT = (
     "CommandProducerSuccess",
     "MessageMetadata",
     "BrokerEntryMetadata",
-    "SingleMessageMetadata",
 )
 BEHIND = (b"", b"\x00", b"\x01\x02\x03\x10\x18", b"\x7f" * 9, b"\xff" * 12)
 """Bytes of the next frame, which no reader may take for its own."""
