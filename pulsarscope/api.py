@@ -91,8 +91,8 @@ def open(  # noqa: A001 - ps.open reads as it should
     `schemas` are files by the topics, or patterns of topics, whose payloads they describe: MessageRow.value is read by them.
     `source_by` (none, dir, interface, or a regular expression for paths) tells vantage points apart: no connection spans two.
 
-    Several files that share no connection are decoded side by side in `jobs` processes (0: one per core); the rows and their order are
-    the same. If a process dies, OutputError is raised.
+    Connections are shared out among `jobs` processes (0: one per core); the rows and their order are the same. If a process dies,
+    OutputError is raised.
     """
     if jobs < 0:
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
@@ -118,7 +118,7 @@ def options_of(
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
     from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - as below
-    from pulsarscope.protocols import schema_readers  # noqa: PLC0415 - as below
+    from pulsarscope.protocols import make_dissectors, schema_readers  # noqa: PLC0415 - as below
 
     return Options(
         show_secrets=show_secrets,
@@ -128,4 +128,5 @@ def options_of(
         key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
         private_keys=read_key_files([private_key] if isinstance(private_key, str) else private_key),
         schemas=given_schemas((schemas or {}).items(), schema_readers),
+        dissectors=make_dissectors,
     )

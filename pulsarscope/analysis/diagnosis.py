@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pulsarscope.analysis.tally import ReportRecord, cut, shorten
-from pulsarscope.engine.rule_engine import LOSS_CODES
-from pulsarscope.model.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
+from pulsarscope.model.findings import ERROR, LAYERS, LOSS_CODES, SEVERITIES, WARNING, Code
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 

@@ -86,7 +86,7 @@ def engine_options(reading: ReadOptions) -> Options:
     from pulsarscope.engine.options import Options  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415
-    from pulsarscope.protocols import schema_readers  # noqa: PLC0415
+    from pulsarscope.protocols import make_dissectors, schema_readers  # noqa: PLC0415
 
     return Options(
         ports=frozenset(reading.port or ()),
@@ -95,6 +95,7 @@ def engine_options(reading: ReadOptions) -> Options:
         private_keys=read_key_files(reading.private_key or ()),
         schemas=given_schemas(map(_topics_and_file, reading.schema or ()), schema_readers),
         source_by=reading.source_by,
+        dissectors=make_dissectors,
     )
 
 

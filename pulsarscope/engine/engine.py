@@ -31,7 +31,6 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.records import ROWS, EntryMessages, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
-from pulsarscope.protocols import make_dissectors
 from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
 
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
@@ -74,7 +73,7 @@ class Engine:
         self._options = options
         self._select = select
         self._first = first
-        made = make_dissectors(show_secrets=options.show_secrets)
+        made = options.dissectors(show_secrets=options.show_secrets)
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._timelines = Timelines(inputs, options)
         self.endpoints = self._timelines.endpoints
@@ -117,7 +116,8 @@ class Engine:
         self._phase = 0
 
     def _forced(self, options: Options) -> dict[int, Dissector]:
-        forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))
+        first = next(iter(self.dissectors.values()), None)
+        forced = {} if first is None else dict.fromkeys(options.ports, first)
         for port, name in options.decode_as.items():
             if name not in self.dissectors:
                 message = f"no dissector is named {name!r}: there are {', '.join(self.dissectors)}"

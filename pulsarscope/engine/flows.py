@@ -17,7 +17,7 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import keep
 from pulsarscope.engine.row_batch import RowBatch, Totals
-from pulsarscope.engine.rule_engine import LOSS_CODES, EmitFact, RuleEngine
+from pulsarscope.engine.rule_engine import EmitFact, RuleEngine
 from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
 from pulsarscope.inputs.tls_secrets import Position
 from pulsarscope.model.findings import Finding
@@ -25,9 +25,8 @@ from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import CLOSED_CONNECTIONS_MAX, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.model.records import ConnectionRow, FindingRow, Row
 from pulsarscope.model.text import printable
-from pulsarscope.protocols import make_dissectors
 
-__all__ = ["LOSS_CODES", "Fact", "FlowRun", "OpenFlow", "check_options", "evaluate", "strangers", "with_secrets"]
+__all__ = ["Fact", "FlowRun", "OpenFlow", "check_options", "evaluate", "strangers", "with_secrets"]
 
 
 def check_options(options: Options) -> None:
@@ -194,7 +193,7 @@ def evaluate(
 
     A stream that has come to the time `newest` may have more to tell of a key: `wait` takes the facts that are to be judged with that.
     """
-    rule_engine = RuleEngine(make_dissectors(show_secrets=options.show_secrets), {}, {})
+    rule_engine = RuleEngine(options.dissectors(show_secrets=options.show_secrets), {}, {})
     for (rule, key), told in groupby(facts, itemgetter(0, 1)):
         kept: list[Fact] = []
         for _, _, fact in told:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
 from pulsarscope.dissect.capabilities import GivenSchema
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.inputs.key_logs import KeyLogs
 from pulsarscope.inputs.private_keys import KeyFile
 from pulsarscope.model.records import ROWS
 
 ALL_RECORDS = frozenset(ROWS)
+
+MakeDissectors = Callable[..., tuple[Dissector, ...]]
+"""Makes dissectors, in the order in which they are tried: (*, show_secrets). It goes to other processes, so it must be picklable."""
+
+
+def no_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:  # noqa: ARG001 - as others are called
+    """Make none: connections are then TCP alone."""
+    return ()
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -51,6 +60,9 @@ class Options(msgspec.Struct, frozen=True):
     """Schemas for payloads; the first that fits a topic counts."""
     source_by: str = "none"
     """How vantage points are told apart: none, dir, interface, or a regular expression for paths (`capture.expand_inputs`)."""
+
+    dissectors: MakeDissectors = no_dissectors
+    """The protocols that are tried."""
 
     @property
     def by_interface(self) -> bool:

@@ -24,12 +24,9 @@ from pulsarscope.dissect.rules import (
 )
 from pulsarscope.engine.facts import Facts
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.model.findings import CAPTURE_CODES, Finding
+from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES, Finding
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
-
-LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
-"""Findings that say that something is missing: the verdict may be incomplete."""
 
 REPORTED_MAX = 25
 """Findings of one code that a connection's rules can look up: as many as a stream says one by one."""

@@ -95,6 +95,10 @@ def table(*codes: Code) -> dict[str, Code]:
     return rows
 
 
+LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
+"""Findings that say that something is missing: the verdict may be incomplete."""
+
+
 def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
     """Merge tables of codes; of a code in several tables the first entry is used.
 

@@ -14,8 +14,9 @@ import msgspec
 import pyarrow as pa
 
 from pulsarscope.capture import AnomalyCount, AnomalyCounts, Block, BlockReader, Inputs, Portion, divide
-from pulsarscope.engine.flows import LOSS_CODES, strangers
+from pulsarscope.engine.flows import strangers
 from pulsarscope.engine.options import Options
+from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.model.records import ConnectionRow, Row
 from pulsarscope.spark.packed_segments import pack_rows
 from pulsarscope.spark.record_batch import batch_of

@@ -17,8 +17,9 @@ from pyspark.sql import functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pulsarscope.capture import Inputs, Portion
-from pulsarscope.engine.flows import LOSS_CODES, with_secrets
+from pulsarscope.engine.flows import with_secrets
 from pulsarscope.engine.options import Options
+from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.output.export.arrow import arrow_schema
 from pulsarscope.spark import packed_segments as runs
 from pulsarscope.spark import packets, survey

@@ -43,12 +43,12 @@ ROOMS = {
         "files, TCP, output, other protocols",
     ),
     "engine": _room(
-        "model capture inputs tcp tls dissect protocols analysis",
-        "connection timelines, pairing, the order of rows, the rule engine and its facts; drivers: local, parallel, flows",
+        "model capture inputs tcp tls dissect",
+        "the engine: connection timelines, pairing, the order of rows, the rule engine and its facts; drivers: local, parallel, flows",
         "any one protocol",
     ),
     "analysis": _room(
-        "model dissect engine", "folds over rows: statistics, latency, diagnosis, comparison, packet selection", "any one protocol"
+        "model dissect", "folds over rows: statistics, latency, diagnosis, comparison, packet selection", "any one protocol"
     ),
     "filter": _room("model dissect", "display filters: text → syntax → typed expression → predicate", "decoding"),
     "output": _room("model dissect analysis", "`render` (text) and `export` (NDJSON, CSV, Parquet, pcapng): rows → bytes", "decoding"),

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 from docs.make_findings import all_codes, bad_inputs
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.options import NEVER
-from pulsarscope.engine.local import ALL_RECORDS, Options, run
+from pulsarscope.engine.local import ALL_RECORDS, run
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
+from tests.options import Options
 
 CODES = all_codes()
 

@@ -369,7 +369,7 @@ def test_a_cut_says_where_it_is(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel tells no peak of a process alone")
 def test_a_claim_of_four_gibibytes_takes_no_memory(tmp_path: Path) -> None:
     path = capture(tmp_path, header() + HUGE)
-    script = "import sys\nfrom pulsarscope.engine.local import Options, run\nfor _ in run(sys.argv[1:], Options()): pass\n"
+    script = "import sys\nimport pulsarscope\nfor _ in pulsarscope.open(*sys.argv[1:]).frames(): pass\n"
     # Not ru_maxrss: that counts what the process of the tests took before it became this one.
     script += "peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
     script += "assert int(peak) < 200 << 10, peak"

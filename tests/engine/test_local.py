@@ -15,7 +15,7 @@ import pytest
 
 from pulsarscope.capture import BlockReader, expand_inputs
 from pulsarscope.engine import local as pipeline
-from pulsarscope.engine.local import ALL_RECORDS, DAMAGE_CODES, Options, run
+from pulsarscope.engine.local import ALL_RECORDS, DAMAGE_CODES, run
 from pulsarscope.engine.rule_engine import RuleEngine
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.model.errors import CaptureError, UsageError
@@ -28,6 +28,7 @@ from tests.encoder import Conversation, Packet, Single, batch, command_frame, me
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.recapture import Segment, bridged, doubled, packets_of, resegmented, retimed, segments_of, shuffled
 from tests.encoder.streams import CONNECT, CONNECTED, PING
+from tests.options import Options
 from tests.places import CAPTURES
 
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope import cli
-from pulsarscope.engine.local import Options, run
+from pulsarscope.engine.local import run
 from pulsarscope.model.records import Row
 from tests.filter.samples import KINDS, make
+from tests.options import Options
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "filter.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from pulsarscope.capture import Inputs, Portion
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.flows import with_secrets
-from pulsarscope.engine.local import ALL_RECORDS, Options
+from pulsarscope.engine.local import ALL_RECORDS
 from pulsarscope.inputs.key_logs import KeyLogs
 from pulsarscope.model.records import ROWS, Row
 from pulsarscope.output.export.arrow import table
@@ -32,6 +32,7 @@ from pulsarscope.spark.record_batch import batch_of
 from pulsarscope.spark.survey import Divide, Look, Seen
 from tests.encoder.capturefile import ETHERNET, write_pcap
 from tests.encoder.recapture import packets_of
+from tests.options import Options
 
 EVERYTHING = Options(ALL_RECORDS, rules=True)
 EACH_ITS_OWN = r"([^/]*)$"

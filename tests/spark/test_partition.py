@@ -21,7 +21,6 @@ from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.pipeline import PipelineRequest, table_options
-from pulsarscope.engine.local import Options
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark import shuffle_batches as cells
 from tests.capture.test_portions import capture_of_a_copied_capture
@@ -29,6 +28,7 @@ from tests.encoder import Conversation, write_pcap, write_pcapng
 from tests.encoder.recapture import bridged, packets_of
 from tests.engine.parallel.rings import moved
 from tests.engine.parallel.rings import ring as rotated
+from tests.options import Options
 from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, Streamed, cut, given, local, of, ring
 
 

@@ -22,7 +22,7 @@ from pulsarscope.cli.run_command import run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine import parallel as jobs
 from pulsarscope.engine.local import Run
-from pulsarscope.engine.options import ALL_RECORDS, Options
+from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.parallel import driver as module
 from pulsarscope.engine.parallel.driver import ParallelRun
 from pulsarscope.engine.parallel.process import Process
@@ -34,6 +34,7 @@ from pulsarscope.model.records import FindingRow, Row
 from tests.capture.builders import Pcapng
 from tests.encoder.recapture import packets_of
 from tests.engine.parallel.rings import folder_of_all, moved, ring
+from tests.options import Options
 from tests.places import CAPTURES
 
 CLI = [sys.executable, "-m", "pulsarscope"]

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.rules import Fact, Where
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.parallel.merging import merged
 from pulsarscope.engine.parallel.worker import Portion
@@ -23,9 +22,9 @@ def portions(keys: list[RowKey], cuts: list[int], number: int) -> list[Portion]:
     """A process's part: a row is its key and the number of the process."""
     ends = [*sorted(min(cut, len(keys)) for cut in cuts), len(keys)]
     starts = [0, *ends[:-1]]
-    fact = Fact(Where(None, 0, number, 0, 0, ""), "", {})
+    fact = (number, 0), "r", "k", b"", number
     return [
-        portion([(key, number) for key in keys[start:end]], keys[start:end], [((number, 0), "r", "k", fact)], ends=index == len(ends) - 1)
+        portion([(key, number) for key in keys[start:end]], keys[start:end], [fact], ends=index == len(ends) - 1)
         for index, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
 
@@ -51,6 +50,6 @@ def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], fo
     assert sorted(rows) == sorted(want + [(key, 99) for key in found])
     mine = [row for row in rows if row[1] != 99]
     assert mine == sorted(mine)
-    assert [key for key, _, _, _ in heard[0]] == sorted(key for key, _, _, _ in heard[0])
+    assert [fact[0] for fact in heard[0]] == sorted(fact[0] for fact in heard[0])
     assert len(heard) == 1
     assert all((batch.file, batch.bytes_read, batch.last_packet) == (3, 70, 9) for batch in batches)

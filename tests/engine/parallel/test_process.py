@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from pulsarscope.capture import expand_inputs
-from pulsarscope.engine.options import ALL_RECORDS, Options
+from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.model.errors import OutputError
 from tests.engine.parallel.test_worker import Hungry
+from tests.options import Options
 from tests.places import CAPTURES
 
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")

@@ -13,10 +13,11 @@ import pytest
 
 from pulsarscope.capture import expand_inputs
 from pulsarscope.engine.local import Run
-from pulsarscope.engine.options import ALL_RECORDS, Options
+from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Portion
 from pulsarscope.model.records import Row
+from tests.options import Options
 from tests.places import CAPTURES
 
 PATHS = [str(CAPTURES / name) for name in ("errors.pcap", "quickstart.pcapng")]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Rules
-from pulsarscope.engine.local import Options, run
+from pulsarscope.engine.local import run
 from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar import rules
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -17,6 +17,7 @@ from tests.encoder import command_frame
 from tests.encoder.dialogue import message, receipt, send
 from tests.encoder.examination import SECOND, Examination
 from tests.encoder.frames import message_metadata, payload_frame
+from tests.options import Options
 from tests.places import CAPTURES
 
 TOPIC = "persistent://public/default/orders"

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pulsarscope.engine.local import Options, run
+from pulsarscope.engine.local import run
 from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.protocols.pulsar import rules
 from tests.encoder.capturefile import write_pcap
 from tests.encoder.consultation import Diagnosis, diagnose
 from tests.encoder.conversation import Conversation
+from tests.options import Options
 from tests.places import CAPTURES
 from tests.protocols.pulsar.rules import cases
 from tests.protocols.pulsar.rules import test_acks as acks

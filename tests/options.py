@@ -1,0 +1,13 @@
+"""Options of runs with the dissectors of the package."""
+
+from __future__ import annotations
+
+from pulsarscope.engine import options
+from pulsarscope.engine.options import MakeDissectors
+from pulsarscope.protocols import make_dissectors
+
+
+class Options(options.Options, frozen=True):
+    """The engine's, by default with all dissectors."""
+
+    dissectors: MakeDissectors = make_dissectors
