@@ -47,35 +47,13 @@ _packet_of = itemgetter(1)
 class StreamSplitter:
     """Cuts one stream; feed it runs and gaps in order, then finish it."""
 
+    # fmt: off
     __slots__ = (
-        "_buffer",
-        "_cut",
-        "_gapped",
-        "_kept",
-        "_origin",
-        "_packet",
-        "_position",
-        "_proxy_source",
-        "_search",
-        "_skip_notes",
-        "_skip_packets",
-        "_skip_size",
-        "_skip_start",
-        "_start",
-        "_stream",
-        "_sub",
-        "_sub_of",
-        "_tail",
-        "at_start",
-        "direction",
-        "dissector",
-        "failure",
-        "foreign",
-        "frames",
-        "limits",
-        "skipped",
-        "synced",
+        "_buffer", "_cut", "_gapped", "_kept", "_origin", "_packet", "_position", "_proxy_source", "_search", "_skip_notes",
+        "_skip_packets", "_skip_size", "_skip_start", "_start", "_stream", "_sub", "_sub_of", "_tail", "at_start", "direction",
+        "dissector", "failure", "foreign", "frames", "limits", "skipped", "synced",
     )
+    # fmt: on
 
     def __init__(
         self,
