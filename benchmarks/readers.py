@@ -130,7 +130,7 @@ def markdown(rows: Iterable[Row]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=4000, metavar="N", help="frames of each command, and messages")
     parser.add_argument("--rounds", type=int, default=5, metavar="N")

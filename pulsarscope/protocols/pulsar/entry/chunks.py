@@ -1,7 +1,7 @@
-"""Chunks of large messages → whole payloads, for the producers and consumers of one connection.
+"""Chunks of large messages → complete payloads, for the producers and consumers of one connection.
 
-A message is whole when its chunks came one after the other, as consumers demand it. Chunk 0 begins it, or begins it anew; any other that
-comes again counts once. Chunks of several messages may interleave.
+A message is complete when its chunks came one after the other, as consumers demand it. Chunk 0 begins it, or begins it anew; another chunk
+that comes again counts once. Chunks of several messages may interleave.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.text.formatting import NAME_CHARACTERS_MAX, clipped
 
 Owner = tuple[str, int]
-"""Whose entry it is: produce and a producer id, or deliver and a consumer id."""
+"""Owner of an entry: produce and a producer id, or deliver and a consumer id."""
 
 INCOMPLETE, ENCRYPTED = "incomplete", "encrypted"
 
@@ -24,41 +24,42 @@ MISSING_SHOWN_MAX = 10
 """Numbers of missing chunks in one finding."""
 
 CHUNK_BYTES = 128
-"""What a chunk is reckoned to take beside its payload."""
+"""Estimated size in memory of a chunk beside its payload."""
 
 METADATA_FACTOR = 16
-"""What a byte of metadata is reckoned to take in a row: a property of ten bytes is two objects in a table."""
+"""Estimated size in a row of a byte of metadata: a property of ten bytes is two objects in a table."""
 
 _GIVEN_UP = ""
+"""In the place of a finding code: the message was given up for lack of room."""
 
 
-class _Message:
-    """What is there of one message."""
+class _ChunkedMessage:
+    """Chunks of one message seen so far."""
 
     __slots__ = ("broken", "closed", "count", "highest", "parts", "payload_bytes", "row", "row_bytes", "seen")
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.seen: set[int] = set()
-        """Numbers of its chunks."""
+        """Numbers of the chunks."""
         self.highest = -1
         self.parts: list[bytes] = []
         self.payload_bytes = 0
         self.broken = False
-        """A chunk was not the next one: no payload is held any more."""
+        """A chunk was not the next one, so that no payload is held any more."""
         self.closed = False
-        """A chunk could not be decrypted: the same."""
+        """A chunk could not be decrypted, so that no payload is held any more."""
         self.row = MessageRow()
-        """Of the chunk that came last."""
+        """Row of the chunk that came last."""
         self.row_bytes = 0
 
     @property
     def size(self) -> int:
-        """What it is reckoned to take."""
+        """Estimated size in memory, in bytes."""
         return self.payload_bytes + CHUNK_BYTES * len(self.seen) + self.row_bytes
 
     def take(self, number: int, payload: bytes | None, row: MessageRow, metadata_bytes: int) -> None:
-        """One more chunk."""
+        """Add a chunk that was not seen before."""
         self.broken = self.broken or number != len(self.seen)
         self.seen.add(number)
         self.highest = max(number, self.highest)
@@ -72,20 +73,29 @@ class _Message:
 
 
 class Chunks:
-    """Puts the chunks of one connection together; holds those of messages that are not whole."""
+    """Joins the chunks of one connection; holds those of messages that are not complete."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[Owner, str], _Message] = {}
+        self._waiting: dict[tuple[Owner, str], _ChunkedMessage] = {}
         self._bytes = 0
         self._ended: dict[tuple[Owner, str], str] = {}
-        """Code of the finding for a chunk that comes after the last one; given up: the last one has not come."""
+        """Code of the finding for a chunk that comes after the last one; _GIVEN_UP when the last one has not come."""
 
     def add(
         self, owner: Owner, metadata: dict[str, Any], metadata_bytes: int, payload: bytes | None, row: MessageRow, notes: list[Note]
     ) -> bytes | None:
-        """The whole payload at the last chunk, else None: `row.status` is then "ok" when the chunk has no row, and else what it says.
+        """Add a chunk.
 
-        `payload` is None when it could not be decrypted. `owner` keeps the chunks of different producers and consumers apart.
+        Args:
+            owner: producer or consumer, which keeps the chunks of different ones apart.
+            metadata: of the entry.
+            metadata_bytes: size of the frame without its payload.
+            payload: the chunk; None when it could not be decrypted.
+            row: row of the entry; its status stays "ok" when the chunk has no row.
+            notes: receives what is odd.
+
+        Returns:
+            The complete payload at the last chunk, else None.
         """
         number, count, uuid = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"], metadata["uuid"]
         # No client's uuid is long; nothing that is remembered may be as long as a frame.
@@ -117,7 +127,7 @@ class Chunks:
                 self._end(key, "chunk-missing")
             return None
         if message is None:
-            message = self._waiting[key] = _Message(count)
+            message = self._waiting[key] = _ChunkedMessage(count)
         elif number in message.seen:
             other = not (message.broken or message.closed) and payload != message.parts[number]
             notes.append(("chunk-duplicate", f"{this} comes again{', with other bytes' if other else ''}"))
@@ -131,16 +141,16 @@ class Chunks:
         return self._finish(key, message, notes, uuid) if number == count - 1 else None
 
     def rest(self) -> list[tuple[Owner, MessageRow]]:
-        """(owner, row of the last chunk seen) of the messages that are not whole at the end."""
-        left = [(owner, message.row) for (owner, _), message in self._waiting.items()]
-        for _, row in left:
+        """Return owner and row of the last chunk seen, for each message that is not complete at the end."""
+        incomplete = [(owner, message.row) for (owner, _), message in self._waiting.items()]
+        for _, row in incomplete:
             row.status = INCOMPLETE
         self._waiting.clear()
         self._bytes = 0
-        return left
+        return incomplete
 
-    def _finish(self, key: tuple[Owner, str], message: _Message, notes: list[Note], uuid: str) -> bytes | None:
-        """The last chunk is there."""
+    def _finish(self, key: tuple[Owner, str], message: _ChunkedMessage, notes: list[Note], uuid: str) -> bytes | None:
+        """Return the payload of a message whose last chunk has come; None when a chunk is missing or encrypted."""
         given_up = key not in self._waiting
         self._forget(key)
         if not (given_up or message.broken):

@@ -18,7 +18,7 @@ LZ4_MAX_RATIO = 255
 
 
 class Opened(NamedTuple):
-    """Decompressed bytes, or None; and what was odd: (finding code, text)."""
+    """Bytes that were decompressed or decrypted, or None; and the finding: its code and text."""
 
     data: bytes | None
     note: tuple[str, str] | None
@@ -29,7 +29,13 @@ def _failed(text: str) -> Opened:
 
 
 def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
-    """Undo a codec of MessageMetadata.compression. `uncompressed_size` is the metadata's word, 0 when it says nothing."""
+    """Decompress a payload.
+
+    Args:
+        codec: name of MessageMetadata.compression.
+        data: the payload.
+        uncompressed_size: size by the metadata; 0 when they do not give it.
+    """
     if codec == "NONE":
         return Opened(data, None)
     if uncompressed_size > DECOMPRESSED_MAX_BYTES:
@@ -51,7 +57,7 @@ def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
 
 
 def _library_errors() -> tuple[type[Exception], ...]:
-    """What the codecs raise on hostile bytes; imported here, so that a run that opens nothing imports none."""
+    """Return the exceptions of the codecs on hostile bytes; imported here, so that a run that opens nothing imports none."""
     import cramjam  # noqa: PLC0415 - heavy, only when a payload is opened
     import lz4.block  # noqa: PLC0415
     import zstandard  # noqa: PLC0415

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 TAG_BYTES = 16
-"""What encryption adds to a payload."""
+"""Bytes that encryption adds to a payload."""
 
 NAMES_MAX = 5
 """Names of keys in one finding; a message has one or two."""
 
 
 class Decryption:
-    """Opens the payloads of one connection, and remembers their data keys: those that no private key opens as well."""
+    """Decrypts the payloads of one connection, and remembers their data keys, also those that no private key opens."""
 
     def __init__(self, private_keys: Sequence[RSAPrivateKey]) -> None:
         self._private_keys = private_keys
@@ -32,9 +32,9 @@ class Decryption:
         self._failed = 0
 
     def open(self, metadata: dict[str, Any], payload: bytes) -> Opened:
-        """The payload as it was before encryption, or None and why."""
+        """Return the payload as it was before encryption, or None and the reason."""
         keys = metadata["encryption_keys"]
-        key = next((key for one in keys if (key := self._data_key(one.get("value", b""))) is not None), None)
+        key = next((key for pair in keys if (key := self._data_key(pair.get("value", b""))) is not None), None)
         if key is None:
             return Opened(None, ("encrypted-payload", self._closed(len(payload), keys)))
         from cryptography.exceptions import InvalidTag  # 60 ms, only when there is something to open
@@ -63,11 +63,11 @@ class Decryption:
         return key
 
     def _closed(self, size: int, keys: Sequence[dict[str, Any]]) -> str:
-        names = ", ".join([clipped(one.get("key", "")) for one in keys[:NAMES_MAX]])
+        names = ", ".join([clipped(pair.get("key", "")) for pair in keys[:NAMES_MAX]])
         more = f" and {len(keys) - NAMES_MAX} more" if len(keys) > NAMES_MAX else ""
         which = "the private key" if len(keys) == 1 else "any of their private keys"
-        given = len(self._private_keys)
-        tried = "" if not given else ", the one given does not" if given == 1 else f", none of the {given} given does"
+        keys_tried = len(self._private_keys)
+        tried = "" if not keys_tried else ", the one given does not" if keys_tried == 1 else f", none of the {keys_tried} given does"
         return f"{size} bytes are encrypted for {names}{more}: {which} opens them{tried}"
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Marker(NamedTuple):
-    """Its name in records, and in words."""
+    """Name of a marker in records, and in words."""
 
     name: str
     text: str
@@ -21,16 +21,16 @@ MARKERS = {
     21: Marker("txn-commit", "transaction commit"),
     22: Marker("txn-abort", "transaction abort"),
 }
-"""By MessageMetadata.marker_type."""
+"""Markers by MessageMetadata.marker_type."""
 
 
 def marker_name(number: int) -> str:
-    """The name in records, of a marker of any number."""
+    """Return the name in records of a marker of any number."""
     known = MARKERS.get(number)
     return f"marker-{number}" if known is None else known.name
 
 
 def marker_text(number: object) -> str | None:
-    """The marker in words; None when the number is none of a known marker."""
+    """Return the marker in words; None for the number of no known marker."""
     known = MARKERS.get(number) if type(number) is int else None
     return None if known is None else known.text

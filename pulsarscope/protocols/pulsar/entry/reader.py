@@ -1,4 +1,4 @@
-"""An entry (what SEND carries and MESSAGE brings) → its application messages: decrypted, chunks joined, codec undone, batch opened.
+"""Entries, which SEND carries and MESSAGE brings, → application messages: decrypted, chunks joined, decompressed, batches opened.
 
 Order of wrapping when producing: messages → batch → compress → encrypt → checksum (binary protocol specification, "Batch messages").
 """
@@ -25,24 +25,24 @@ from pulsarscope.protocols.pulsar.values.schemas import SchemaName, schema_name
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-METADATA_USUAL_BYTES = 256
-"""What the metadata of a message take, at most, unless it has many or long properties."""
+METADATA_COMMON_BYTES = 256
+"""Size of the metadata of a message, at most, unless it has many or long properties."""
 
 MESSAGE_ROW_BYTES = 256
-"""What a finished message row is reckoned to take while it waits, beside payload text, value and unusually large metadata."""
+"""Estimated size in memory of a finished message row that waits, beside payload text, value and unusually large metadata."""
 
 VALUE_WEIGHT = 8
-"""How much more than it would as JSON a value is reckoned to take."""
+"""Estimated size in memory of a value, as a multiple of its JSON."""
 
 
 class Unread(NamedTuple):
-    """A payload that is not read, because the consumer may still ask the broker for its schema; and whose it is."""
+    """A payload that is not read yet, because the consumer may still ask the broker for its schema."""
 
     data: bytes
     owner: Owner
     topic: str
     schema: SchemaName
-    """What it waits for."""
+    """Schema that it waits for."""
 
 
 class Entry(MessageEntry):
@@ -51,7 +51,7 @@ class Entry(MessageEntry):
     unread: Unread | None = None
 
     def set_id(self, message_id: dict[str, Any]) -> None:
-        """The broker's name for it."""
+        """Set the broker's name of the entry."""
         row = self.base
         row.ledger = message_id.get("ledgerId")
         row.entry = message_id.get("entryId")
@@ -59,7 +59,7 @@ class Entry(MessageEntry):
         row.partition = None if partition < 0 else partition
 
     def weight(self) -> int:
-        """What the rows are reckoned to take, in bytes."""
+        """Estimate the size of the rows in memory, in bytes."""
         payload = len(self.base.payload or "") if self.columns is None else sum(map(len, self.columns.get("payload", ())))
         return MESSAGE_ROW_BYTES * self.count + payload + VALUE_WEIGHT * self.value_bytes + METADATA_FACTOR * self.metadata_bytes
 
@@ -75,7 +75,15 @@ class EntryOpener:
         private_keys: Sequence[RSAPrivateKey] = (),
         values: Values | None = None,
     ) -> None:
-        """`columns`: those of MessageRow that are wanted, None for all. `values`: None when nobody asks for them."""
+        """Prepare to open entries.
+
+        Args:
+            single_plan: plan of SingleMessageMetadata.
+            payload_form: base64, hex or text; None for no payload.
+            columns: columns of MessageRow that are asked for; None for all.
+            private_keys: of consumers, for end-to-end encryption.
+            values: reads the values of payloads; None when they are not asked for.
+        """
         self._columns = MessageRow.__struct_fields__ if columns is None else tuple(columns)
         self._form = payload_form if "payload" in self._columns else None
         self._digest = "payload_sha256" in self._columns
@@ -86,9 +94,13 @@ class EntryOpener:
         self._decryption = Decryption(private_keys)
 
     def open(self, frame: FrameRow, wire_payload: bytes, owner: Owner, notes: list[Note]) -> Entry | None:
-        """Return the messages that a frame with this payload completes.
+        """Return the messages that a frame completes; None when it completes none.
 
-        `owner` keeps the chunks of different producers and consumers apart.
+        Args:
+            frame: SEND or MESSAGE.
+            wire_payload: its payload, as it was sent.
+            owner: producer or consumer, which keeps the chunks of different ones apart.
+            notes: receives what is odd.
         """
         metadata = frame.metadata
         if metadata is None:
@@ -141,7 +153,7 @@ class EntryOpener:
             return Entry(base)
         for name in OWN_COLUMNS:
             setattr(base, name, None)
-        more = len(data) - METADATA_USUAL_BYTES * count
+        more = len(data) - METADATA_COMMON_BYTES * count
         entry = Entry(base, count, columns, max(more - sum(columns["payload_size"]), 0) if more > 0 else 0)
         return self._with_values(entry, data, owner, frame, notes)
 
@@ -156,7 +168,7 @@ class EntryOpener:
         return entry
 
     def _base_row(self, frame: FrameRow, metadata: dict[str, Any]) -> MessageRow:
-        """What all messages of an entry share."""
+        """Return the row with what all messages of an entry share."""
         row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector)
         row.producer_name = metadata.get("producer_name")
         row.sequence_id = metadata.get("sequence_id")
@@ -183,5 +195,5 @@ class EntryOpener:
         return row
 
     def rest(self) -> list[tuple[Owner, MessageRow]]:
-        """(owner, row of the last chunk seen) of the chunked messages that are not complete at the end."""
+        """Return owner and row of the last chunk seen, for each chunked message that is not complete at the end."""
         return self._chunks.rest()

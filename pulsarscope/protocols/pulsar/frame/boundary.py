@@ -31,20 +31,20 @@ COMMAND_MAX_BYTES = 64 << 10
 """Larger commands (long topic lists) are not used to find the framing again; the next frame is."""
 
 OPENING_MAX_BYTES = 1024
-"""Longest command that is remembered as one that opens a connection, or does not."""
+"""Size of the longest command that is remembered as one that opens a connection, or does not."""
 
 OPENINGS_MAX = 256
-"""So many are."""
+"""Number of commands remembered so."""
 
 
 def find_candidate(data: bytes, position: int, end: int) -> int:
-    """The next position whose first ten bytes could open a frame, or −1."""
-    found = _HEAD.search(data, position, end)
-    return -1 if found is None else found.start()
+    """Return the next position whose first ten bytes could begin a frame, or −1."""
+    match = _HEAD.search(data, position, end)
+    return -1 if match is None else match.start()
 
 
 def _strict_command(decoder: FrameDecoder, data: bytes, position: int, end: int) -> tuple[Command | None, int]:
-    """The command in data[position:end], None when it is not one without any oddity; and the position up to which it was read."""
+    """Return the command in data[position:end], None when anything about it is odd; and the position up to which it was read."""
     notes: list[Note] = []
     size = end - position
     try:
@@ -96,7 +96,7 @@ def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, budge
 
 
 def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> str | None:
-    """The sender of a CONNECT or CONNECTED, whole and strict; None when it is none."""
+    """Return the sender of a complete and strict CONNECT or CONNECTED; None for other bytes."""
     if end - position < HEADER_BYTES + 2:
         return None
     total, command_size = SIZES.unpack_from(data, position)
@@ -108,7 +108,7 @@ def opens(decoder: FrameDecoder, data: bytes, position: int, end: int) -> str | 
 
 
 def _opening_sender(decoder: FrameDecoder, data: bytes) -> str | None:
-    """Who sends this, when it is a strict CONNECT or CONNECTED."""
+    """Return the sender of a strict CONNECT or CONNECTED."""
     if len(data) < 2 or data[0] != 8 or data[1] not in decoder.commands:
         return None
     command, _ = _strict_command(decoder, data, 0, len(data))
@@ -116,4 +116,4 @@ def _opening_sender(decoder: FrameDecoder, data: bytes) -> str | None:
 
 
 _known_opening_sender = lru_cache(OPENINGS_MAX)(_opening_sender)
-"""The same, remembered: all connections of a client begin with the same bytes."""
+"""`_opening_sender` with a memory: all connections of a client begin with the same bytes."""

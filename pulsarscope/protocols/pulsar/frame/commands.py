@@ -47,19 +47,19 @@ _FROM_SERVER = frozenset(
 
 
 class Command(NamedTuple):
-    """A command: its name in the protocol, the name and the plan of its sub-message, the bytes before that message."""
+    """A command: its name in the protocol; name, plan and tag of its sub-message."""
 
     name: str
     field: str
     plan: Plan
     tag: bytes
-    """The bytes of the sub-message's tag within BaseCommand: one, or two from field 16 on."""
+    """Tag of the sub-message within BaseCommand: one byte, or two from field 16 on."""
     payload: bool
     """Metadata and payload follow the command."""
     read: Reader
     """Fast reader of the sub-message."""
     sender: str | None
-    """The only side that sends it; None when both may."""
+    """Only side that sends it; None when both may."""
 
 
 def _tag(number: int) -> bytes:
@@ -74,7 +74,7 @@ def _sender(name: str) -> str | None:
 
 
 def command_table(plans: Plans) -> dict[int, Command]:
-    """The rows by type number. The sub-message of a type is the field of BaseCommand that has the type's number."""
+    """Return the commands by type number; the sub-message of a type is the field of BaseCommand that has the type's number."""
     bodies = {number: (field, message) for number, field, _, _, message in MESSAGES["BaseCommand"]}
     table = {}
     for number, name in ENUMS["BaseCommand.Type"].items():

@@ -16,7 +16,7 @@ from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
 
 NOTES_MAX = 100
-"""Notes about one frame: a frame of 5 MiB can hold a million oddities."""
+"""Notes about one frame, at most: a frame of 5 MiB can hold a million oddities."""
 
 # Kinds of a plan row. The first ones are varints, in the order in which the walk tests them.
 INT64, INT32, UINT32, BOOL, ENUM, STRING, BYTES, MESSAGE, DOUBLE, SECRET_STRING, SECRET_BYTES = range(11)
@@ -45,7 +45,7 @@ class WireError(Exception):
     """The bytes are no protobuf message; internal, becomes a finding of the frame."""
 
     position = 0
-    """How far into its data `walk` came; 0 when that was to the end."""
+    """Position that `walk` reached in its data; 0 when that was the end."""
 
 
 class Field(NamedTuple):
@@ -58,7 +58,7 @@ class Field(NamedTuple):
 
 
 class Plan:
-    """How to read one message type: rows by tag (field number << 3 | wire type), doubles by number, required fields in order."""
+    """Table of one message type: rows by tag (field number << 3 | wire type), doubles by number, required fields in order."""
 
     __slots__ = ("doubles", "name", "required", "rows", "single")
 
@@ -72,14 +72,14 @@ class Plan:
 
 
 class Plans:
-    """The plans of all messages; with `show_secrets` credentials are given as they are."""
+    """Plans of all messages; with `show_secrets` credentials are given as they are."""
 
     def __init__(self, show_secrets: bool) -> None:
         self._show_secrets = show_secrets
         self._plans: dict[str, Plan] = {}
 
     def named(self, name: str) -> Plan:
-        """The plan of a message type, made on first use (most captures hold few of the 93).
+        """Return the plan of a message type, made on first use (most captures hold few of the 93).
 
         Raises:
             KeyError: the protocol has no such message.
@@ -111,7 +111,7 @@ class Plans:
 
 
 def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
-    """An unsigned varint (or the rest of one, of so many bits) and the position after it.
+    """Return an unsigned varint (or the rest of one, of so many bits) and the position behind it.
 
     Raises:
         WireError: longer than ten bytes. IndexError: the data end within it.
@@ -140,11 +140,19 @@ def walk(
     *,
     checked: bool = True,
 ) -> dict[str, Any]:
-    """The message in data[position:end] as a dict of the fields present, in wire order, with the protocol's names.
+    """Read the message in data[position:end] as a dict of the fields present, in wire order, with the protocol's names.
 
     Unsigned 64-bit values come as int64, enums as names (`Unknown(9)` for a number without one), unknown fields under "unknown".
-    What is odd but readable is added to `notes`. `begun` holds fields that were already read from before `position`;
-    without `checked` nobody looks for missing required fields, because there may be more to come.
+
+    Args:
+        data: the bytes.
+        position: start of the message.
+        end: end of the message.
+        plan: table of its type.
+        notes: receives what is odd but readable.
+        depth: number of messages around this one.
+        begun: fields of an earlier part of the same message.
+        checked: look for missing required fields; there may be more parts to come.
 
     Raises:
         WireError: the bytes are no message of any type. (IndexError does not escape.)
@@ -281,7 +289,7 @@ def spans(data: bytes, position: int, end: int, plan: Plan, depth: int = 0) -> I
 
 
 def _lacks(out: dict[str, Any], plan: Plan) -> bool:
-    """Whether a message, or a single message in it, lacks a required field: one look at what is there, for nearly all lack nothing."""
+    """Return True when a message, or a single message in it, lacks a required field: one look, for nearly all lack nothing."""
     if not out.keys() >= plan.required.keys():
         return True
     single = plan.single
@@ -328,7 +336,7 @@ def _invalid_text(raw: bytes, message: str, field: str, notes: list[Note]) -> st
 
 
 def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: dict[str, Any], notes: list[Note], depth: int) -> int:
-    """An unknown field, or a known repeated number in packed form; returns the position after it."""
+    """Read an unknown field, or a known repeated number in packed form; return the position behind it."""
     number, wire = tag >> 3, tag & 7
     if number == 0:
         message = f"{plan.name} has a field of number 0"

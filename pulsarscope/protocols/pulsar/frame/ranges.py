@@ -10,14 +10,14 @@ Range = tuple[int, int, str, int]
 """(start, end, name, depth) in bytes from the start of the frame."""
 
 SECRET_SUFFIX = " (secret)"  # noqa: S105 - a mark, not a secret
-"""Ends the name of a range whose bytes must not be shown."""
+"""End of the name of a range whose bytes must not be shown."""
 
 
 MASK = b"*"
 
 
 def ranges(decoder: FrameDecoder, data: bytes) -> tuple[bytes, list[Range]]:
-    """The frame with its secrets masked, and all its ranges, outer before inner; as far as it can be read. Never raises on any bytes."""
+    """Return the frame with its secrets masked, and all its ranges, outer before inner, as far as it can be read; total on any bytes."""
     out = _ranges(decoder, data)
     masked = bytearray(data)
     for start, end, name, _ in out:
@@ -61,7 +61,7 @@ def _named(data: bytes, start: int, size: int, name: str, out: list[Range]) -> N
 
 
 def _sized(data: bytes, position: int, what: str, message: str, plan: Plan, out: list[Range]) -> int:
-    """A u32 size and the message of that size; returns the position after it."""
+    """Add a u32 size and the message of that size; return the position behind it."""
     _named(data, position, 4, f"{what} size", out)
     size = int.from_bytes(data[position : position + 4], "big")
     end = min(position + 4 + size, len(data))
@@ -72,7 +72,7 @@ def _sized(data: bytes, position: int, what: str, message: str, plan: Plan, out:
 
 
 def _command(decoder: FrameDecoder, data: bytes, position: int, end: int, out: list[Range]) -> bool:
-    """The ranges within BaseCommand; returns whether metadata and payload follow."""
+    """Add the ranges within BaseCommand; return True when metadata and payload follow."""
     _walk(data, position, end, decoder.base_plan, out)
     if end - position > 1 and data[position] == 8:
         command = decoder.commands.get(data[position + 1])

@@ -14,7 +14,7 @@ from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
-from pulsarscope.protocols.pulsar.entry.reader import METADATA_USUAL_BYTES, Entry, EntryOpener
+from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.session.awaiting_schema import Late, UnreadEntries
 from pulsarscope.protocols.pulsar.session.exchanges import CAN_ANSWER, IN_ORDER, request_id
@@ -169,7 +169,7 @@ class PulsarSession(Session):
         if entry is not None:
             base = entry.base
             base.direction, base.topic, base.producer_id = PRODUCE, producer.topic, number
-            more = frame.size - len(payload) - METADATA_USUAL_BYTES
+            more = frame.size - len(payload) - METADATA_COMMON_BYTES
             if more > 0:
                 entry.metadata_bytes += more
         _report(frame, notes, events)
