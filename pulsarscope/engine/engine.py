@@ -74,6 +74,9 @@ class Engine:
         self._select = select
         self._first = first
         made = options.dissectors(show_secrets=options.show_secrets)
+        if not made:
+            message = "a run needs a dissector"
+            raise UsageError(message)
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         self._timelines = Timelines(inputs, options)
         self.endpoints = self._timelines.endpoints
@@ -116,8 +119,7 @@ class Engine:
         self._phase = 0
 
     def _forced(self, options: Options) -> dict[int, Dissector]:
-        first = next(iter(self.dissectors.values()), None)
-        forced = {} if first is None else dict.fromkeys(options.ports, first)
+        forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))
         for port, name in options.decode_as.items():
             if name not in self.dissectors:
                 message = f"no dissector is named {name!r}: there are {', '.join(self.dissectors)}"

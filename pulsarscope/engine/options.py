@@ -20,7 +20,7 @@ MakeDissectors = Callable[..., tuple[Dissector, ...]]
 
 
 def no_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:  # noqa: ARG001 - as others are called
-    """Make none: connections are then TCP alone."""
+    """Make none: who asks for a run names those to try."""
     return ()
 
 

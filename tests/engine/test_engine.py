@@ -1,0 +1,74 @@
+"""The engine block by block: a run may stop behind any block, and go on in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from pulsarscope.capture import BlockReader, expand_inputs
+from pulsarscope.dissect.rules import Fact
+from pulsarscope.engine import options
+from pulsarscope.engine.engine import Engine
+from pulsarscope.engine.options import ALL_RECORDS
+from pulsarscope.engine.row_batch import RowBatch
+from pulsarscope.model.errors import UsageError
+from tests.options import Options
+from tests.places import CAPTURES
+
+NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap") if path.stat().st_size < 100_000)
+OPTIONS = Options(ALL_RECORDS, rules=True)
+
+
+def lines(batches: Iterable[RowBatch]) -> list[bytes]:
+    return [msgspec.json.encode(row) for batch in batches for row in batch.rows]
+
+
+def decoded(name: str, interrupt: Callable[[Engine, Callable[[], Engine]], Engine]) -> tuple[list[bytes], list[Any]]:
+    """Rows and facts of a capture in small blocks, with something done to the engine behind each."""
+    path = str(CAPTURES / name)
+    inputs = expand_inputs([path])
+    facts: list[tuple[str, str, Fact]] = []
+
+    def make() -> Engine:
+        return Engine(inputs, OPTIONS, emit_fact=lambda rule, key, fact: facts.append((rule, key, fact)))
+
+    def rows() -> Iterator[bytes]:
+        engine = make()
+        for block in BlockReader(path, 0, read_bytes=4_096):
+            yield from lines(engine.feed(block))
+            engine = interrupt(engine, make)
+        yield from lines(engine.end())
+        yield from lines(engine.finish())
+
+    return list(rows()), facts
+
+
+def go_on_elsewhere(engine: Engine, make: Callable[[], Engine]) -> Engine:
+    other = make()
+    other.restore(engine.snapshot())
+    return other
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_snapshot_behind_every_block_changes_nothing(name: str) -> None:
+    assert decoded(name, go_on_elsewhere) == decoded(name, lambda engine, _: engine)
+
+
+def test_an_engine_whose_state_was_taken_is_empty() -> None:
+    path = str(CAPTURES / "errors.pcap")
+    engine = Engine(expand_inputs([path]), OPTIONS)
+    for block in BlockReader(path, 0):
+        lines(engine.feed(block))
+    opened = [engine.open is not None]
+    engine.snapshot()
+    opened.append(engine.open is not None)
+    assert opened == [True, False]
+    assert lines(engine.end()) == []
+
+
+def test_a_run_without_dissectors_is_refused() -> None:
+    with pytest.raises(UsageError, match="a run needs a dissector"):
+        Engine(expand_inputs([str(CAPTURES / "errors.pcap")]), options.Options())
