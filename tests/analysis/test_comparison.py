@@ -70,8 +70,8 @@ def test_findings_are_compared_by_code_and_notes_make_nothing_worse() -> None:
 
 def test_who_came_and_who_went_is_told() -> None:
     comparison = compared([rows.send(topic="t1", producer_name="p1")], [rows.send(topic="t2", producer_name="p1")])
-    told = [(record["change"], record["kind"], record["topic"], record["producer_name"]) for record in comparison.names()]
-    assert told == [
+    result = [(record["change"], record["kind"], record["topic"], record["producer_name"]) for record in comparison.names()]
+    assert result == [
         ("appeared", "topic", "t2", None),
         ("vanished", "topic", "t1", None),
         ("appeared", "producer", "t2", "p1"),

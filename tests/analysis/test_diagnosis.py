@@ -14,7 +14,7 @@ CODES = table(
 )
 
 
-def found(code: str, **values: Any) -> Any:
+def finding(code: str, **values: Any) -> Any:
     known = CODES[code]
     given: dict[str, Any] = {"code": code, "severity": known.severity, "layer": known.layer, "hint": known.hint, "text": f"{code}."}
     return rows.finding(**given | values)
@@ -27,14 +27,14 @@ def diagnosed(*some: Any) -> Diagnosis:
 
 
 def test_the_worst_come_first_then_the_most_then_those_nearest_to_the_wire() -> None:
-    some = [found("odd")] * 9 + [found("slow")] * 5 + [found("refused"), found("lost")]
+    some = [finding("odd")] * 9 + [finding("slow")] * 5 + [finding("refused"), finding("lost")]
     assert [symptom.code for symptom in diagnosed(*some).symptoms()] == ["lost", "refused", "slow", "odd"]
-    assert [symptom.code for symptom in diagnosed(*some, found("refused")).symptoms()] == ["refused", "lost", "slow", "odd"]
+    assert [symptom.code for symptom in diagnosed(*some, finding("refused")).symptoms()] == ["refused", "lost", "slow", "odd"]
     assert diagnosed(*some).severities == {"error": 2, "warning": 5, "note": 9}
 
 
 def test_a_group_has_its_count_times_topics_connections_and_meaning() -> None:
-    some = [found("refused", time=30 - number, connection=f"0:{number}", evidence={"topic": f"t{number % 2}"}) for number in range(1, 4)]
+    some = [finding("refused", time=30 - number, connection=f"0:{number}", evidence={"topic": f"t{number % 2}"}) for number in range(1, 4)]
     (record,) = diagnosed(*some).records()
     assert (record["count"], record["first"], record["last"]) == (3, 27, 29)
     assert (record["topics"], record["connections"]) == (["t1", "t0"], ["0:1", "0:2", "0:3"])
@@ -42,25 +42,27 @@ def test_a_group_has_its_count_times_topics_connections_and_meaning() -> None:
 
 
 def test_a_finding_about_several_connections_counts_them_all() -> None:
-    diagnosis = diagnosed(found("slow", connection="0:1", evidence={"connections": ["0:1", "0:2", "0:3"]}), found("slow", connection="0:3"))
+    diagnosis = diagnosed(
+        finding("slow", connection="0:1", evidence={"connections": ["0:1", "0:2", "0:3"]}), finding("slow", connection="0:3")
+    )
     assert diagnosis.troubled == 3
     assert diagnosis.records()[0]["connections"] == ["0:1", "0:2", "0:3"]
 
 
 def test_findings_with_one_text_are_one_sample_with_all_their_places() -> None:
-    some = [found("refused", packet=packet, evidence={"frames": [f"0:{packet}.1", "0:9.1"]}) for packet in (3, 4)]
+    some = [finding("refused", packet=packet, evidence={"frames": [f"0:{packet}.1", "0:9.1"]}) for packet in (3, 4)]
     (sample,) = diagnosed(*some).records()[0]["samples"]
     assert (sample["count"], sample["places"]) == (2, ["0:3.1", "0:9.1", "0:4.1"])
 
 
 def test_a_place_is_the_frame_or_packet_where_a_finding_stands_when_it_names_none() -> None:
-    some = [found("odd", packet=3, sub=2, text="a"), found("odd", packet=4, sub=None, text="b"), found("odd", packet=None, text="c")]
+    some = [finding("odd", packet=3, sub=2, text="a"), finding("odd", packet=4, sub=None, text="b"), finding("odd", packet=None, text="c")]
     assert [sample["places"] for sample in diagnosed(*some).records()[0]["samples"]] == [["0:3.2"], ["0:4"], []]
 
 
 def test_what_is_kept_of_a_group_is_bounded() -> None:
     hostile = [
-        found(
+        finding(
             "refused", text=f"{number}" + "x" * 5000, connection=f"0:{number}", evidence={"topic": f"{number}" * 2000, "frames": ["f"] * 99}
         )
         for number in range(3000)
@@ -75,10 +77,10 @@ def test_what_is_kept_of_a_group_is_bounded() -> None:
 
 def test_connections_in_trouble_are_those_with_errors_or_warnings() -> None:
     some = [
-        found("odd", connection="0:1"),
-        found("slow", connection="0:2"),
-        found("refused", connection="0:2"),
-        found("lost", connection="0:3"),
+        finding("odd", connection="0:1"),
+        finding("slow", connection="0:2"),
+        finding("refused", connection="0:2"),
+        finding("lost", connection="0:3"),
     ]
     assert diagnosed(*some).troubled == 2
 

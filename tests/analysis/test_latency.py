@@ -18,11 +18,11 @@ def exact(values: list[int], percent: float) -> int:
 
 @given(VALUES, st.sampled_from([0, 1, 50, 90, 99, 99.9, 100]))
 def test_a_percentile_is_within_one_percent_of_the_exact_one(values: list[int], percent: float) -> None:
-    found = Latencies(values).percentile(percent)
-    assert found is not None
-    wanted = exact(values, percent)
-    assert abs(found - wanted) <= wanted / 100
-    assert min(values) <= found <= max(values)
+    actual = Latencies(values).percentile(percent)
+    assert actual is not None
+    expected = exact(values, percent)
+    assert abs(actual - expected) <= expected / 100
+    assert min(values) <= actual <= max(values)
 
 
 @given(VALUES, VALUES)

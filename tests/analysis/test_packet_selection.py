@@ -85,8 +85,8 @@ def test_a_row_stands_for_its_frames(row: Row, names: set[str]) -> None:
     assert selection.needs_frames == bool(names)
     for packet, offset, sub in ((4, 0, 1), (5, 10, 1), (6, 20, 1), (6, 30, 2)):
         selection.resolve(frame(packet, offset, 10, sub=sub), ENDPOINTS)
-    found = {line for start in (0, 10, 20, 30) for line in comments_of(selection, 99, start, start + 10) or ()}
-    assert found == {f"0:{name} SEND" for name in names}
+    selected_names = {line for start in (0, 10, 20, 30) for line in comments_of(selection, 99, start, start + 10) or ()}
+    assert selected_names == {f"0:{name} SEND" for name in names}
 
 
 def test_a_finding_about_a_packet_stands_for_the_packet() -> None:
@@ -135,12 +135,12 @@ def test_what_opens_and_closes_a_wanted_connection_comes_along_when_asked_for() 
         (10, FIN | ACK, CLIENT, 0, 0),
         (11, RST, SERVER, 0, 0),
     ]
-    found = [
+    selected_packets = [
         packet
         for packet, flags, source, start, end in packets
         if comments_of(selection, packet, start, end, flags=flags, source=source) is not None
     ]
-    assert found == [1, 2, 3, 4, 5, 9, 10, 11]
+    assert selected_packets == [1, 2, 3, 4, 5, 9, 10, 11]
     assert comments_of(selection, 12, flags=SYN, connection="0:3") is None
 
 

@@ -5,16 +5,16 @@ from tests.output.render import rows
 
 
 def test_merging_adds_everything() -> None:
-    one, other = Tally(), Tally()
-    for tally in (one, other):
+    item, other = Tally(), Tally()
+    for tally in (item, other):
         tally.add_frames("client", 2, 3, 100)
         tally.add_frames("server", 1, 0, 40)
         tally.add_exchange(rows.exchange(latency_ns=500))
         tally.add_exchange(rows.exchange(status="unanswered", latency_ns=None))
         tally.add_exchange(rows.exchange(status="unrequested", latency_ns=None))
-    one.merge(other)
-    assert (one.frames, one.messages, one.sizes) == ([4, 2], [6, 0], [200, 80])
-    assert (one.exchanges, one.unanswered, one.unrequested, one.latencies.count) == (4, 2, 2, 2)
+    item.merge(other)
+    assert (item.frames, item.messages, item.sizes) == ([4, 2], [6, 0], [200, 80])
+    assert (item.exchanges, item.unanswered, item.unrequested, item.latencies.count) == (4, 2, 2, 2)
 
 
 def test_a_rate_needs_time_to_pass() -> None:

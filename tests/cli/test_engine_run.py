@@ -28,19 +28,19 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "stats --interval 10ms --format ndjson --fail-on error {all}",
         "diagnose {all}",
         "diagnose -Y severity==error --format json {all}",
-        "compare {all} {one}",
+        "compare {all} {item}",
         "extract -o {out} {all}",
-        "extract -Y latency>1ms -o {out} {one}",
+        "extract -Y latency>1ms -o {out} {item}",
         "extract --context --records exchange --tls-keylog {keys} -o {out} {tls}",
         "extract -Y size>60 --tls-keylog {keys} -o {out} {tls}",
-        "decode --fail-on warning {one}",
+        "decode --fail-on warning {item}",
     ],
 )
 def test_processes_change_nothing(command: str, everything: Path, tmp_path: Path) -> None:
     given = []
     for jobs in ("1", "2"):
         out = tmp_path / "out.pcapng"
-        words = command.format(all=everything, one=CAPTURES / "errors.pcap", tls=TLS, keys=KEYS, out=out).split()
+        words = command.format(all=everything, item=CAPTURES / "errors.pcap", tls=TLS, keys=KEYS, out=out).split()
         line = [sys.executable, "-m", "pulsarscope", *words, "--jobs", jobs]
         result = subprocess.run(line, capture_output=True, timeout=120, check=False)
         assert b"Traceback" not in result.stderr

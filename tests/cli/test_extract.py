@@ -70,14 +70,14 @@ def extracted(tmp_path: Path) -> Extract:
     return extract
 
 
-def numbers(found: list[Packet], packets: list[Packet]) -> list[int]:
+def numbers(extracted_packets: list[Packet], packets: list[Packet]) -> list[int]:
     """Which packets these are, by their numbers: the times of all differ."""
     by_time = {packet.time_ns: number for number, packet in enumerate(packets, 1)}
-    for packet in found:
+    for packet in extracted_packets:
         original = packets[by_time[packet.time_ns] - 1]
         assert packet.data == original.data
         assert packet.wire_bytes == (original.wire_bytes or len(original.data))
-    return [by_time[packet.time_ns] for packet in found]
+    return [by_time[packet.time_ns] for packet in extracted_packets]
 
 
 def key_logs_of(path: Path) -> list[str]:
@@ -88,13 +88,13 @@ def key_logs_of(path: Path) -> list[str]:
 
 def content(path: Path, key_logs: Sequence[str] = ()) -> Counter[str]:
     """All frames without the names that they have from their packets."""
-    found: Counter[str] = Counter()
+    extracted_packets: Counter[str] = Counter()
     for frame in ps.open(str(path), tls_keylog=key_logs).frames():
         row = msgspec.to_builtins(frame)
         for name in ("file", "packet", "sub", "connection", "request"):
             row.pop(name, None)
-        found[msgspec.json.encode(row, order="sorted").decode()] += 1
-    return found
+        extracted_packets[msgspec.json.encode(row, order="sorted").decode()] += 1
+    return extracted_packets
 
 
 # ---- what is chosen
@@ -115,9 +115,9 @@ def test_without_a_filter_all_frames_come_along(path: Path, extracted: Extract, 
 def test_a_frame_brings_all_packets_that_carried_it(extracted: Extract, tmp_path: Path) -> None:
     conversation = dialogue().client(send(0, 10)).client(send(1, 3000)).server(receipt(0), receipt(1)).close()
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
-    code, found, names = extracted(path, filter="command == SEND && payload_size == 3000")
+    code, extracted_packets, names = extracted(path, filter="command == SEND && payload_size == 3000")
     assert code == 0
-    assert numbers(found, conversation.packets) == [10, 11, 12]
+    assert numbers(extracted_packets, conversation.packets) == [10, 11, 12]
     assert names == ["0:12.1 SEND"] * 3
 
 
@@ -127,12 +127,14 @@ def test_a_frame_inside_tls_brings_the_packets_of_its_records_and_what_is_needed
 ) -> None:
     path = next(path for path in ALL_CAPTURES if path.name == f"go-tls{version}.pcap")
     key_logs = key_logs_of(path)
-    code, found, names = extracted(path, filter="command == SEND && fields.sequence_id > 10", reading=ReadOptions(tls_keylog=key_logs))
+    code, extracted_packets, names = extracted(
+        path, filter="command == SEND && fields.sequence_id > 10", reading=ReadOptions(tls_keylog=key_logs)
+    )
     assert code == 0
     whole = [frame for frame in ps.open(str(path), tls_keylog=key_logs).frames() if frame.command == "SEND"]
     sends = [frame for frame in whole if (frame.fields or {})["sequence_id"] > 10]
     assert [line for line in names if line] == [f"{frame.file}:{frame.packet}.{frame.sub} SEND" for frame in sends]
-    clear = len(found) - len(sends)
+    clear = len(extracted_packets) - len(sends)
     assert 2 <= clear <= 4  # the hellos
     again = list(ps.open(str(tmp_path / "out.pcapng"), tls_keylog=key_logs).frames())
     assert [(frame.command, frame.fields, frame.metadata) for frame in again if frame.command] == [
@@ -160,8 +162,8 @@ def test_frames_of_one_record_are_each_named(extracted: Extract, tmp_path: Path)
 def test_a_packet_comes_for_one_of_its_frames_and_names_only_that(extracted: Extract, tmp_path: Path) -> None:
     conversation = dialogue().client(PING, send(0, 10), PING).client(PING)
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
-    _, found, names = extracted(path, filter="command == SEND")
-    assert numbers(found, conversation.packets) == [8]
+    _, extracted_packets, names = extracted(path, filter="command == SEND")
+    assert numbers(extracted_packets, conversation.packets) == [8]
     assert names == ["0:8.2 SEND"]
 
 
@@ -174,8 +176,8 @@ def test_late_segments_and_copies_come_along_at_their_places(extracted: Extract,
     moved = [*packets[:7], body[0], *body[2:], body[1], *packets[7 + count :], body[0]]
     packets = [Packet(1_000_000_000 + number, packet.data) for number, packet in enumerate(moved)]
     path = write_pcap(tmp_path / "in.pcap", packets)
-    _, found, names = extracted(path, filter="command == SEND")
-    assert numbers(found, packets) == [*range(8, 8 + count), len(packets)]
+    _, extracted_packets, names = extracted(path, filter="command == SEND")
+    assert numbers(extracted_packets, packets) == [*range(8, 8 + count), len(packets)]
     assert [name.splitlines()[0] for name in names] == [f"0:{7 + count}.1 SEND"] * (count + 1)
 
 
@@ -191,8 +193,8 @@ def test_all_fragments_of_a_packet_come_along(extracted: Extract, tmp_path: Path
     mixed = [Packet(1_000_000_000 + number, data) for number, data in enumerate(datas)]
     path = write_pcap(tmp_path / "in.pcap", mixed)
     completed = 8 + count + 2
-    _, found, names = extracted(path, filter="command == SEND")
-    assert numbers(found, mixed) == [8, *range(9, 8 + count), completed, len(mixed)]
+    _, extracted_packets, names = extracted(path, filter="command == SEND")
+    assert numbers(extracted_packets, mixed) == [8, *range(9, 8 + count), completed, len(mixed)]
     assert [name.partition("\n")[0] for name in names] == [f"0:{completed}.1 SEND", *[""] * (count - 1), f"0:{completed}.1 SEND", ""]
     commands = [frame.command for frame in ps.open(str(tmp_path / "out.pcapng")).frames() if frame.status == "ok"]
     assert commands == ["SEND"]
@@ -203,8 +205,8 @@ def test_fragments_of_packets_that_are_not_wanted_stay_behind(extracted: Extract
     parts = [framed(part) for part in fragments(packets[8].data[14:], 256)]
     datas = [*(packet.data for packet in packets[:8]), *parts, *(packet.data for packet in packets[9:])]
     mixed = [Packet(1_000_000_000 + number, data) for number, data in enumerate(datas)]
-    _, found, _ = extracted(write_pcap(tmp_path / "in.pcap", mixed), filter="command == PING")
-    assert numbers(found, mixed) == [9 + len(parts) + 1]
+    _, extracted_packets, _ = extracted(write_pcap(tmp_path / "in.pcap", mixed), filter="command == PING")
+    assert numbers(extracted_packets, mixed) == [9 + len(parts) + 1]
 
 
 def test_context_brings_what_opens_and_closes_the_connection(extracted: Extract, tmp_path: Path) -> None:
@@ -212,8 +214,8 @@ def test_context_brings_what_opens_and_closes_the_connection(extracted: Extract,
     conversation = dialogue().client(send(0, 10)).server(receipt(0)).close()
     packets = [*conversation.packets, *other.packets]
     path = write_pcap(tmp_path / "in.pcap", packets)
-    _, found, names = extracted(path, filter="command == SEND", context=True)
-    assert numbers(found, packets) == [1, 2, 3, 4, 6, 8, 12, 13]
+    _, extracted_packets, names = extracted(path, filter="command == SEND", context=True)
+    assert numbers(extracted_packets, packets) == [1, 2, 3, 4, 6, 8, 12, 13]
     assert names == ["", "", "", "0:4.1 CONNECT", "0:6.1 CONNECTED", "0:8.1 SEND", "", ""]
 
 
@@ -233,8 +235,8 @@ def test_other_records_bring_the_packets_of_their_frames(
     """8 SEND 0, 10 SEND 1, 12 both receipts, 14 PING, 16 an acknowledgment of nothing new."""
     conversation = dialogue().client(send(0, 10)).client(send(1, 10)).server(receipt(0), receipt(1)).client(PING).reset()
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
-    _, found, _ = extracted(path, kinds=records, filter=text)
-    assert numbers(found, conversation.packets) == expected
+    _, extracted_packets, _ = extracted(path, kinds=records, filter=text)
+    assert numbers(extracted_packets, conversation.packets) == expected
 
 
 def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extract, tmp_path: Path) -> None:
@@ -243,8 +245,8 @@ def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extrac
     conversation = dialogue().client(send(1, 10)).client(bytes(damaged), mss=60)
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
     last = len(conversation.packets) - 1
-    _, found, names = extracted(path, kinds="finding", filter="code == checksum-mismatch")
-    assert numbers(found, conversation.packets) == list(range(10, last + 1))
+    _, extracted_packets, names = extracted(path, kinds="finding", filter="code == checksum-mismatch")
+    assert numbers(extracted_packets, conversation.packets) == list(range(10, last + 1))
     assert names[0] == f"0:{last}.1 SEND"
     first, second, *_ = names[-1].splitlines()
     assert first == f"0:{last}.1 SEND"
@@ -254,8 +256,8 @@ def test_a_finding_brings_its_frame_and_is_told_in_the_comment(extracted: Extrac
 def test_a_finding_about_a_packet_brings_the_packet(extracted: Extract, tmp_path: Path) -> None:
     conversation = dialogue().lose("client", 50).client(PING).client(PING)
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
-    _, found, names = extracted(path, kinds="finding", filter="code == stream-gap")
-    assert numbers(found, conversation.packets) == [8]
+    _, extracted_packets, names = extracted(path, kinds="finding", filter="code == stream-gap")
+    assert numbers(extracted_packets, conversation.packets) == [8]
     assert names[0].startswith("stream-gap: 50 bytes")
 
 
@@ -308,8 +310,8 @@ def test_any_frames_are_exactly_their_packets(extracted: Extract, tmp_path: Path
     path = write_pcap(tmp_path / "in.pcap", [segment.packet() for segment in segments])
     chosen = [frame for frame in ps.open(str(path)).frames() if frame.status == "ok" and random.random() < 0.3]
     text = " || ".join(f"(direction == {frame.direction} && offset == {frame.offset})" for frame in chosen) or "command == SEEK"
-    _, found, _ = extracted(path, filter=text)
-    assert [packet.data for packet in found] == [segment.packet().data for segment in segments if carries(segment, chosen)]
+    _, extracted_packets, _ = extracted(path, filter=text)
+    assert [packet.data for packet in extracted_packets] == [segment.packet().data for segment in segments if carries(segment, chosen)]
     extracted(path, filter=text, context=True)
     again = {identity(frame) for frame in ps.open(str(tmp_path / "out.pcapng")).frames()}
     assert not alone or {identity(frame) for frame in chosen} <= again
@@ -369,9 +371,9 @@ def test_several_inputs_of_different_link_types_are_one_file(extracted: Extract,
     first = write_pcap(tmp_path / "a.pcap", packets[:8])
     raw = [packet._replace(data=packet.data[14:]) for packet in packets[8:]]
     second = write_pcap(tmp_path / "b.pcap", raw, link_type=101)
-    code, found, names = extracted(first, second, filter="command == SEND", context=True)
+    code, extracted_packets, names = extracted(first, second, filter="command == SEND", context=True)
     assert code == 0
-    assert [packet.data for packet in found] == [packet.data for packet in [*packets[:4], packets[5], packets[7], *raw[:2]]]
+    assert [packet.data for packet in extracted_packets] == [packet.data for packet in [*packets[:4], packets[5], packets[7], *raw[:2]]]
     assert names[-3:] == ["1:2.1 SEND"] * 3
     assert [struct.unpack_from("<H", block.body)[0] for block in blocks((tmp_path / "out.pcapng").read_bytes()) if block.kind == 1] == [
         1,
@@ -383,10 +385,10 @@ def test_packets_cut_by_the_snap_length_keep_their_length_on_the_wire(extracted:
     conversation = dialogue().client(send(0, 500))
     packets = [packet._replace(data=packet.data[:120], wire_bytes=len(packet.data)) for packet in conversation.packets]
     path = write_pcap(tmp_path / "in.pcap", packets)
-    _, found, _ = extracted(path, filter="status == truncated")
-    assert numbers(found, packets) == [8]
-    assert len(found[0].data) == 120
-    assert found[0].wire_bytes == len(conversation.packets[7].data)
+    _, extracted_packets, _ = extracted(path, filter="status == truncated")
+    assert numbers(extracted_packets, packets) == [8]
+    assert len(extracted_packets[0].data) == 120
+    assert extracted_packets[0].wire_bytes == len(conversation.packets[7].data)
 
 
 def test_what_can_be_read_of_a_damaged_capture_is_extracted(extracted: Extract, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -394,9 +396,9 @@ def test_what_can_be_read_of_a_damaged_capture_is_extracted(extracted: Extract, 
     path = tmp_path / "in.pcap"
     path.write_bytes(pcap(conversation.packets)[:-60])
     (tmp_path / "note.txt").write_text("no capture")
-    code, found, _ = extracted(path, tmp_path / "note.txt", filter="command == PING", quiet=False)
+    code, extracted_packets, _ = extracted(path, tmp_path / "note.txt", filter="command == PING", quiet=False)
     assert code == 4
-    assert numbers(found, conversation.packets) == [8, 10]
+    assert numbers(extracted_packets, conversation.packets) == [8, 10]
     assert "note.txt is text" in capsys.readouterr().err
 
 

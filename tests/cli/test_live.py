@@ -89,10 +89,10 @@ def sniffing(tmp_path: Path, *arguments: str, ready: bool = True, pipe: int | No
 
 def frames_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """The frames of each connection, by direction and place."""
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    frames_by_connection: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        found[row["connection"]].append({name: row.get(name) for name in SAME})
-    return [sorted(frames, key=lambda frame: (frame["direction"], frame["offset"])) for frames in found.values()]
+        frames_by_connection[row["connection"]].append({name: row.get(name) for name in SAME})
+    return [sorted(frames, key=lambda frame: (frame["direction"], frame["offset"])) for frames in frames_by_connection.values()]
 
 
 @needs_capturing
@@ -172,8 +172,8 @@ def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -
         assert said
         assert sniffer.stop() == 0
     (kept,) = tmp_path.glob("around_00001_*.pcapng")
-    found = CliRunner().invoke(app, ["decode", str(kept), "--port", str(port), "--records", "finding", "--format", "ndjson"]).stdout
-    assert "producer-busy" in found
+    output = CliRunner().invoke(app, ["decode", str(kept), "--port", str(port), "--records", "finding", "--format", "ndjson"]).stdout
+    assert "producer-busy" in output
 
 
 @needs_capturing
@@ -183,12 +183,12 @@ def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
     arguments = ("-i", "lo", "--port", str(port), "--metrics", f"127.0.0.1:{metrics_port}", "--format", "ndjson")
     with sniffing(tmp_path, *arguments) as sniffer:
         replay(said_in(captures / "errors.pcap"), port)
-        end, told = time.monotonic() + 30, ""
-        while 'code="producer-busy"' not in told and time.monotonic() < end:
+        end, result = time.monotonic() + 30, ""
+        while 'code="producer-busy"' not in result and time.monotonic() < end:
             time.sleep(0.2)
-            told = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics").read().decode()
-        assert 'pulsarscope_findings_total{code="producer-busy",severity="error"} 1.0' in told
-        assert "pulsarscope_dropped_packets_total 0.0" in told
+            result = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics").read().decode()
+        assert 'pulsarscope_findings_total{code="producer-busy",severity="error"} 1.0' in result
+        assert "pulsarscope_dropped_packets_total 0.0" in result
         assert sniffer.stop() == 0
     assert {row["record"] for row in sniffer.records} == {"frame"}  # what only the metrics wanted is not put out
 
@@ -229,17 +229,19 @@ def test_nobody_reading_ends_it_quietly(captures: Path, tmp_path: Path) -> None:
 def test_without_the_capability_it_says_what_to_do() -> None:
     setup = "import ctypes; from pulsarscope.live.privileges import drop_privileges; drop_privileges()"
     program = f"{setup}; from pulsarscope.cli import main; import sys; sys.argv = ['pulsarscope', 'live', '-i', 'lo']; main()"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert told.returncode == 2
-    assert "CAP_NET_RAW" in told.stderr
-    assert "setcap" in told.stderr
-    assert len(told.stderr.splitlines()) == 1
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "CAP_NET_RAW" in result.stderr
+    assert "setcap" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_pipe_is_decoded_like_a_file(captures: Path) -> None:
     data = (captures / "quickstart.pcapng").read_bytes()
-    told = subprocess.run([*COMMAND, "-i", "-", "--format", "ndjson", "-q"], input=data, capture_output=True, check=True)
-    assert told.stdout == CliRunner().invoke(app, ["decode", str(captures / "quickstart.pcapng"), "--format", "ndjson", "-q"]).stdout_bytes
+    result = subprocess.run([*COMMAND, "-i", "-", "--format", "ndjson", "-q"], input=data, capture_output=True, check=True)
+    assert (
+        result.stdout == CliRunner().invoke(app, ["decode", str(captures / "quickstart.pcapng"), "--format", "ndjson", "-q"]).stdout_bytes
+    )
 
 
 def test_parquet_of_all_records_is_a_folder(captures: Path, tmp_path: Path) -> None:
@@ -253,17 +255,17 @@ def test_parquet_of_all_records_is_a_folder(captures: Path, tmp_path: Path) -> N
 def test_what_was_put_out_stays_when_no_more_fits(captures: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.ndjson"
     command = ["bash", "-c", 'ulimit -f 16; trap "" XFSZ; exec "$@"', "-", *COMMAND, "-i", "-", "--format", "ndjson", "-o", str(out)]
-    told = subprocess.run(command, input=(captures / "quickstart.pcapng").read_bytes(), capture_output=True, check=False)
-    assert told.returncode == 5
-    assert f"the output before that is in {out}.partial" in told.stderr.decode()
+    result = subprocess.run(command, input=(captures / "quickstart.pcapng").read_bytes(), capture_output=True, check=False)
+    assert result.returncode == 5
+    assert f"the output before that is in {out}.partial" in result.stderr.decode()
     assert len((tmp_path / "out.ndjson.partial").read_bytes()) == 16 << 10
     assert not out.exists()
 
 
 def test_the_interfaces_are_named() -> None:
-    told = CliRunner().invoke(app, ["live", "--list"])
-    assert told.exit_code == 0
-    assert "any" in told.stdout
+    result = CliRunner().invoke(app, ["live", "--list"])
+    assert result.exit_code == 0
+    assert "any" in result.stdout
 
 
 WRONG = {
@@ -285,6 +287,6 @@ WRONG = {
 
 @pytest.mark.parametrize(("arguments", "text"), WRONG.values(), ids=WRONG)
 def test_what_makes_no_sense_is_one_line(arguments: list[str], text: str) -> None:
-    told = CliRunner().invoke(app, ["live", *arguments])
-    assert isinstance(told.exception, PulsarscopeError)
-    assert text in str(told.exception)
+    result = CliRunner().invoke(app, ["live", *arguments])
+    assert isinstance(result.exception, PulsarscopeError)
+    assert text in str(result.exception)

@@ -29,8 +29,8 @@ READ_CAPTURES = ("decode", "messages", "stats", "diagnose", "compare", "extract"
 
 @pytest.mark.parametrize("command", [*READ_CAPTURES, "pipeline"])
 def test_each_command_that_reads_captures_offers_all_of_them(command: str) -> None:
-    told = CliRunner().invoke(app, [command, "--help"]).output
-    assert {"--" + name.replace("_", "-") for name in ReadOptions.__struct_fields__} <= set(re.findall(r"--[a-z-]+", told))
+    result = CliRunner().invoke(app, [command, "--help"]).output
+    assert {"--" + name.replace("_", "-") for name in ReadOptions.__struct_fields__} <= set(re.findall(r"--[a-z-]+", result))
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_packets_of_one_interface_are_extracted_and_what_two_show_is_compared(ca
     CliRunner().invoke(app, ["extract", path, "--source-by", "interface", "--records", "connection", "-Y", "source == 'br0'", "-o", out])
     assert len(list(ps.open(out).frames())) == len(list(ps.open(str(captures / "quickstart.pcapng")).frames()))
     assert {row.source for row in ps.open(out, source_by="interface").frames()} == {"br0"}
-    told = CliRunner().invoke(app, ["compare", path, out, "--source-by", "interface", "--format", "json"]).output
-    assert "packet-duplicate" not in told
+    result = CliRunner().invoke(app, ["compare", path, out, "--source-by", "interface", "--format", "json"]).output
+    assert "packet-duplicate" not in result
 
 
 def test_no_other_command_does() -> None:
@@ -67,9 +67,9 @@ def test_no_other_command_does() -> None:
 @pytest.mark.parametrize("command", ["decode", "stats"])
 def test_they_reach_the_run(command: str, captures: Path) -> None:
     capture = str(captures / "quickstart.pcapng")
-    told = CliRunner().invoke(app, [command, capture, "-d", "6650=nothing"])
-    assert told.exception is not None
-    assert "no dissector is named 'nothing'" in str(told.exception)
+    result = CliRunner().invoke(app, [command, capture, "-d", "6650=nothing"])
+    assert result.exception is not None
+    assert "no dissector is named 'nothing'" in str(result.exception)
 
 
 def test_the_library_takes_ports_as_the_command_line_does(captures: Path) -> None:
@@ -101,9 +101,9 @@ def test_the_environment_opens_nothing(captures: Path, monkeypatch: pytest.Monke
 def test_a_key_log_that_cannot_be_read_is_one_line(command: str, captures: Path) -> None:
     files = [str(captures / "quickstart.pcapng")] * (2 if command == "compare" else 1)
     more = ["--topic", "t"] if command == "follow" else ["-o", "never.pcapng"] if command == "extract" else []
-    told = CliRunner().invoke(app, [command, *files, *more, "--tls-keylog", "missing.log"])
-    assert isinstance(told.exception, UsageError)
-    assert str(told.exception) == "the TLS key log missing.log cannot be read: No such file or directory"
+    result = CliRunner().invoke(app, [command, *files, *more, "--tls-keylog", "missing.log"])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == "the TLS key log missing.log cannot be read: No such file or directory"
 
 
 def run(command: str, capture: Path, *options: str) -> Any:
@@ -118,11 +118,11 @@ def test_a_private_key_of_another_kind_is_one_line_and_two_from_every_command(co
     path = tmp_path / "ec.pem"
     path.write_bytes(EC_KEY)
     out = ["-o", str(tmp_path / "out")] if command == "extract" else []
-    told = run(command, captures / "encrypted.pcap", "--private-key", str(path), *out)
-    assert isinstance(told.exception, UsageError)
-    assert told.exception.exit_code == 2
-    assert str(told.exception) == f"the private key {path} is a key of kind EC, which is not supported: only RSA keys decrypt messages"
-    assert told.stdout == ""
+    result = run(command, captures / "encrypted.pcap", "--private-key", str(path), *out)
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.exit_code == 2
+    assert str(result.exception) == f"the private key {path} is a key of kind EC, which is not supported: only RSA keys decrypt messages"
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -159,15 +159,15 @@ def test_the_library_takes_private_keys_as_the_command_line_does(captures: Path)
 def test_private_keys_and_data_keys_are_in_no_output(command: str, options: tuple[str, ...], captures: Path, tmp_path: Path) -> None:
     key = captures / "keys" / "e2e_a.private.pem"
     out = tmp_path / "out"
-    told = run(command, captures / "encrypted.pcap", "--private-key", str(key), *options, *(("-o", str(out)) * (command == "extract")))
-    if told.exit_code == 2:
+    result = run(command, captures / "encrypted.pcap", "--private-key", str(key), *options, *(("-o", str(out)) * (command == "extract")))
+    if result.exit_code == 2:
         return  # not an option of this command
-    data = told.output.encode() + (out.read_bytes() if out.exists() else b"")
+    data = result.output.encode() + (out.read_bytes() if out.exists() else b"")
     assert data or command == "diagnose", "there is nothing to say any more"
     private = rsa_keys(read_key_files([str(key)]))[0]
     numbers = private.private_numbers()
     frames = ps.open(str(captures / "encrypted.pcap")).frames()
-    wrapped = {one["value"] for row in frames for one in (row.metadata or {}).get("encryption_keys", [])}
+    wrapped = {item["value"] for row in frames for item in (row.metadata or {}).get("encryption_keys", [])}
     secrets = [_decrypted(private, value) or b"" for value in wrapped]
     secrets += [number.to_bytes(128, "big") for number in (numbers.p, numbers.q)] + key.read_bytes().splitlines()[1:-1]
     for secret in secrets:

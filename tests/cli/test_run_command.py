@@ -39,49 +39,49 @@ class FakeRun(rows.Run):
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[pipeline.Options]]:
+def fake_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[pipeline.Options]]:
     """Make the pipeline give some blocks; what it was asked for is in the list."""
 
-    def give(blocks: Blocks, **values: Any) -> list[pipeline.Options]:
-        asked: list[pipeline.Options] = []
+    def make_run(blocks: Blocks, **values: Any) -> list[pipeline.Options]:
+        requested: list[pipeline.Options] = []
 
         def run(_inputs: Any, options: pipeline.Options) -> FakeRun:
-            asked.append(options)
+            requested.append(options)
             return FakeRun(blocks, **values)
 
         monkeypatch.setattr(pipeline, "run", run)
-        return asked
+        return requested
 
-    return give
+    return make_run
 
 
-Given = Callable[..., list[pipeline.Options]]
+FakeRuns = Callable[..., list[pipeline.Options]]
 
 
 def request(**values: Any) -> Request:
     return Request(files=("a.pcap",), **values)
 
 
-def test_text_asks_for_connections_and_findings_too(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = given([[rows.send(), rows.connection()], [rows.finding()]])
+def test_text_asks_for_connections_and_findings_too(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    requested = fake_runs([[rows.send(), rows.connection()], [rows.finding()]])
     assert run_command(request()) == 0
-    assert asked[0].records == {"frame", "connection", "finding"}
+    assert requested[0].records == {"frame", "connection", "finding"}
     out = capsys.readouterr().out
     assert "SEND" in out
     assert "checksum-mismatch" in out
     assert " ended" not in out
 
 
-def test_records_hold_only_the_kinds_asked_for(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = given([[rows.send(), rows.finding()]])
+def test_records_hold_only_the_kinds_asked_for(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    requested = fake_runs([[rows.send(), rows.finding()]])
     assert run_command(request(format="ndjson")) == 0
-    assert asked[0].records == {"frame", "finding"}
+    assert requested[0].records == {"frame", "finding"}
     assert [json.loads(line)["record"] for line in capsys.readouterr().out.splitlines()] == ["frame"]
 
 
-def test_damage_to_an_input_goes_to_standard_error(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_to_an_input_goes_to_standard_error(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
     damage = rows.finding(layer="capture", code="capture-truncated", text="a.pcap ends within a record.", hint="Copy it again.\x1b")
-    given([[damage, rows.finding()]], damaged=True)
+    fake_runs([[damage, rows.finding()]], damaged=True)
     assert run_command(request(format="ndjson")) == 4
     assert capsys.readouterr().err == "pulsarscope: a.pcap ends within a record. Copy it again.\\x1b\n"
     assert run_command(request(format="ndjson", quiet=True)) == 4
@@ -100,13 +100,13 @@ def test_damage_to_an_input_goes_to_standard_error(given: Given, capsys: pytest.
         ("error", {"error": 1}, True, 4),
     ],
 )
-def test_the_exit_code_says_what_was_found(given: Given, fail_on: str, severities: dict[str, int], damaged: bool, code: int) -> None:
-    given([[rows.send()]], severities=severities, damaged=damaged)
+def test_the_exit_code_says_what_was_found(fake_runs: FakeRuns, fail_on: str, severities: dict[str, int], damaged: bool, code: int) -> None:
+    fake_runs([[rows.send()]], severities=severities, damaged=damaged)
     assert run_command(request(format="ndjson", fail_on=fail_on)) == code
 
 
-def test_no_capture_leaves_no_output(given: Given, tmp_path: Path) -> None:
-    given([], ends=CaptureError("a.pcap is empty"))
+def test_no_capture_leaves_no_output(fake_runs: FakeRuns, tmp_path: Path) -> None:
+    fake_runs([], ends=CaptureError("a.pcap is empty"))
     with pytest.raises(CaptureError):
         run_command(request(format="ndjson", out=str(tmp_path / "out")))
     assert list(tmp_path.iterdir()) == []
@@ -114,47 +114,47 @@ def test_no_capture_leaves_no_output(given: Given, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("format_", "text"), [("ndjson", "SEND"), ("json", "]"), ("csv", "SEND"), (None, "SEND")])
 def test_an_interrupted_run_keeps_what_was_decoded(
-    given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str], format_: str | None, text: str
+    fake_runs: FakeRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str], format_: str | None, text: str
 ) -> None:
-    given([[rows.send()]], ends=KeyboardInterrupt())
+    fake_runs([[rows.send()]], ends=KeyboardInterrupt())
     assert run_command(request(format=format_, out=str(tmp_path / "out"))) == 5
     assert text in (tmp_path / "out.partial").read_text()
     assert not (tmp_path / "out").exists()
     assert capsys.readouterr().err == f"pulsarscope: interrupted; the rows decoded so far are in {tmp_path}/out.partial\n"
 
 
-def test_an_interrupted_run_to_standard_output_says_so(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    given([[rows.send()]], ends=KeyboardInterrupt())
+def test_an_interrupted_run_to_standard_output_says_so(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.send()]], ends=KeyboardInterrupt())
     assert run_command(request(format="ndjson")) == 5
     captured = capsys.readouterr()
     assert json.loads(captured.out)["command"] == "SEND"
     assert captured.err == "pulsarscope: interrupted; the output is not complete\n"
 
 
-def test_a_closed_pipe_ends_quietly(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    given([[rows.send()]], ends=BrokenPipeError())
+def test_a_closed_pipe_ends_quietly(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.send()]], ends=BrokenPipeError())
     assert run_command(request(format="ndjson")) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_a_write_error_leaves_no_half_result(given: Given, tmp_path: Path) -> None:
-    given([[rows.send()]], ends=OutputError("no space left"))
+def test_a_write_error_leaves_no_half_result(fake_runs: FakeRuns, tmp_path: Path) -> None:
+    fake_runs([[rows.send()]], ends=OutputError("no space left"))
     with pytest.raises(OutputError):
         run_command(request(format="ndjson", out=str(tmp_path / "out")))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_device_is_an_output_error(given: Given) -> None:
-    given([[rows.send()]])
+def test_a_full_device_is_an_output_error(fake_runs: FakeRuns) -> None:
+    fake_runs([[rows.send()]])
     with pytest.raises(OutputError, match="/dev/full"):
         run_command(request(format="ndjson", out="/dev/full"))
 
 
-def test_the_limit_counts_only_what_is_asked_for(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    given([[rows.send(1), rows.finding(), rows.connection(), rows.send(2)], [rows.send(3)], [rows.send(4)]])
+def test_the_limit_counts_only_what_is_asked_for(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.send(1), rows.finding(), rows.connection(), rows.send(2)], [rows.send(3)], [rows.send(4)]])
     assert run_command(request(limit=3, quiet=True)) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "SEND" in line] == ["1.1", "2.1", "3.1"]
-    given([[rows.finding(), rows.send(1), rows.finding(), rows.send(2)]])
+    fake_runs([[rows.finding(), rows.send(1), rows.finding(), rows.send(2)]])
     assert run_command(request(limit=1, format="ndjson")) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
 
@@ -170,9 +170,9 @@ def test_the_output_is_never_one_of_the_inputs(monkeypatch: pytest.MonkeyPatch, 
     assert capture.read_bytes() == b"precious"
 
 
-def test_several_kinds_of_parquet_are_a_folder(given: Given, tmp_path: Path) -> None:
+def test_several_kinds_of_parquet_are_a_folder(fake_runs: FakeRuns, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    given([[rows.send(), rows.message()]])
+    fake_runs([[rows.send(), rows.message()]])
     assert run_command(request(records="message,frame", format="parquet", out=str(tmp_path / "out"))) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["frame.parquet", "message.parquet"]
 
@@ -220,17 +220,17 @@ def test_options_choose_the_output(values: dict[str, Any], kinds: tuple[str, ...
         ({"format": "parquet", "records": "all"}, "give one with -o"),
     ],
 )
-def test_what_cannot_be_is_told_with_what_to_do(given: Given, values: dict[str, Any], message: str) -> None:
-    given([])
+def test_what_cannot_be_is_told_with_what_to_do(fake_runs: FakeRuns, values: dict[str, Any], message: str) -> None:
+    fake_runs([])
     with pytest.raises(UsageError, match=message):
         run_command(request(**values))
 
 
-def test_the_payload_is_only_made_for_messages(given: Given) -> None:
-    asked = given([])
+def test_the_payload_is_only_made_for_messages(fake_runs: FakeRuns) -> None:
+    requested = fake_runs([])
     run_command(request(records="all", payload="text"))
     run_command(request(hex=True, payload="hex"))
-    assert [(options.payload, options.raw) for options in asked] == [("text", False), (None, True)]
+    assert [(options.payload, options.raw) for options in requested] == [("text", False), (None, True)]
 
 
 def test_severities_are_those_of_the_run() -> None:
@@ -247,88 +247,88 @@ def test_severities_are_those_of_the_run() -> None:
     ],
 )
 def test_only_the_columns_of_messages_that_are_put_out_are_asked_for(
-    given: Given, tmp_path: Path, values: dict[str, Any], columns: tuple[str, ...] | None
+    fake_runs: FakeRuns, tmp_path: Path, values: dict[str, Any], columns: tuple[str, ...] | None
 ) -> None:
-    asked = given([])
+    requested = fake_runs([])
     run_command(request(records="message", out=str(tmp_path / "out"), **values))
-    assert asked[0].message_columns == columns
+    assert requested[0].message_columns == columns
 
 
 # ---- filters
 
 
-def test_only_what_the_filter_chooses_is_put_out(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    given([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.finding(packet=8), rows.finding()]])
+def test_only_what_the_filter_chooses_is_put_out(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.finding(packet=8), rows.finding()]])
     assert run_command(request(format="ndjson", filter="command == SEND")) == 0
     assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 8]
 
 
-def test_text_says_how_much_the_filter_chose(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    given([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.connection()]])
+def test_text_says_how_much_the_filter_chose(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.connection()]])
     assert run_command(request(filter="command == SEND", no_color=True)) == 0
     out = capsys.readouterr().out
     assert "SEND_RECEIPT" not in out
     assert "2 of 3 frames match the filter" in out
-    given([[rows.message(), rows.message(key="x")]])
+    fake_runs([[rows.message(), rows.message(key="x")]])
     assert run_command(request(filter='key == "x"', records="message", no_color=True)) == 0
     assert "1 of 2 messages match the filter" in capsys.readouterr().out
 
 
-def test_relative_times_count_from_the_first_row_before_the_filter(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    given([[rows.send(), rows.receipt()]])
+def test_relative_times_count_from_the_first_row_before_the_filter(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.send(), rows.receipt()]])
     assert run_command(request(filter="command == SEND_RECEIPT", no_color=True)) == 0
     assert "0.002000" in capsys.readouterr().out
 
 
-def test_the_limit_counts_behind_the_filter(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    given([[rows.receipt(), rows.send(), rows.receipt(), rows.send(packet=8), rows.send(packet=9)]])
+def test_the_limit_counts_behind_the_filter(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.receipt(), rows.send(), rows.receipt(), rows.send(packet=8), rows.send(packet=9)]])
     assert run_command(request(format="ndjson", filter="command == SEND", limit=2)) == 0
     assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 8]
 
 
-def test_damage_is_told_though_the_filter_drops_its_row(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_told_though_the_filter_drops_its_row(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
     damage = rows.finding(code="capture-truncated", layer="capture", text="a.pcap ends within a packet.")
-    given([[rows.send(), damage]], damaged=True)
+    fake_runs([[rows.send(), damage]], damaged=True)
     assert run_command(request(format="ndjson", records="frame,finding", filter="command == SEND")) == 4
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 1
     assert "a.pcap ends within a packet." in captured.err
 
 
-def test_a_filter_that_reads_payloads_makes_the_run_keep_them(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = given([[rows.message(payload="aGVsbG8=")]])
+def test_a_filter_that_reads_payloads_makes_the_run_keep_them(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    requested = fake_runs([[rows.message(payload="aGVsbG8=")]])
     assert run_command(request(format="ndjson", records="message", filter='payload contains "ell"')) == 0
-    assert asked[0].payload == "base64"
+    assert requested[0].payload == "base64"
     (line,) = capsys.readouterr().out.splitlines()
     assert "payload" not in json.loads(line)
 
 
-def test_a_filter_that_is_none_is_refused_before_anything_is_read(given: Given) -> None:
-    asked = given([])
+def test_a_filter_that_is_none_is_refused_before_anything_is_read(fake_runs: FakeRuns) -> None:
+    requested = fake_runs([])
     with pytest.raises(UsageError, match="did you mean command"):
         run_command(request(filter="comand == SEND"))
-    assert asked == []
+    assert requested == []
 
 
-def test_findings_do_not_count_less_because_of_a_filter(given: Given) -> None:
-    given([[rows.send(), rows.finding()]], severities={"error": 1})
+def test_findings_do_not_count_less_because_of_a_filter(fake_runs: FakeRuns) -> None:
+    fake_runs([[rows.send(), rows.finding()]], severities={"error": 1})
     assert run_command(request(format="ndjson", filter="command == ACK", fail_on="error")) == 1
 
 
-def test_a_filter_may_read_columns_that_are_not_put_out(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = given([[rows.message(), rows.message(key="x")]])
+def test_a_filter_may_read_columns_that_are_not_put_out(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    requested = fake_runs([[rows.message(), rows.message(key="x")]])
     assert run_command(request(format="csv", records="message", columns="packet", filter='key == "x"')) == 0
-    assert asked[0].message_columns is None
+    assert requested[0].message_columns is None
     assert capsys.readouterr().out.split() == ["packet", "9"]
 
 
-def test_what_is_followed_is_drawn_or_given_as_frames(given: Given, capsys: pytest.CaptureFixture[str]) -> None:
-    given([[rows.send(), rows.frame(5, "PING"), rows.receipt(), rows.connection()]])
+def test_what_is_followed_is_drawn_or_given_as_frames(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_runs([[rows.send(), rows.frame(5, "PING"), rows.receipt(), rows.connection()]])
     assert run_command(request(subject=("message", "26:14"), no_color=True)) == 0
     out = capsys.readouterr().out
     assert "├─ SEND  seq 7" in out
     assert "2 of 3 frames belong to message 26:14" in out
-    given([[rows.send(), rows.frame(5, "PING"), rows.receipt()]])
+    fake_runs([[rows.send(), rows.frame(5, "PING"), rows.receipt()]])
     assert run_command(request(subject=("message", "26:14"), format="ndjson")) == 0
     assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 6]
 

@@ -95,4 +95,4 @@ def chosen(text: str, *kinds: str) -> str:
     """The names of the rows above that pass, of the kinds given."""
     made = make(text, *kinds, payload="base64")
     passed = made.select([row for row in ALL.values() if row.kind in (kinds or KINDS)], ENDPOINTS)
-    return " ".join(name for name, row in ALL.items() if any(row is one for one in passed))
+    return " ".join(name for name, row in ALL.items() if any(row is item for item in passed))

@@ -42,13 +42,13 @@ def field(name: str, type_: str, **values: object) -> FieldType:
 
 
 def test_several_protocols_share_the_columns() -> None:
-    one = Vocabulary({"PUT": (field("id", "int64"),)}, {"frame.metadata": (field("a", "string"),)}, {"frame.command": ("PUT",)})
+    item = Vocabulary({"PUT": (field("id", "int64"),)}, {"frame.metadata": (field("a", "string"),)}, {"frame.command": ("PUT",)})
     other = Vocabulary(
         {"GET": (field("id", "string"), field("at", "object", repeated=True, fields=(field("x", "bool"),)))},
         {"frame.metadata": (field("b", "bytes"),)},
         {"frame.command": ("GET",)},
     )
-    made = Catalogue((one, other), {"odd": Code("odd", "note", "frame", "", "")})
+    made = Catalogue((item, other), {"odd": Code("odd", "note", "frame", "", "")})
     frame = made.tables["frame"]
     assert frame["command"].values == ("PUT", "GET")
     assert frame["fields"].fields["id"].types == ("int64", "string")

@@ -14,7 +14,7 @@ from pulsarscope.protocols import make_dissectors
 from tests.output.render import rows
 
 
-def told(kind: str, name: str, *batches: list[Any]) -> list[list[str]]:
+def followed(kind: str, name: str, *batches: list[Any]) -> list[list[str]]:
     """Packet, or kind, of the rows that are chosen of each batch."""
     follow_filter = FollowFilter(kind, name, make_dissectors())
     return [[_name(row) for row in follow_filter.select(batch, {})] for batch in batches]
@@ -30,7 +30,7 @@ OTHER = rows.frame(5, "PING", connection="0:2")
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "found"),
+    ("kind", "name", "names"),
     [
         ("connection", "1", ["4", "6"]),
         ("connection", "0:2", ["5"]),
@@ -45,42 +45,42 @@ OTHER = rows.frame(5, "PING", connection="0:2")
         ("txn", "1:1", []),
     ],
 )
-def test_frames_are_selected_by_columns_and_dissectors(kind: str, name: str, found: list[str]) -> None:
-    assert told(kind, name, [SEND, OTHER, RECEIPT]) == [found]
+def test_frames_are_selected_by_columns_and_dissectors(kind: str, name: str, names: list[str]) -> None:
+    assert followed(kind, name, [SEND, OTHER, RECEIPT]) == [names]
 
 
 def test_a_topic_stands_for_its_partitions() -> None:
     part = rows.send(4, topic="persistent://public/default/orders-partition-3")
-    assert told("topic", "orders", [part]) == [["4"]]
-    assert told("topic", "orders-partition-3", [part]) == [["4"]]
-    assert told("topic", "orders-partition-4", [part]) == [[]]
-    assert told("topic", "acme/eu/orders", [rows.send(4, topic="persistent://acme/eu/orders")]) == [["4"]]
+    assert followed("topic", "orders", [part]) == [["4"]]
+    assert followed("topic", "orders-partition-3", [part]) == [["4"]]
+    assert followed("topic", "orders-partition-4", [part]) == [[]]
+    assert followed("topic", "acme/eu/orders", [rows.send(4, topic="persistent://acme/eu/orders")]) == [["4"]]
 
 
 def test_a_consumer_is_named_by_number_or_subscription() -> None:
     flow = rows.frame(7, "FLOW", fields={"consumer_id": 3}, subscription="billing")
-    assert told("consumer", "billing", [flow]) == told("consumer", "3", [flow]) == [["7"]]
+    assert followed("consumer", "billing", [flow]) == followed("consumer", "3", [flow]) == [["7"]]
 
 
 def test_a_request_comes_before_its_answer_from_an_earlier_batch_too() -> None:
-    assert told("message", "26:14", [SEND, OTHER], [OTHER, RECEIPT]) == [[], ["4", "6"]]
+    assert followed("message", "26:14", [SEND, OTHER], [OTHER, RECEIPT]) == [[], ["4", "6"]]
 
 
 def test_an_answer_comes_with_its_request() -> None:
     ack = rows.frame(8, "ACK", fields={"message_id": [{"ledgerId": 26, "entryId": 14}]})
     answer = rows.frame(9, "ACK_RESPONSE", fields={}, request="0:8.1")
-    assert told("message", "26:14", [ack], [answer]) == [["8"], ["9"]]
+    assert followed("message", "26:14", [ack], [answer]) == [["8"], ["9"]]
 
 
 def test_only_so_many_requests_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FOLLOW_REQUESTS_MAX", 1)
-    assert told("message", "26:14", [SEND, OTHER], [RECEIPT]) == [[], ["6"]]
+    assert followed("message", "26:14", [SEND, OTHER], [RECEIPT]) == [[], ["6"]]
 
 
 def test_findings_come_with_their_frame_and_connections_always() -> None:
     lost = rows.finding(packet=None, sub=None, layer="capture")
     batch = [SEND, rows.finding(), OTHER, rows.finding(packet=5), lost, rows.connection()]
-    assert told("producer", "p", batch) == [["4", "finding", "finding", "connection"]]
+    assert followed("producer", "p", batch) == [["4", "finding", "finding", "connection"]]
 
 
 def test_it_counts_and_begins_with_its_first_frame() -> None:

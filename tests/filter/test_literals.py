@@ -65,8 +65,8 @@ def known(*types: str, name: str = "a", values: tuple[str, ...] = ()) -> KnownFi
     ],
 )
 def test_a_literal_has_the_type_of_its_field(text: str, type_: str, value: Value) -> None:
-    found = value_of(literal(text), known(type_))
-    assert (found, type(found)) == (value, type(value))
+    actual = value_of(literal(text), known(type_))
+    assert (actual, type(actual)) == (value, type(value))
 
 
 def test_a_duration_beside_a_time_of_the_capture_counts_from_its_start() -> None:

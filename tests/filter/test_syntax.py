@@ -44,8 +44,8 @@ def test_long_chains_are_flat() -> None:
 
 
 def test_a_set_has_values_and_ranges() -> None:
-    one, five, nine = (Literal("NUMBER", text, (at, at + 1)) for text, at in (("1", 6), ("5", 9), ("9", 12)))
-    assert parse("a in {1..5, 9}") == MembershipTest(name("a"), (Range(one, five), nine))
+    item, five, nine = (Literal("NUMBER", text, (at, at + 1)) for text, at in (("1", 6), ("5", 9), ("9", 12)))
+    assert parse("a in {1..5, 9}") == MembershipTest(name("a"), (Range(item, five), nine))
     assert parse("a not in {1..5, 9}") == Negation(parse("a in     {1..5, 9}"))
     assert parse("a in {1..5, 9,}") == parse("a in {1..5, 9 }")
 

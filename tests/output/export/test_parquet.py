@@ -73,7 +73,7 @@ def test_an_abandoned_folder_says_why_in_one_line(captures: Path, tmp_path: Path
     limited = ["bash", "-c", 'ulimit -f 8; trap "" XFSZ; exec "$@"', "-"]
     command = [*limited, sys.executable, "-m", "pulsarscope", "decode", str(captures / "stuck-consumer.pcap")]
     arguments = ["--format", "parquet", "--records", "all", "-o", str(tmp_path / "tables")]
-    told = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
-    assert told.returncode == 5
-    assert len(told.stderr.splitlines()) == 1
+    result = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 5
+    assert len(result.stderr.splitlines()) == 1
     assert not list(tmp_path.iterdir())

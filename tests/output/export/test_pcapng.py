@@ -71,36 +71,36 @@ class Block(NamedTuple):
 
     def options(self, start: int) -> list[tuple[int, bytes]]:
         """Codes and values; there must be an end."""
-        found: list[tuple[int, bytes]] = []
+        parsed: list[tuple[int, bytes]] = []
         while True:
             code, length = struct.unpack_from("<HH", self.body, start)
             if not code:
                 assert start + 4 == len(self.body)
-                return found
-            found.append((code, self.body[start + 4 : start + 4 + length]))
+                return parsed
+            parsed.append((code, self.body[start + 4 : start + 4 + length]))
             start += 4 + length + -length % 4
 
 
 def blocks(data: bytes) -> list[Block]:
-    found = []
+    parsed = []
     while data:
         kind, length = struct.unpack_from("<II", data)
         assert length % 4 == 0
         assert struct.unpack_from("<I", data, length - 4) == (length,)
-        found.append(Block(kind, data[8 : length - 4]))
+        parsed.append(Block(kind, data[8 : length - 4]))
         data = data[length:]
-    return found
+    return parsed
 
 
 def comments(data: bytes) -> list[str]:
     """Those of the packets, "" where there is none."""
-    found = []
+    parsed = []
     for block in blocks(data):
         if block.kind == 6:
             captured = struct.unpack_from("<I", block.body, 12)[0]
             start = 20 + captured + -captured % 4
-            found.append(dict(block.options(start))[1].decode() if start < len(block.body) else "")
-    return found
+            parsed.append(dict(block.options(start))[1].decode() if start < len(block.body) else "")
+    return parsed
 
 
 PACKETS = st.builds(
@@ -135,9 +135,9 @@ def test_our_reader_gets_back_what_was_written(packets: list[Packet]) -> None:
 def test_dpkt_gets_back_what_was_written(packets: list[Packet]) -> None:
     reader = dpkt.pcapng.Reader(io.BytesIO(written(packets)))
     assert reader.datalink() == ETHERNET
-    found = list(reader)
-    assert [bytes(data) for _, data in found] == [packet.data for packet in packets]
-    assert [float(time) for time, _ in found] == pytest.approx([packet.time / SECOND for packet in packets])
+    parsed = list(reader)
+    assert [bytes(data) for _, data in parsed] == [packet.data for packet in packets]
+    assert [float(time) for time, _ in parsed] == pytest.approx([packet.time / SECOND for packet in packets])
 
 
 def test_dpkt_reads_the_comments() -> None:

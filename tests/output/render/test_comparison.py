@@ -51,8 +51,8 @@ def test_nothing_notable_is_said_as_such() -> None:
     ],
 )
 def test_a_capture_without_a_known_protocol_is_not_compared(before: list[Any], after: list[Any], where: str) -> None:
-    told = f"Nothing to compare: no connection of a known protocol in {where} capture (see diagnose).\n"
-    assert shown(before, after, quiet=True) == told
+    result = f"Nothing to compare: no connection of a known protocol in {where} capture (see diagnose).\n"
+    assert shown(before, after, quiet=True) == result
 
 
 def test_nothing_has_no_headings() -> None:

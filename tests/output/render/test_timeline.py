@@ -78,8 +78,8 @@ def test_a_bad_checksum_status_and_findings_follow_the_words() -> None:
 
 
 def test_warnings_stand_where_they_occur_and_notes_are_only_counted() -> None:
-    found = [rows.send(), rows.finding(), rows.finding(severity="note", text="quiet"), rows.receipt()]
-    lines = timeline(found, run=Run({"error": 1, "note": 1}))
+    batch = [rows.send(), rows.finding(), rows.finding(severity="note", text="quiet"), rows.receipt()]
+    lines = timeline(batch, run=Run({"error": 1, "note": 1}))
     assert "checksum-mismatch" in lines[2]
     assert "network card" in lines[3]
     assert not any("quiet" in line for line in lines)

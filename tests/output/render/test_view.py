@@ -21,28 +21,28 @@ def test_names_leave_out_the_file_when_there_is_one() -> None:
 
 
 def test_a_connection_is_introduced_once_with_its_ends() -> None:
-    one = view(encoding="ascii")
+    item = view(encoding="ascii")
     lines: list[str] = []
-    assert one.number("0:1", lines) == one.number("0:1", lines) == 1
+    assert item.number("0:1", lines) == item.number("0:1", lines) == 1
     assert lines == ["connection 1  10.0.0.1:50886 -> 10.0.0.2:6650  from packet 1"]
-    assert one.number("0:99", lines) == 2
+    assert item.number("0:99", lines) == 2
     assert lines[1:] == ["connection 2  from packet 99"]
 
 
 def test_a_connection_from_far_back_is_introduced_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsarscope.output.render.view.NUMBERS_MAX", 2)
-    one = view()
+    item = view()
     lines: list[str] = []
-    assert [one.number(name, lines) for name in ("0:1", "0:2", "0:3", "0:3", "0:1")] == [1, 2, 3, 3, 4]
-    assert len(one.numbers) == 2
-    assert "4 connections" in one.closing([])[-1]
+    assert [item.number(name, lines) for name in ("0:1", "0:2", "0:3", "0:3", "0:1")] == [1, 2, 3, 3, 4]
+    assert len(item.numbers) == 2
+    assert "4 connections" in item.closing([])[-1]
 
 
 def test_a_connection_that_ended_within_the_block_still_has_ends_and_words() -> None:
-    one = view(run=Run(endpoints={}))
-    one.prepare([rows.connection()])
-    assert "10.0.0.1:50886" in one.heading("0:1", 1)
-    assert one.dissector("0:1").summary
+    item = view(run=Run(endpoints={}))
+    item.prepare([rows.connection()])
+    assert "10.0.0.1:50886" in item.heading("0:1", 1)
+    assert item.dissector("0:1").summary
 
 
 def test_a_finding_is_a_line_with_its_hint_below() -> None:
@@ -69,10 +69,10 @@ def test_a_finding_wraps_at_the_width_of_the_terminal() -> None:
 
 def test_notes_show_only_when_findings_are_asked_for() -> None:
     lines: list[str] = []
-    one = view()
-    one.finding(rows.finding(severity="note", connection=None), lines)
+    item = view()
+    item.finding(rows.finding(severity="note", connection=None), lines)
     assert not lines
-    one.finding(rows.finding(severity="note", connection=None), lines, notes=True)
+    item.finding(rows.finding(severity="note", connection=None), lines, notes=True)
     assert lines
 
 
@@ -90,8 +90,8 @@ def test_a_finding_about_a_file_names_it() -> None:
 
 
 def test_the_closing_words_count_findings_by_severity() -> None:
-    one = view(run=Run({"error": 1, "note": 3}))
-    assert one.closing(["2,000 frames"]) == [
+    item = view(run=Run({"error": 1, "note": 3}))
+    assert item.closing(["2,000 frames"]) == [
         "",
         "2,000 frames · 0 packets read · 0 TCP connections · 1 error, 3 notes (see diagnose)",
     ]
@@ -100,13 +100,13 @@ def test_the_closing_words_count_findings_by_severity() -> None:
 
 
 def test_where_nothing_was_shown_a_note_about_a_connection_says_why() -> None:
-    one = view(run=Run({"note": 2}), paths=("a.pcap",))
+    item = view(run=Run({"note": 2}), paths=("a.pcap",))
     for packet in (1, 7):
         text = f"Connection 0:{packet}: TLS."
-        one.finding(rows.finding(packet=packet, connection=f"0:{packet}", code="x", severity="note", sub=None, text=text, hint="Try."), [])
-    assert one.closing(["0 frames"])[:3] == ["       note x  Connection 0:1: TLS.", "         Try.", ""]
-    one.number("0:1", [])
-    assert one.closing(["1 frame"])[0] == ""
+        item.finding(rows.finding(packet=packet, connection=f"0:{packet}", code="x", severity="note", sub=None, text=text, hint="Try."), [])
+    assert item.closing(["0 frames"])[:3] == ["       note x  Connection 0:1: TLS.", "         Try.", ""]
+    item.number("0:1", [])
+    assert item.closing(["1 frame"])[0] == ""
 
 
 def test_counts_have_their_noun() -> None:
