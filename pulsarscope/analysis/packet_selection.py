@@ -6,13 +6,13 @@ place there and its name, in arrays of numbers: 40 bytes.
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.frame_name import FrameName
 from pulsarscope.model.limits import EXTRACT_FINDINGS_MAX, EXTRACT_NAMED_FRAMES_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import escape
@@ -22,8 +22,6 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 _SUB_BITS = 24
 """Bits of sub in a number of packet and sub: no packet completes 2^24 frames. Sub 0 names the packet itself."""
-
-_FRAME_NAME = re.compile(r"(\d{1,9}):(\d{1,11})(?:\.(\d{1,7}))?")
 
 
 class FramePlaces(Protocol):
@@ -137,10 +135,10 @@ class PacketSelection:
             self._complete_connections.add(row.connection or "")
         elif isinstance(row, FindingRow):
             frames = (row.evidence or {}).get("frames")
-            matches = [match for match in map(_FRAME_NAME.fullmatch, map(str, frames)) if match] if isinstance(frames, list) else []
-            for match in matches:
-                self._add_name(int(match[1]), int(match[2]), int(match[3] or 0))
-            if not matches:
+            names = [name for name in map(FrameName.parse, map(str, frames)) if name] if isinstance(frames, list) else []
+            for name in names:
+                self._add_name(*name)
+            if not names:
                 self._add_name(row.file, row.packet, row.sub)
         else:
             self._add_name(row.file, row.packet, row.sub)
@@ -241,7 +239,7 @@ class PacketSelection:
 
     def _lines(self, frame: _FrameInPacket) -> list[str]:
         packet, sub = divmod(frame.name, 1 << _SUB_BITS)
-        line = escape(f"{frame.file}:{packet}.{sub} {self._command_names[frame.command]}")
+        line = escape(f"{FrameName(frame.file, packet, sub)} {self._command_names[frame.command]}")
         return [line, *self._findings.get((frame.file, frame.name), [])] if frame.ends else [line]
 
     def _opens_or_closes(self, connection: str, source: str, flags: int) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from pulsarscope.analysis.series import TimeSeries
 from pulsarscope.analysis.tally import ReportRecord, Tally, TallyTable, cut, per_second, percentiles
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import SLOWEST_MAX, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 
@@ -337,9 +338,9 @@ def _slow_exchange(request: str, row: ExchangeRow) -> ReportRecord:
     return {
         "request": request or None,
         "latency_ns": row.latency_ns,
-        "frame": f"{row.file}:{row.packet}.{row.sub}",
+        "frame": frame_name(row.file, row.packet, row.sub),
         "response": row.response,
-        "response_frame": None if row.response_packet is None else f"{row.response_file}:{row.response_packet}.{row.response_sub}",
+        "response_frame": None if row.response_packet is None else frame_name(row.response_file, row.response_packet, row.response_sub),
         "time": row.time,
         "connection": row.connection,
         "topic": cut(row.topic),

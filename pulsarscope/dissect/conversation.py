@@ -95,7 +95,7 @@ class Conversation:
         self._foreign: str | None = None
         self._failures: list[Failure] = []
         """Exceptions of dissectors that are tried no more."""
-        self._before = [FrameBatch()]
+        self._before: list[FrameBatch] = [FrameBatch()]
         """Rows of bytes skipped before the protocol was known, for each dissector that is tried."""
         if forced:
             splitters = self._tried[0]
@@ -115,6 +115,7 @@ class Conversation:
         self._splitters = splitters
         self.dissector = dissector = splitters[0].dissector
         self._tried = []
+        self._before = []
         try:
             client = None if frames is None else frames.client(dissector)
         except Exception as error:  # noqa: BLE001 - other people's code
@@ -154,7 +155,10 @@ class Conversation:
         splitters = self._splitters
         if splitters is None:
             return self._feed_unknown(items) if self._tried else FrameBatch()
-        out = FrameBatch()
+        return self._feed_known(items, splitters, FrameBatch())
+
+    def _feed_known(self, items: Sequence[Sequence[Item]], splitters: Sequence[StreamSplitter], out: FrameBatch) -> FrameBatch:
+        """Fill an empty batch with the frames of a known protocol."""
         both = 0
         for stream in (self._server, 1 - self._server):  # the server's first: what it announces holds for the client's frames
             stream_items = items[stream]
@@ -166,7 +170,7 @@ class Conversation:
                     _give(splitter, item, out)
                 if splitter.limits[-1] != before:
                     splitters[1 - stream].limits[:] = splitter.limits
-        if both > 1:
+        if both > 1 and len(out) > 1:
             out.sort()
         return out
 
@@ -227,17 +231,17 @@ class Conversation:
         self._splitters = splitters = self._tried[0]
         self.dissector = splitters[0].dissector
         self._server = 1 - client
-        self._tried = []
         found = self._before[0]
+        self._tried = []
+        self._before = []
         waited = splitters[1 - client].waits()
         splitters[client].trust(0, found)
         splitters[1 - client].trust(_moment_of_first(items[client]), found)
-        frames = self.feed(items)
-        if found or waited:
-            found.extend(frames)
-            found.sort(by_stream=True)
-            return found
-        return frames
+        if not (found or waited):
+            return self._feed_known(items, splitters, found)
+        found.extend(self.feed(items))
+        found.sort(by_stream=True)
+        return found
 
     def finish(self, moment: int) -> FrameBatch:
         """Return the last frames: the connection has ended with packet `moment`."""
@@ -250,7 +254,8 @@ class Conversation:
                 self._recognise(pair, found)
                 out = found
                 break
-        out.sort(by_stream=True)
+        if len(out) > 1:
+            out.sort(by_stream=True)
         return out
 
 

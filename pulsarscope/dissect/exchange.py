@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import FrameRow
 
 
@@ -84,5 +85,5 @@ def response_of(frame: FrameRow) -> Response:
 
 def answer(frame: FrameRow, request: Request) -> None:
     """Note in a frame that it answers a request."""
-    frame.request = f"{request.file}:{request.packet}.{request.sub}"
+    frame.request = frame_name(request.file, request.packet, request.sub)
     frame.latency_ns = elapsed(request, frame)

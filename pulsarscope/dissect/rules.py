@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from pulsarscope.model.findings import Code
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, Row
 
 
@@ -27,7 +28,7 @@ class Where(NamedTuple):
     @property
     def name(self) -> str:
         """file:packet.sub, as frames are named."""
-        return f"{self.file}:{self.packet}.{self.sub}"
+        return frame_name(self.file, self.packet, self.sub)
 
 
 def where_of(row: Row) -> Where:

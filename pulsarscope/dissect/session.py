@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from pulsarscope.dissect.events import Event, Exchange
-from pulsarscope.dissect.exchange import Pairing, Request, Response, elapsed
+from pulsarscope.dissect.exchange import Pairing, Request, answer, request_of, response_of
 from pulsarscope.dissect.frames import Note, Origin
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
@@ -49,20 +49,17 @@ class Session:
 
     def ask(self, frame: FrameRow, key: Hashable, events: list[Event]) -> None:
         """Let a frame wait for its answer under a key."""
-        names = frame.topic, frame.producer_name, frame.subscription
-        request = Request(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", str(key), *names)
-        given_up = self.context.pairing.ask(key, request)
+        given_up = self.context.pairing.ask(key, request_of(frame, str(key)))
         if given_up is not None:
             events.append(Exchange(given_up))
 
     def answer(self, frame: FrameRow, key: Hashable, events: list[Event], error: str | None = None) -> Request | None:
         """Pair a frame with the oldest request of a key, if one waits; `error`: name of the error with which it refuses."""
         request = self.context.pairing.answer(key)
-        response = Response(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", frame.fields or {})
         if request is not None:
-            frame.request = f"{request.file}:{request.packet}.{request.sub}"
-            frame.topic, frame.latency_ns = request.topic, elapsed(request, response)
-        events.append(Exchange(request, response, error, key=str(key)))
+            answer(frame, request)
+            frame.topic = request.topic
+        events.append(Exchange(request, response_of(frame), error, key=str(key)))
         return request
 
     def finish(self, events: list[Event]) -> None:

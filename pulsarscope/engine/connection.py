@@ -100,7 +100,7 @@ class Timeline:
         self._transport: Transport | None = None  # unless it is plain
         self._rows: SessionRows | None = None  # once it is known who speaks what
         self._directions = (CLIENT, SERVER)
-        self._unassigned = FrameBatch()  # frames, until it is known who sends them
+        self._unassigned: FrameBatch | None = None  # frames, until it is known who sends them
         self._failures: list[Failure] = []  # exceptions of the dissector, beside those of reader and session
         self._held: list[Finding] = []  # of TCP, until it is known that the connection is worth them
 
@@ -170,13 +170,13 @@ class Timeline:
         dissector = self._conversation.dissector
         if dissector is None:
             return FrameBatch()
-        if self._unassigned:
+        if self._unassigned is not None:
             self._unassigned.extend(frames)
             frames = self._unassigned
         if not self._assign_roles(dissector, frames) and not at_end and len(frames) < UNASSIGNED_FRAMES_MAX:
             self._unassigned = frames
             return FrameBatch()
-        self._unassigned = FrameBatch()
+        self._unassigned = None
         connection, settings = self.connection, self._settings
         if connection.client is None:
             connection.set_client(self._client())

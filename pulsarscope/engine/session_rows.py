@@ -14,6 +14,7 @@ from pulsarscope.dissect.isolation import Failure, failure, raising_function
 from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
 
 FAILURES_MAX = 10
@@ -138,7 +139,7 @@ class SessionRows:
     def _finding(self, remark: Remark) -> FindingRow:
         known = CAPTURE_CODES.get(remark.code) or self._dissector.code(remark.code)
         place = remark.place
-        name = f"{place.file}:{place.packet}.{place.sub}"
+        name = frame_name(place.file, place.packet, place.sub)
         text = remark.text
         if not remark.whole:
             command = None if isinstance(place, MessageRow) else place.command
@@ -154,7 +155,7 @@ class SessionRows:
         if request is not None and response is not None:
             latency = elapsed(request, response)
             if latency is None:
-                name = f"{request.file}:{request.packet}.{request.sub}"
+                name = frame_name(request.file, request.packet, request.sub)
                 before = (response.file, response.packet) < (request.file, request.packet)
                 text = f"it {'stands' if before else 'has a time'} before its request {name} in the capture"
                 out.append(self._finding(Remark("capture-order", response, text, {"request": name})))

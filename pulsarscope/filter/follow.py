@@ -12,6 +12,7 @@ from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import contained
 from pulsarscope.filter.selection import INPUT_LAYER, Filter
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, RawFrame
 
@@ -68,7 +69,7 @@ class FollowFilter:
             if not isinstance(row, FrameRow):
                 continue
             self.seen[row.kind] += 1
-            name = f"{row.file}:{row.packet}.{row.sub}"
+            name = frame_name(row.file, row.packet, row.sub)
             request = row.request
             if any(test(row) for test in self._tests) or (request is not None and request in self._passed):
                 selected.add(index)

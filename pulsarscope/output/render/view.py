@@ -12,6 +12,7 @@ from pulsarscope.dissect.capabilities import join_topic_names
 from pulsarscope.dissect.contract import GENERIC_CODES
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
@@ -256,7 +257,7 @@ class View:
 
     def _place(self, row: FindingRow) -> str:
         text = row.text or ""
-        if row.connection is not None and (row.connection in text or f"{row.file}:{row.packet}.{row.sub}" in text):
+        if row.connection is not None and (row.connection in text or frame_name(row.file, row.packet, row.sub) in text):
             return ""  # the text has it
         if row.packet is not None:
             number = self.numbers.get(row.connection or "")

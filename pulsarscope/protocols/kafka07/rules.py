@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import (
     ANSWERED_BY,
@@ -92,7 +93,7 @@ class ExchangeRule(ConnectionRule):
         where = where_of(row)
         title = f"{row.request}{f' of {row.topic}' if row.topic else ''}"
         if row.status == "error":
-            response = f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+            response = frame_name(row.response_file, row.response_packet, row.response_sub)
             code = "offset-out-of-range" if row.error == OFFSET_OUT_OF_RANGE else "request-failed"
             evidence = {"frames": [where.name, response], "request": row.request, "topic": row.topic, "error": row.error}
             self._context.report(code, where, f"{title} was refused with {row.error}.", evidence)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
@@ -72,7 +73,7 @@ class LastCommand(NamedTuple):
     @property
     def name(self) -> str:
         """Name of the frame."""
-        return f"{self.file}:{self.packet}.{self.sub}"
+        return frame_name(self.file, self.packet, self.sub)
 
 
 class Refusal(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ExchangeRow
 
 SAMPLES_MAX = 10
@@ -26,7 +27,7 @@ def frame_names(names: Iterable[str | None]) -> list[str]:
 
 def response_name(row: ExchangeRow) -> str:
     """Return the name of the frame that answered a request."""
-    return f"{row.response_file}:{row.response_packet}.{row.response_sub}"
+    return frame_name(row.response_file, row.response_packet, row.response_sub)
 
 
 def gap_note(*, lost: bool) -> str:

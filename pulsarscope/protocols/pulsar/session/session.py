@@ -12,6 +12,7 @@ from pulsarscope.dissect.exchange import Request, elapsed, response_of
 from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
@@ -103,6 +104,7 @@ class PulsarSession(Session):
                 if waiting and (waiting[0].sequence_id == sequence_id or sends.align(fields, producer, events)):
                     sent = waiting.popleft()
                     sends.waiting -= 1
+                    # As `frame_name`: a call costs 1 % of decoding.
                     frame.request = f"{sent.file}:{sent.packet}.{sent.sub}"
                     if sent.time <= frame.time and sent.packet <= frame.packet and sent.file == frame.file:
                         frame.latency_ns = latency = frame.time - sent.time
@@ -312,7 +314,7 @@ def _report(frame: FrameRow, notes: list[Note], events: list[Event]) -> None:
 
 def _incomplete(row: MessageRow) -> Remark:
     """Return the finding that chunks of a message are missing; `row`: of the last one seen."""
-    text = f"A message of {row.chunks} chunks ends unfinished with the chunk of {row.file}:{row.packet}.{row.sub}."
+    text = f"A message of {row.chunks} chunks ends unfinished with the chunk of {frame_name(row.file, row.packet, row.sub)}."
     return Remark("chunk-incomplete", row, text, {"chunks": row.chunks}, whole=True)
 
 
