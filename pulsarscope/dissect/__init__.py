@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pulsarscope.dissect.capabilities import FieldType, FollowKinds, Ranges, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
-from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Exchange, Remark, SingleMessage, message_row
+from pulsarscope.dissect.events import Event, Exchange, Remark, SingleMessage, message_row
 from pulsarscope.dissect.frame_splitter import Frame, FrameSplitter
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, Rules, where_of
@@ -12,12 +12,10 @@ from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code
 
 __all__ = [
-    "DELIVER",
     "ERROR",
     "MALFORMED",
     "NOTE",
     "OK",
-    "PRODUCE",
     "TRUNCATED",
     "WARNING",
     "Candidate",

@@ -83,7 +83,7 @@ class PostcardSession(wire.Session):
                 frame.topic, frame.num_messages, frame.extra = fields["box"], 1, {"stamp": fields.pop("stamp")}
                 self.ask(frame, fields["number"], events)
                 if frames.payload is not None:
-                    message = wire.message_row(frame, wire.PRODUCE)
+                    message = wire.message_row(frame, "produce")
                     message.extra = frame.extra
                     events.append(wire.SingleMessage(message, frames.payload))
             elif frame.command == "TAKEN":
