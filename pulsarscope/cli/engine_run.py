@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def start_run(files: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
-    """Open the captures for a run in so many processes; 0: one per core. `prepare` is what other processes make of the rows.
+    """Open the captures for a run in `jobs` processes, 0: one per core. Other processes prepare their rows by `prepare`.
 
     Raises:
         CaptureError: none of the captures can be read.

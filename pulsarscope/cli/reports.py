@@ -37,17 +37,17 @@ ROWS_SHOWN = 10
 
 
 class CountedRows:
-    """What another process makes of the rows that statistics count: without what takes longest to hand over, and nobody counts."""
+    """The preparation of rows for statistics in another process: without the content of frames, which is slow to transfer."""
 
     def prepare(self, rows: list[Any]) -> list[Any]:
-        """Leave out the content of frames."""
+        """Return rows without the content of frames."""
         for row in rows:
             if isinstance(row, FrameRow):
                 row.fields = row.metadata = row.broker_entry_metadata = row.checksum = None
         return rows
 
     def join(self, prepared: list[Any]) -> list[Any]:
-        """Return them as they are."""
+        """Return prepared rows unchanged."""
         return prepared
 
 
