@@ -14,6 +14,7 @@ from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import (
+    CommandRequest,
     FilterOption,
     JobsOption,
     LinesOption,
@@ -21,7 +22,6 @@ from pulsarscope.cli.options import (
     OutOption,
     ReadOptions,
     ReportFormatOption,
-    Request,
     VerdictOption,
     command,
 )
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
 
 
-class CompareRequest(Request, frozen=True, kw_only=True):
+class CompareRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `compare`."""
 
     before: Annotated[str, typer.Argument(metavar="A", help="The capture, folder or pattern before the change.", show_default=False)]
@@ -84,7 +84,7 @@ def write_comparison(request: CompareRequest) -> int:
     return run_with_output(run_comparison)
 
 
-def _read(run: AnyRun, request: Request) -> ComparedRun:
+def _read(run: AnyRun, request: CommandRequest) -> ComparedRun:
     from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - help stays quick without it
 
     row_filter = filter_of(request, COUNTED_KINDS)

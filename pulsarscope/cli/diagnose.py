@@ -13,6 +13,7 @@ from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code, findings_exit_code
 from pulsarscope.cli.options import (
+    CommandRequest,
     FailOnOption,
     Files,
     JobsOption,
@@ -20,7 +21,6 @@ from pulsarscope.cli.options import (
     OutOption,
     ReadOptions,
     ReportFormatOption,
-    Request,
     SecretsOption,
     VerdictOption,
     command,
@@ -32,7 +32,7 @@ from pulsarscope.model.records import FindingRow
 from pulsarscope.output.export.sections import report_bytes
 
 
-class DiagnoseRequest(Request, frozen=True, kw_only=True):
+class DiagnoseRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `diagnose`."""
 
     files: Files

@@ -14,7 +14,7 @@ EXIT_DAMAGED = 4
 EXIT_INCOMPLETE = 5
 
 
-class Outcome(Protocol):
+class RunOutcome(Protocol):
     """A finished run."""
 
     @property
@@ -26,7 +26,7 @@ class Outcome(Protocol):
         """Number of findings by severity."""
 
 
-def exit_code(fail_on: str, run: Outcome) -> int:
+def exit_code(fail_on: str, run: RunOutcome) -> int:
     """Return the exit code of a run with complete output: damage comes before findings."""
     return EXIT_DAMAGED if run.damaged else findings_exit_code(fail_on, run.severities)
 

@@ -8,6 +8,7 @@ import typer
 
 from pulsarscope.cli.options import (
     NEVER,
+    CommandRequest,
     FailOnOption,
     Files,
     FilterOption,
@@ -15,12 +16,11 @@ from pulsarscope.cli.options import (
     LimitOption,
     OutOption,
     ReadOptions,
-    Request,
     command,
 )
 
 
-class ExtractRequest(Request, frozen=True, kw_only=True):
+class ExtractRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `extract`."""
 
     files: Files

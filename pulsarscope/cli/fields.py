@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from pulsarscope.cli.exit_codes import EXIT_DONE
-from pulsarscope.cli.options import ListFormatOption, OutOption, Request, command
+from pulsarscope.cli.options import CommandRequest, ListFormatOption, OutOption, command
 from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import FieldEntry, field_entries
 from pulsarscope.model.errors import UsageError
@@ -28,7 +28,7 @@ VALUES_SHOWN = 8
 """Values that are listed when several fields are; a field alone shows all."""
 
 
-class FieldsRequest(Request, frozen=True, kw_only=True):
+class FieldsRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `fields`."""
 
     prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only names with this prefix.", show_default=False)] = None

@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from pulsarscope.cli.options import (
+    CommandRequest,
     Files,
     FilterOption,
     LimitOption,
@@ -15,7 +16,6 @@ from pulsarscope.cli.options import (
     OutOption,
     QuietOption,
     ReadOptions,
-    Request,
     RowFormatOption,
     SecretsOption,
     TimeOption,
@@ -28,7 +28,7 @@ SUBJECTS = ("connection", "producer", "consumer", "topic", "message", "txn")
 """Kinds of things to follow, each with an option of its name."""
 
 
-class FollowRequest(Request, frozen=True, kw_only=True):
+class FollowRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `follow`."""
 
     files: Files

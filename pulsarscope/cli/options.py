@@ -93,7 +93,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     ] = "none"
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A command line. Each command has a subclass that declares again, as options, the fields that users of the command may set."""
 
     files: Sequence[str] = ()
@@ -117,7 +117,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Kind and name of the thing to follow."""
 
 
-class RowsRequest(Request, frozen=True, kw_only=True):
+class RowsRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of the commands that write rows of a run."""
 
     format: RowFormatOption = None
@@ -134,7 +134,7 @@ class RowsRequest(Request, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
 
 
-AnyRequest = TypeVar("AnyRequest", bound=Request)
+AnyRequest = TypeVar("AnyRequest", bound=CommandRequest)
 
 
 def command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
@@ -172,10 +172,10 @@ def _struct_of(options: type[Any], values: Mapping[str, Any]) -> Any:
 
 
 def _hints(options: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the annotations of a class, and after them those of its bases below `Request`."""
+    """Return the annotations of a class, and after them those of its bases below `CommandRequest`."""
     hints: dict[str, Any] = {}
     for declaring in options.__mro__:
-        if declaring in (Request, msgspec.Struct):
+        if declaring in (CommandRequest, msgspec.Struct):
             break
         hints |= {name: hint for name, hint in get_annotations(declaring, eval_str=True).items() if name not in hints}
     return hints

@@ -21,7 +21,7 @@ from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.extract import ExtractRequest
-from pulsarscope.cli.options import Request
+from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.run_command import limited_rows
@@ -70,7 +70,7 @@ def write_packets(request: ExtractRequest) -> int:
     return run_with_output(run_extraction)
 
 
-def _options(request: Request, kinds: Sequence[str], row_filter: Filter | None) -> Options:
+def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
     """Return the options of the first run. It gives all findings, whatever kinds are asked for: they go into packet comments."""
     return msgspec.structs.replace(
         engine_options(request.reading),
@@ -150,7 +150,7 @@ def _is_recognised(row: Row) -> bool:
     return not isinstance(row, ConnectionRow) or row.dissector is not None
 
 
-def _select_fragments(request: Request, first: AnyRun, selection: PacketSelection) -> None:
+def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketSelection) -> None:
     """Select all IP fragments of selected packets. They stand before the packet that completes them, hence a separate reading."""
     file = 0
     fragments = array("q")  # of that file
@@ -169,7 +169,7 @@ def _select_fragments(request: Request, first: AnyRun, selection: PacketSelectio
     selection.select_packets(file, fragments)
 
 
-def _copy(request: Request, first: AnyRun, selection: PacketSelection, sink: Sink) -> None:
+def _copy(request: CommandRequest, first: AnyRun, selection: PacketSelection, sink: Sink) -> None:
     """Write the selected packets, and a summary to standard error."""
     writer = PcapngWriter(sink, f"pulsarscope {__version__}")
     read = written = 0
@@ -203,5 +203,5 @@ def _copy_batch(batch: PacketBatch, selection: PacketSelection, writer: PcapngWr
     return written
 
 
-def _progress(request: Request, run: AnyRun) -> Progress:
+def _progress(request: CommandRequest, run: AnyRun) -> Progress:
     return Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet)

@@ -15,11 +15,11 @@ from pulsarscope.cli.command_output import interrupted
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, findings_exit_code
 from pulsarscope.cli.options import (
     NEVER,
+    CommandRequest,
     FailOnOption,
     PayloadOption,
     ReadOptions,
     RecordsOption,
-    Request,
     SecretsOption,
     command,
 )
@@ -83,7 +83,7 @@ class WatchOptions(msgspec.Struct, frozen=True):
     ] = False
 
 
-class PipelineRequest(Request, frozen=True, kw_only=True):
+class PipelineRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `pipeline`."""
 
     files: Annotated[
@@ -175,7 +175,7 @@ def output_folder(request: PipelineRequest) -> str:
     return request.out
 
 
-def table_options(request: Request) -> Options:
+def table_options(request: CommandRequest) -> Options:
     """Return the options of the engine.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pulsarscope.cli.options import ReadOptions, Request
+from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS
@@ -62,7 +62,7 @@ def record_kinds(records: str) -> tuple[str, ...]:
     return tuple(ROWS) if "all" in kinds else kinds
 
 
-def filter_of(request: Request, kinds: tuple[str, ...]) -> Filter | None:
+def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
     """Return the filter that -Y gives for rows of these kinds.
 
     Raises:

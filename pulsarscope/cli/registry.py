@@ -9,7 +9,7 @@ import typer
 
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
-from pulsarscope.cli.options import LinesOption, ListFormatOption, NoColorOption, OutOption, QuietOption, Request, command
+from pulsarscope.cli.options import CommandRequest, LinesOption, ListFormatOption, NoColorOption, OutOption, QuietOption, command
 from pulsarscope.cli.read_options import choose
 from pulsarscope.cli.reports import ROWS_SHOWN, report_options
 from pulsarscope.cli.standard_error import warn
@@ -22,7 +22,7 @@ Sections = dict[str, tuple[str, list[dict[str, Any]]]]
 """Heading and records of each section, by its name."""
 
 
-class RegistryRequest(Request, frozen=True, kw_only=True):
+class RegistryRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `registry`."""
 
     file: Annotated[

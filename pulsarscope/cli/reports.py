@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pulsarscope.cli.encoded_rows import damage
-from pulsarscope.cli.options import Request
+from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.standard_error import warn
@@ -51,7 +51,7 @@ class CountedRows:
         return prepared
 
 
-def run_options(request: Request, kinds: Iterable[str], *, rules: bool) -> Options:
+def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -> Options:
     """Return the options of a run that gives rows of these kinds, with the findings of rules if `rules`.
 
     Raises:
@@ -67,7 +67,7 @@ def run_options(request: Request, kinds: Iterable[str], *, rules: bool) -> Optio
     )
 
 
-def read_all(run: AnyRun, request: Request, consume: Callable[[Sequence[Any]], None], *, warns: bool = True) -> None:
+def read_all(run: AnyRun, request: CommandRequest, consume: Callable[[Sequence[Any]], None], *, warns: bool = True) -> None:
     """Pass all rows of a run to `consume`, and warn of damage in the inputs if `warns`."""
     with Progress(run.inputs.paths, run.inputs.sizes, enabled=not request.quiet) as progress:
         for batch in run:
@@ -79,7 +79,7 @@ def read_all(run: AnyRun, request: Request, consume: Callable[[Sequence[Any]], N
             progress.advance(batch.file, batch.bytes_read)
 
 
-def report_options(request: Request, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:
+def report_options(request: CommandRequest, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:
     """Return the options of a text report about the captures at `paths`, with short names of topics as the dissectors have them."""
     from pulsarscope.dissect.capabilities import join_topic_names  # noqa: PLC0415 - help stays quick without it
 

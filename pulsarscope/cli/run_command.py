@@ -15,7 +15,7 @@ from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_
 from pulsarscope.cli.encoded_rows import Encoding
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
-from pulsarscope.cli.options import NEVER, Request
+from pulsarscope.cli.options import NEVER, CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, names_in, record_kinds
 from pulsarscope.cli.signals import Interrupts
@@ -37,7 +37,7 @@ FOLDER_OUTPUT = "parquet"
 """The output that writes a folder when there are several kinds of records."""
 
 
-def run_command(request: Request) -> int:
+def run_command(request: CommandRequest) -> int:
     """Write the rows that a request asks for, and return the exit code.
 
     Raises:
@@ -63,7 +63,7 @@ def run_command(request: Request) -> int:
 
 
 def write_rows(
-    request: Request,
+    request: CommandRequest,
     kinds: tuple[str, ...],
     run: AnyRun,
     row_filter: RowFilter | None,
@@ -142,7 +142,7 @@ def limited_rows(
                 return
 
 
-def output_name(request: Request, kinds: tuple[str, ...]) -> str:
+def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
     """Return the name of the output that a request asks for.
 
     Raises:
@@ -175,7 +175,7 @@ def output_name(request: Request, kinds: tuple[str, ...]) -> str:
     return "messages" if kinds == (MessageRow.kind,) else "table"
 
 
-def row_filter_of(request: Request, kinds: tuple[str, ...]) -> RowFilter | None:
+def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> RowFilter | None:
     """Return the filter of the rows: of the thing to follow, of -Y, or of both. Raises UsageError when either is invalid."""
     display_filter = filter_of(request, kinds)
     if request.subject is None:
@@ -187,12 +187,12 @@ def row_filter_of(request: Request, kinds: tuple[str, ...]) -> RowFilter | None:
     return follow_filter if display_filter is None else JoinedFilter(follow_filter, display_filter)
 
 
-def encoding_of(request: Request, kinds: tuple[str, ...], name: str) -> Encoding | None:
+def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> Encoding | None:
     """Return the encoding of rows for programs; None for text, which is made of the rows themselves."""
     return None if request.format is None else Encoding(name, kinds, _columns(request), quiet=request.quiet)
 
 
-def _columns(request: Request) -> tuple[str, ...] | None:
+def _columns(request: CommandRequest) -> tuple[str, ...] | None:
     columns = None if request.columns is None else names_in(request.columns)
     if columns == ():
         message = "--columns is empty"
@@ -200,7 +200,7 @@ def _columns(request: Request) -> tuple[str, ...] | None:
     return columns
 
 
-def run_options(request: Request, kinds: tuple[str, ...], row_filter: RowFilter | None) -> Options:
+def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> Options:
     """Return the options of the run. Raises UsageError when an option of the command line is invalid."""
     run_kinds = set(kinds)
     if request.format is None:
@@ -221,7 +221,7 @@ def run_options(request: Request, kinds: tuple[str, ...], row_filter: RowFilter 
     )
 
 
-def _message_columns(request: Request) -> tuple[str, ...] | None:
+def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
     """Return the columns of message rows that the output needs, None for all: a filter may read any.
 
     Unknown names are left to the output, which refuses them.
@@ -232,7 +232,7 @@ def _message_columns(request: Request) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known)) or None
 
 
-def output_options(request: Request, kinds: tuple[str, ...], run: AnyRun, row_filter: RowFilter | None) -> OutputOptions:
+def output_options(request: CommandRequest, kinds: tuple[str, ...], run: AnyRun, row_filter: RowFilter | None) -> OutputOptions:
     """Return the options of the output."""
     standard = request.out in (None, "-")
     stream = sys.stdout if standard else None
@@ -251,6 +251,6 @@ def output_options(request: Request, kinds: tuple[str, ...], run: AnyRun, row_fi
     )
 
 
-def _allows_progress(request: Request) -> bool:
+def _allows_progress(request: CommandRequest) -> bool:
     """Return False for text on standard output, which shows progress by itself and would be spoilt by a bar."""
     return request.out not in (None, "-") or (request.format is not None and not is_terminal(sys.stdout))

@@ -13,6 +13,7 @@ from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.options import (
     NEVER,
+    CommandRequest,
     FailOnOption,
     Files,
     FilterOption,
@@ -23,7 +24,6 @@ from pulsarscope.cli.options import (
     OutOption,
     QuietOption,
     ReadOptions,
-    Request,
     command,
 )
 from pulsarscope.cli.quantities import quantity
@@ -37,7 +37,7 @@ from pulsarscope.output.export.sections import report_bytes
 INTERVALS = "intervals"
 
 
-class StatsRequest(Request, frozen=True, kw_only=True):
+class StatsRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `stats`."""
 
     files: Files

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli.options import Request
+from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import output_name, run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
@@ -58,8 +58,8 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[pipeline.Op
 FakeRuns = Callable[..., list[pipeline.Options]]
 
 
-def request(**values: Any) -> Request:
-    return Request(files=("a.pcap",), **values)
+def request(**values: Any) -> CommandRequest:
+    return CommandRequest(files=("a.pcap",), **values)
 
 
 def test_text_asks_for_connections_and_findings_too(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,7 +182,7 @@ def test_messages_of_batches_are_chosen_and_counted_one_by_one(tmp_path: Path, c
     parquet = pytest.importorskip("pyarrow.parquet")
     out = tmp_path / "messages.parquet"
     capture = CAPTURES / "acks-batchindex.pcap"
-    assert run_command(Request(files=(str(capture),), records="message", format="parquet", out=str(out), **chosen)) == 0
+    assert run_command(CommandRequest(files=(str(capture),), records="message", format="parquet", out=str(out), **chosen)) == 0
     assert parquet.read_metadata(out).num_rows == count
 
 
@@ -335,7 +335,7 @@ def test_what_is_followed_is_drawn_or_given_as_frames(fake_runs: FakeRuns, capsy
 
 def test_what_is_followed_can_be_filtered(captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(captures / "stuck-consumer.pcap")
-    request = Request(files=(path,), subject=("topic", "stuck-t-20"), filter="command == SEND_RECEIPT && latency > 8ms", quiet=True)
+    request = CommandRequest(files=(path,), subject=("topic", "stuck-t-20"), filter="command == SEND_RECEIPT && latency > 8ms", quiet=True)
     assert run_command(request) == 0
     shown = capsys.readouterr().out
     assert shown.count("SEND_RECEIPT") == 4

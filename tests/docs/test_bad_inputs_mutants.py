@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from pulsarscope.cli.options import ReadOptions, Request
+from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.errors import CaptureError
 from tests.docs.cases import CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS, Seen, capture, chance, look
@@ -109,7 +109,7 @@ def test_no_damage_to_a_capture_raises_or_loses_a_byte(
         dice = chance(f"{mutate.__name__} {seed}")
         path = capture(tmp_path, mutate(dice, dice.choice(sources)), f"{mutate.__name__}-{seed}.pcap")
         try:
-            request = Request(files=(str(path),), records="all", format="ndjson", payload="text", out=str(out), reading=secrets)
+            request = CommandRequest(files=(str(path),), records="all", format="ndjson", payload="text", out=str(out), reading=secrets)
             assert run_command(request) in (0, 4)
         except CaptureError:
             continue

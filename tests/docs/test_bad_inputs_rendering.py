@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli.options import Request
+from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.text import show_controls
 from tests.docs import test_bad_inputs_frame, test_bad_inputs_payload
@@ -78,7 +78,7 @@ def hostile_packets() -> list[Packet]:
 def written(path: Path, tmp_path: Path, **options: Any) -> str:
     """What the command writes into a file."""
     out = tmp_path / "out.txt"
-    assert run_command(Request(files=(str(path),), out=str(out), **options)) == 0
+    assert run_command(CommandRequest(files=(str(path),), out=str(out), **options)) == 0
     return out.read_bytes().decode()
 
 
@@ -136,8 +136,8 @@ def test_a_hostile_file_name_reaches_no_terminal(tmp_path: Path, capsys: pytest.
     other = tmp_path / "b.pcap"
     name.write_bytes(capture(tmp_path, healthy()).read_bytes()[:-3])
     other.write_bytes(name.read_bytes())
-    assert run_command(Request(files=(str(name), str(other)))) == 4
-    assert run_command(Request(files=(str(name),), format="ndjson")) == 4
+    assert run_command(CommandRequest(files=(str(name), str(other)))) == 4
+    assert run_command(CommandRequest(files=(str(name),), format="ndjson")) == 4
     captured = capsys.readouterr()
     assert {character for character in captured.out + captured.err if not character.isprintable()} <= {"\n"}
 

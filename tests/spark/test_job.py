@@ -17,7 +17,7 @@ import zstandard
 
 from benchmarks.traffic import records, short_connections, steady, write_records
 from pulsarscope.capture import expand_inputs
-from pulsarscope.cli.options import ReadOptions, Request
+from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.cli.pipeline import PipelineRequest, SparkOptions, run_job, table_options
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.records import ROWS
@@ -123,7 +123,7 @@ def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: 
     capture = str(captures / "quickstart.pcapng")
     run(spark, [capture], str(tmp_path / "out"), EVERYTHING, "json")
     lines = [line for path in (tmp_path / "out").glob("*/part-*") for line in path.read_text().splitlines()]
-    run_command(Request(files=(capture,), records="all", format="ndjson", out=str(tmp_path / "local")))
+    run_command(CommandRequest(files=(capture,), records="all", format="ndjson", out=str(tmp_path / "local")))
     assert sorted(lines) == sorted((tmp_path / "local").read_text().splitlines())
     assert {json.loads(line)["record"] for line in lines} == set(ROWS) - {"finding"}
 

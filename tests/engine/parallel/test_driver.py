@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.cli.options import Request
+from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine import parallel as jobs
@@ -265,7 +265,7 @@ def test_every_output_is_the_same_byte_for_byte(
     given = []
     for count in (1, 3):
         out = tmp_path / "out"
-        code = run_command(Request(files=(everything, "missing.pcap"), out=str(out), jobs=count, **asked))
+        code = run_command(CommandRequest(files=(everything, "missing.pcap"), out=str(out), jobs=count, **asked))
         given.append((code, out.read_bytes(), capfd.readouterr()))
     assert given[0][0] == 4
     assert len(given[0][1]) > 1_000
@@ -276,7 +276,10 @@ def test_every_output_is_the_same_byte_for_byte(
 def test_parquet_has_the_same_rows(everything: str, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     for count in (1, 3):
-        assert run_command(Request(files=(everything,), records="all", format="parquet", out=str(tmp_path / str(count)), jobs=count)) == 4
+        assert (
+            run_command(CommandRequest(files=(everything,), records="all", format="parquet", out=str(tmp_path / str(count)), jobs=count))
+            == 4
+        )
     for kind in ALL_RECORDS:
         one, other = (parquet.read_table(tmp_path / count / f"{kind}.parquet") for count in ("1", "3"))
         assert one.num_rows > 10
