@@ -35,7 +35,7 @@ from pulsarscope.protocols.pulsar.frame import decoder as decoder_module
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
-from tests.encoder import Single, batch
+from tests.scenarios import Single, batch
 
 MESSAGES = 100
 """Messages in a batch."""

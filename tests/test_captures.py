@@ -12,8 +12,8 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
-from tests.capture.packet_times import packet_times
 from tests.places import CAPTURES
+from tests.scenarios.packet_times import packet_times
 
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 COUNTS: dict[str, dict[str, int]] = json.loads((CAPTURES / "commands.json").read_text())

@@ -5,7 +5,7 @@ from typing import Any
 from pulsarscope.analysis.comparison import ComparedRun, Comparison, change_percent
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
-from tests.output.render import rows
+from tests.scenarios import rows
 
 
 def examined(*some: Any) -> ComparedRun:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
-from tests.output.render import rows
+from tests.scenarios import rows
 
 CODES = table(
     Code("refused", ERROR, "session", "It was refused.", "Ask again."),

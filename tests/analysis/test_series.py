@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.analysis import series
 from pulsarscope.analysis.series import TimeSeries
-from tests.output.render import rows
+from tests.scenarios import rows
 
 TIMES = st.lists(st.integers(0, 10**13), min_size=1, max_size=60)
 

@@ -13,7 +13,7 @@ import pulsarscope as ps
 from pulsarscope.analysis import statistics, tally
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from tests.output.render import rows
+from tests.scenarios import rows
 
 SECOND = 1_000_000_000
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pulsarscope.analysis.tally import Tally, cut, per_second, shorten
-from tests.output.render import rows
+from tests.scenarios import rows
 
 
 def test_merging_adds_everything() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import dpkt_decoder
-from tests.encoder import Conversation, batch, command_frame, message_metadata, payload_frame, write_pcap
-from tests.encoder.frames import Single
+from tests.scenarios import Conversation, batch, command_frame, message_metadata, payload_frame, write_pcap
+from tests.scenarios.frames import Single
 
 
 def decode(path: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:

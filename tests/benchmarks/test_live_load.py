@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.live_load import run
-from tests.live.loopback import needs_capturing
+from tests.scenarios.loopback import needs_capturing
 
 SECONDS = 2
 MEMORY_MAX_MEBIBYTES = 320

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.loopback import free_port
+from tests.scenarios.loopback import free_port
 
 HERE = Path(__file__).parent
 MAIN = "org.apache.pulsar.PulsarStandaloneStarter"

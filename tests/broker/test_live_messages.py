@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.broker.standalone import missing, running
-from tests.live.loopback import needs_capturing
+from tests.scenarios.loopback import needs_capturing
 
 pytestmark = [pytest.mark.broker, needs_capturing, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 

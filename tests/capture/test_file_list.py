@@ -8,7 +8,7 @@ import pytest
 
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.model.errors import CaptureError, UsageError
-from tests.capture.builders import SECOND, START, Pcapng, Record, pcap, segment_packet
+from tests.scenarios.capture_bytes import SECOND, START, Pcapng, Record, pcap, segment_packet
 
 
 def capture(seconds: int) -> bytes:

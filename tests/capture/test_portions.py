@@ -17,7 +17,7 @@ from pulsarscope.capture import Block, BlockReader, Portion, Segment, divide
 from pulsarscope.capture.anomalies import AnomalyCounts
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
-from tests.capture.builders import SECOND, START, Pcapng, Record, ethernet, flows_of, ipv4, pcap, segment_packet, tcp
+from tests.scenarios.capture_bytes import SECOND, START, Pcapng, Record, ethernet, flows_of, ipv4, pcap, segment_packet, tcp
 
 SIZES = st.integers(1, 2_000)
 MAGICS = (0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.capture import BlockReader
-from tests.capture.builders import (
+from tests.scenarios.capture_bytes import (
     START,
     Pcapng,
     Record,

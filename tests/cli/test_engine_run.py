@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.parallel.rings import folder_of_all
 from tests.places import CAPTURES
+from tests.scenarios.rings import folder_of_all
 
 TLS = CAPTURES / "go-tls13.pcap"
 KEYS = CAPTURES / "go-tls13.keylog"

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from pulsarscope.cli import app
 from pulsarscope.model.errors import PulsarscopeError
-from tests.live.loopback import free_port, needs_capturing, replay, said_in
+from tests.scenarios.loopback import free_port, needs_capturing, replay, said_in
 
 COMMAND = (sys.executable, "-m", "pulsarscope", "live")
 

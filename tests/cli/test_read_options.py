@@ -19,8 +19,8 @@ from pulsarscope.cli.options import ReadOptions
 from pulsarscope.inputs.private_keys import read_key_files, rsa_keys
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols.pulsar.entry.encryption import _decrypted
-from tests.encoder import write_pcapng
-from tests.encoder.recapture import bridged, packets_of
+from tests.scenarios import write_pcapng
+from tests.scenarios.recapture import bridged, packets_of
 
 EC_KEY = generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 

@@ -13,8 +13,8 @@ from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import output_name, run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
-from tests.output.render import rows
 from tests.places import CAPTURES
+from tests.scenarios import rows
 
 Blocks = list[list[Any]]
 

@@ -13,8 +13,8 @@ from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.protocols import DISSECTORS
 from tests.dissect.third_protocol import SOURCE
 from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector
-from tests.encoder.dialogue import DISSECTOR
 from tests.places import DOCS
+from tests.scenarios.dialogue import DISSECTOR
 
 GUIDE = DOCS / "adding-a-protocol.md"
 

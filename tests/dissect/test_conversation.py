@@ -13,9 +13,9 @@ from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, FrameB
 from pulsarscope.model.limits import FRAME_PADDING_BYTES, RECOGNITION_WINDOW_BYTES
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Data, Gap, Item
-from tests.encoder import command_frame, message_metadata, payload_frame
-from tests.encoder.chance import randoms
-from tests.encoder.streams import CONNECT, CONNECTED, PING, SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups
+from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios.chance import randoms
+from tests.scenarios.streams import CONNECT, CONNECTED, PING, SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups
 
 DISSECTOR = PulsarDissector(show_secrets=True)
 SUCCESS = command_frame("SUCCESS", request_id=1)

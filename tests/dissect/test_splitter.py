@@ -14,10 +14,10 @@ from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED, Decode
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from tests.encoder import command_frame, message_metadata, payload_frame
-from tests.encoder.chance import randoms
-from tests.encoder.frames import base_command, sized
-from tests.encoder.streams import CONNECT, PING, SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups, split
+from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios.chance import randoms
+from tests.scenarios.frames import base_command, sized
+from tests.scenarios.streams import CONNECT, PING, SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups, split
 
 DISSECTOR = PulsarDissector(show_secrets=True)
 KEEP = KeptBytes(payload=True)

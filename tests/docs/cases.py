@@ -15,8 +15,8 @@ from pulsarscope.engine.local import ALL_RECORDS, run
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
-from tests.encoder import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
-from tests.options import Options
+from tests.scenarios import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
+from tests.scenarios.options import Options
 
 CODES = all_codes()
 

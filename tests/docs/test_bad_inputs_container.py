@@ -16,9 +16,9 @@ import zstandard
 
 from pulsarscope.capture.formats import compression
 from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
-from tests.capture.builders import Pcapng
 from tests.docs.cases import HEALTHY, OPENING, assert_promised, capture, exchange, healthy, look, opened, row, sent
-from tests.encoder import Conversation, Packet, pcap
+from tests.scenarios import Conversation, Packet, pcap
+from tests.scenarios.capture_bytes import Pcapng
 
 NG = Pcapng()
 PACKETS = healthy()

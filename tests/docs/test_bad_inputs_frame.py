@@ -35,9 +35,9 @@ from tests.docs.cases import (
     send,
     sent,
 )
-from tests.encoder import CHECKSUM_MAGIC, Conversation, base_command, command_frame, message_metadata, payload_frame, sized
-from tests.encoder.samples import tagged, varint
-from tests.encoder.wire import FIXED32, GROUP, GROUP_END, LENGTH, field, raw_command, raw_frame
+from tests.scenarios import CHECKSUM_MAGIC, Conversation, base_command, command_frame, message_metadata, payload_frame, sized
+from tests.scenarios.samples import tagged, varint
+from tests.scenarios.wire import FIXED32, GROUP, GROUP_END, LENGTH, field, raw_command, raw_frame
 
 MIB = 1 << 20
 SEND_COMMAND = base_command("SEND", producer_id=1, sequence_id=1)

@@ -20,8 +20,8 @@ from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.errors import CaptureError
 from tests.docs.cases import CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS, Seen, capture, chance, look
 from tests.docs.test_bad_inputs_payload import BATCH, TEXT
-from tests.encoder import Conversation, base_command, command_frame, compress, message_metadata, payload_frame, sized
-from tests.encoder.wire import raw_frame
+from tests.scenarios import Conversation, base_command, command_frame, compress, message_metadata, payload_frame, sized
+from tests.scenarios.wire import raw_frame
 
 SECONDS = 8.0
 """Then a test ends, however many inputs it has tried: other machines are slower."""

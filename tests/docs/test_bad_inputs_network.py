@@ -10,8 +10,6 @@ from typing import NamedTuple
 import pytest
 
 from pulsarscope.tcp import assembler
-from tests.capture.builders import ipv6 as ipv6_packet
-from tests.capture.wrapping import FRAME_WRAPPERS, fragments, labels, ppp, pppoe
 from tests.docs.cases import (
     CONNECT,
     CONNECTED,
@@ -32,8 +30,10 @@ from tests.docs.cases import (
     send,
     sent,
 )
-from tests.encoder import ACK, FIN, PSH, RST, SYN, Conversation, Packet, ethernet, ip_packet, ipv4, tcp_segment
-from tests.encoder.conversation import START_NS, STEP_NS
+from tests.scenarios import ACK, FIN, PSH, RST, SYN, Conversation, Packet, ethernet, ip_packet, ipv4, tcp_segment
+from tests.scenarios.capture_bytes import ipv6 as ipv6_packet
+from tests.scenarios.conversation import START_NS, STEP_NS
+from tests.scenarios.wrapping import FRAME_WRAPPERS, fragments, labels, ppp, pppoe
 
 PACKETS = healthy()
 LINK_BYTES = 14

@@ -38,9 +38,9 @@ from tests.docs.cases import (
     send,
     sent,
 )
-from tests.encoder import Conversation, Single, batch, command_frame, compress, message_metadata, payload_frame, sized
-from tests.encoder.encryption import Encryptor, key_file, rsa_key
-from tests.encoder.wire import field
+from tests.scenarios import Conversation, Single, batch, command_frame, compress, message_metadata, payload_frame, sized
+from tests.scenarios.encryption import Encryptor, key_file, rsa_key
+from tests.scenarios.wire import field
 
 TEXT = b"the quick brown fox jumps over the lazy dog " * 20
 SINGLES = [Single(b"one"), Single(b"two"), Single(b"three")]

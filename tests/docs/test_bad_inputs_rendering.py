@@ -20,7 +20,7 @@ from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.text import show_controls
 from tests.docs import test_bad_inputs_frame, test_bad_inputs_payload
 from tests.docs.cases import CONNECTED, between, capture, healthy, look, row
-from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame
+from tests.scenarios import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame
 
 OWN_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.limits import KEY_LOG_LINE_MAX_BYTES
-from tests.capture.builders import Pcapng
 from tests.docs.cases import CONNECT, CONNECTED, HEALTHY, PRODUCER, PRODUCER_SUCCESS, assert_promised, capture, look, receipt, row, send
-from tests.encoder import Conversation
-from tests.tls import sealing
-from tests.tls.feeding import packets_of
-from tests.tls.peers import CLIENT, SERVER, Flight, Recording, record
-from tests.tls.sealing import HANDSHAKE, Sealer
+from tests.scenarios import Conversation
+from tests.scenarios.capture_bytes import Pcapng
+from tests.scenarios.tls import sealing
+from tests.scenarios.tls.feeding import packets_of
+from tests.scenarios.tls.peers import CLIENT, SERVER, Flight, Recording, record
+from tests.scenarios.tls.sealing import HANDSHAKE, Sealer
 
 SAID = [(CLIENT, CONNECT), (SERVER, CONNECTED), (CLIENT, PRODUCER), (SERVER, PRODUCER_SUCCESS)]
 for _number in range(3):

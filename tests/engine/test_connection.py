@@ -15,10 +15,10 @@ from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, join
 from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow, FrameRow, RawFrame
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp import Assembler
-from tests.encoder import Conversation, Packet, command_frame, pcap
-from tests.encoder.streams import CONNECT, CONNECTED, PING
-from tests.tls.feeding import packets_of, secrets_of
-from tests.tls.peers import record
+from tests.scenarios import Conversation, Packet, command_frame, pcap
+from tests.scenarios.streams import CONNECT, CONNECTED, PING
+from tests.scenarios.tls.feeding import packets_of, secrets_of
+from tests.scenarios.tls.peers import record
 
 DISSECTOR = PulsarDissector()
 CODES = join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, DISSECTOR.codes))

@@ -15,8 +15,8 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.row_batch import RowBatch
 from pulsarscope.model.errors import UsageError
-from tests.options import Options
 from tests.places import CAPTURES
+from tests.scenarios.options import Options
 
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap") if path.stat().st_size < 100_000)
 OPTIONS = Options(ALL_RECORDS, rules=True)

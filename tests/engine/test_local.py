@@ -23,13 +23,13 @@ from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, EntryMessages, FindingRow, FrameRow, MessageRow, RawFrame, Row, count_rows
 from pulsarscope.output.export.arrow import table
-from tests.capture.wrapping import FRAME_WRAPPERS, Wrapper, fragments, framed
-from tests.encoder import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap, write_pcapng
-from tests.encoder.dialogue import message, receipt, send
-from tests.encoder.recapture import Segment, bridged, doubled, packets_of, resegmented, retimed, segments_of, shuffled
-from tests.encoder.streams import CONNECT, CONNECTED, PING
-from tests.options import Options
 from tests.places import CAPTURES
+from tests.scenarios import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap, write_pcapng
+from tests.scenarios.dialogue import message, receipt, send
+from tests.scenarios.options import Options
+from tests.scenarios.recapture import Segment, bridged, doubled, packets_of, resegmented, retimed, segments_of, shuffled
+from tests.scenarios.streams import CONNECT, CONNECTED, PING
+from tests.scenarios.wrapping import FRAME_WRAPPERS, Wrapper, fragments, framed
 
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 RETOLD = ["quickstart.pcapng", "errors.pcap", "compress-zlib.pcap", "proxy-v2.pcap"]

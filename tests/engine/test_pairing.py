@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from pulsarscope.dissect.exchange import Request, Response, elapsed
 from pulsarscope.engine import pairing as module
 from pulsarscope.engine.pairing import Pairing
-from tests.encoder.chance import randoms
+from tests.scenarios.chance import randoms
 
 
 def request(number: int) -> Request:

@@ -15,7 +15,7 @@ from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from tests.encoder.examination import ruled
+from tests.scenarios.examination import ruled
 
 MADE: list[str] = []
 

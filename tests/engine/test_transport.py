@@ -9,8 +9,8 @@ import pytest
 from pulsarscope.engine.transport import HEAD_MAX_BYTES, Transport, is_plain
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item
-from tests.encoder.streams import CONNECT
-from tests.tls import sealing
+from tests.scenarios.streams import CONNECT
+from tests.scenarios.tls import sealing
 
 HELLO = sealing.clear(sealing.HANDSHAKE, sealing.client_hello())
 V1 = b"PROXY TCP4 192.0.2.7 10.0.0.2 4711 6651\r\n"

@@ -7,7 +7,7 @@ from typing import Any
 from pulsarscope.cli.fields import catalogue
 from pulsarscope.filter import Filter
 from pulsarscope.model.records import ROWS, Checksum, Row
-from tests.output.render import rows
+from tests.scenarios import rows
 
 CATALOGUE = catalogue()
 

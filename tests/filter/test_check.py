@@ -14,7 +14,7 @@ from pulsarscope.filter.expression import Always, And, Compare, FieldPath, KeySt
 from pulsarscope.filter.syntax import parse
 from pulsarscope.model.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS, FILTER_PATTERN_MAX_CHARACTERS
 from tests.filter.samples import CATALOGUE, KINDS, make
-from tests.output.render import rows
+from tests.scenarios import rows
 
 ERRORS = [
     # filter, what is wrong, what the mark stands under

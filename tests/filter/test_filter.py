@@ -15,8 +15,8 @@ from pulsarscope import cli
 from pulsarscope.engine.local import run
 from pulsarscope.model.records import Row
 from tests.filter.samples import KINDS, make
-from tests.options import Options
 from tests.places import ROOT
+from tests.scenarios.options import Options
 
 PAGE = (ROOT / "docs" / "filter.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")

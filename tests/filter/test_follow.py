@@ -11,7 +11,7 @@ from pulsarscope.filter import follow as module
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import make_dissectors
-from tests.output.render import rows
+from tests.scenarios import rows
 
 
 def followed(kind: str, name: str, *batches: list[Any]) -> list[list[str]]:

@@ -14,7 +14,7 @@ from pulsarscope.filter import expression as tree
 from pulsarscope.filter.predicate import EvaluationContext, compile_tree
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from tests.filter.samples import CATALOGUE, ENDPOINTS, make
-from tests.output.render.rows import START
+from tests.scenarios.rows import START
 
 # ---- rows
 

@@ -7,7 +7,7 @@ import pytest
 from pulsarscope.filter import FilterError
 from pulsarscope.model.records import RawFrame
 from tests.filter.samples import ALL, BAD, ENDPOINTS, FINDING, MESSAGE, NOTE, RECEIPT, SEND, chosen, make
-from tests.output.render import rows
+from tests.scenarios import rows
 
 FRAMES = "send receipt ack connected bad skipped unknown"
 

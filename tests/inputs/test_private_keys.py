@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pulsarscope.inputs.private_keys import KeyFile, read_key_files, rsa_keys
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import PRIVATE_KEY_MAX_BYTES
-from tests.encoder.encryption import KEY_FORMS, key_file, rsa_key
+from tests.scenarios.encryption import KEY_FORMS, key_file, rsa_key
 
 PEM = key_file(rsa_key())
 PKCS8_PEM = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.live.bpf import PORTS_MAX, Program, compile_filter, packed, tcp_program
 from pulsarscope.model.errors import UsageError
-from tests.live.loopback import needs_capturing
+from tests.scenarios.loopback import needs_capturing
 
 IPV4, IPV6, ARP, VLAN, MPLS = 0x0800, 0x86DD, 0x0806, 0x8100, 0x8847
 ICMP, IP_IN_IP, TCP, UDP, GRE = 1, 4, 6, 17, 47

@@ -14,7 +14,7 @@ from pulsarscope.capture.formats.pcapng import PcapngDecoder
 from pulsarscope.engine import facts, packed_facts
 from pulsarscope.engine.local import ALL_RECORDS, run_blocks
 from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block
-from tests.options import Options
+from tests.scenarios.options import Options
 
 MINUTE = 60 * 1_000_000_000
 TCP_AT, FLAGS_AT = 34, 47

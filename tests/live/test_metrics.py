@@ -12,7 +12,7 @@ from pulsarscope.live.metrics import OTHER, Metrics, parse_address, serve_metric
 from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
-from tests.live.loopback import free_port
+from tests.scenarios.loopback import free_port
 
 HEALTH = CaptureHealth(packets=10, dropped=2, skipped_packets=3, waiting_bytes=4, ring=0.5, lag=1.5)
 ROWS = [

@@ -16,7 +16,7 @@ from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block, statistics_block
-from tests.capture.builders import segment_packet
+from tests.scenarios.capture_bytes import segment_packet
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

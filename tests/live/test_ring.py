@@ -12,7 +12,7 @@ from pulsarscope.live.bpf import tcp_program
 from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.interfaces import find_interface
 from pulsarscope.live.ring import COOKED, ETHERNET, PacketRing
-from tests.live.loopback import RING_BYTES, Said, free_port, needs_capturing, replay
+from tests.scenarios.loopback import RING_BYTES, Said, free_port, needs_capturing, replay
 
 pytestmark = needs_capturing
 

@@ -30,9 +30,9 @@ from pulsarscope.spark.checkpoint import Commit
 from pulsarscope.spark.partition import Decode, Job, Judge, Moment, ReadFiles
 from pulsarscope.spark.record_batch import batch_of
 from pulsarscope.spark.survey import Divide, Look, Seen
-from tests.encoder.capturefile import ETHERNET, write_pcap
-from tests.encoder.recapture import packets_of
-from tests.options import Options
+from tests.scenarios.capturefile import ETHERNET, write_pcap
+from tests.scenarios.options import Options
+from tests.scenarios.recapture import packets_of
 
 EVERYTHING = Options(ALL_RECORDS, rules=True)
 EACH_ITS_OWN = r"([^/]*)$"

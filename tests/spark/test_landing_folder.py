@@ -10,7 +10,7 @@ import pytest
 
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.spark.landing_folder import Landing
-from tests.encoder import Conversation, write_pcap
+from tests.scenarios import Conversation, write_pcap
 
 SECOND = 1_000_000_000
 BEGUN = 1_700_000_000

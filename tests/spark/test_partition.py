@@ -24,11 +24,11 @@ from pulsarscope.cli.pipeline import PipelineRequest, table_options
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark import shuffle_batches as cells
 from tests.capture.test_portions import capture_of_a_copied_capture
-from tests.encoder import Conversation, write_pcap, write_pcapng
-from tests.encoder.recapture import bridged, packets_of
-from tests.engine.parallel.rings import moved
-from tests.engine.parallel.rings import ring as rotated
-from tests.options import Options
+from tests.scenarios import Conversation, write_pcap, write_pcapng
+from tests.scenarios.options import Options
+from tests.scenarios.recapture import bridged, packets_of
+from tests.scenarios.rings import moved
+from tests.scenarios.rings import ring as rotated
 from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, Streamed, cut, given, local, of, ring
 
 

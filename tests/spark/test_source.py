@@ -15,8 +15,8 @@ from pulsarscope.capture import expand_inputs
 from pulsarscope.engine.local import ALL_RECORDS
 from pulsarscope.model.errors import UsageError
 from pulsarscope.spark import packets
-from tests.encoder import write_pcapng
-from tests.encoder.recapture import bridged, packets_of
+from tests.scenarios import write_pcapng
+from tests.scenarios.recapture import bridged, packets_of
 from tests.spark.inside import EACH_ITS_OWN, Tables, local, texts
 
 inputs_of = pytest.importorskip("pulsarscope.spark.source", reason="no pyspark: pip install -e '.[spark]'").inputs_of

@@ -23,7 +23,7 @@ from pulsarscope.model.records import ROWS
 from pulsarscope.spark import table_files as parts
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.landing_folder import Landing
-from tests.options import Options
+from tests.scenarios.options import Options
 from tests.spark.inside import EVERYTHING, cut, local, ring, written
 
 Stream = pytest.importorskip("pulsarscope.spark.stream", reason="no pyspark: pip install -e '.[spark]'").Stream

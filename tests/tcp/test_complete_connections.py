@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.tcp import complete_connections as fast_path
-from tests.encoder.chance import randoms
+from tests.scenarios.chance import randoms
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Tape, flow_key
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from pulsarscope.capture import BlockReader
 from pulsarscope.tcp import Assembler, Place, Placement
-from tests.encoder.capturefile import Packet, pcap
-from tests.encoder.conversation import Conversation
-from tests.encoder.recapture import segments_of, shuffled
+from tests.scenarios.capturefile import Packet, pcap
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.recapture import segments_of, shuffled
 
 CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6650"
 BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])

@@ -12,9 +12,9 @@ from pulsarscope.dissect.frames import Decoded
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.testing import check_account, check_splitting, damaged, fuzz, streams
-from tests.encoder import command_frame, message_metadata, payload_frame
-from tests.encoder.kafka07 import fetch, fetch_response, message_set, produce
-from tests.encoder.streams import CONNECT, PING
+from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios.kafka07 import fetch, fetch_response, message_set, produce
+from tests.scenarios.streams import CONNECT, PING
 
 PULSAR = [
     CONNECT,

@@ -5,7 +5,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pulsarscope.tls.certificate import certificate_names
-from tests.tls.peers import certificate_of
+from tests.scenarios.tls.peers import certificate_of
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 

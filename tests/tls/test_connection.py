@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.limits import TLS_FAILED_RECORDS_MAX, TLS_LOST_RECORDS_MAX, TLS_RECORD_MAX_BYTES, TLS_WAITING_MAX_BYTES
 from pulsarscope.tls.connection import TlsConnection
-from tests.tls import sealing
-from tests.tls.feeding import Delivered, Packet, cut, feed, secrets_of
-from tests.tls.peers import CLIENT, SERVER, Recording, record
-from tests.tls.sealing import HANDSHAKE, Sealer
+from tests.scenarios.tls import sealing
+from tests.scenarios.tls.feeding import Delivered, Packet, cut, feed, secrets_of
+from tests.scenarios.tls.peers import CLIENT, SERVER, Recording, record
+from tests.scenarios.tls.sealing import HANDSHAKE, Sealer
 
 SAID = [(CLIENT, b"CONNECT"), (SERVER, b"CONNECTED" * 40), (CLIENT, b"x" * 40_000), (SERVER, b"y" * 17_000), (CLIENT, b"."), (SERVER, b"!")]
 INSIDE = tuple(b"".join(data for side, data in SAID if side == sender) for sender in (CLIENT, SERVER))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pulsarscope.model.limits import TLS_HANDSHAKE_MESSAGE_MAX_BYTES
 from pulsarscope.tls.handshake import HandshakeMessages, certificates, chosen_protocol, client_hello, partial_client_hello, server_hello
-from tests.tls import sealing
-from tests.tls.sealing import message, vector
+from tests.scenarios.tls import sealing
+from tests.scenarios.tls.sealing import message, vector
 
 HELLO = sealing.client_hello()[4:]
 ANSWER = sealing.server_hello()[4:]

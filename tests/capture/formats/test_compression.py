@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from pulsarscope.capture.formats import compression
-from tests.capture.builders import START, Record, blocks_of, findings_of, pcap, segment_packet, segments_of
+from tests.scenarios.capture_bytes import START, Record, blocks_of, findings_of, pcap, segment_packet, segments_of
 
 DATA = pcap([Record(segment_packet(b"%04d" % number), START + number * 1000) for number in range(2000)])
 SEGMENTS = segments_of(blocks_of(DATA))

@@ -8,7 +8,19 @@ import pytest
 from pulsarscope.capture import BlockReader
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import PACKET_MAX_BYTES
-from tests.capture.builders import KEY, SECOND, START, SYN, Record, blocks_of, findings_of, flows_of, pcap, segment_packet, segments_of
+from tests.scenarios.capture_bytes import (
+    KEY,
+    SECOND,
+    START,
+    SYN,
+    Record,
+    blocks_of,
+    findings_of,
+    flows_of,
+    pcap,
+    segment_packet,
+    segments_of,
+)
 
 PLAIN = segment_packet(b"hello")
 

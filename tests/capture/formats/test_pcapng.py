@@ -8,7 +8,7 @@ import pytest
 from pulsarscope.capture import BlockReader
 from pulsarscope.model.flow import source_of_key, without_source
 from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES
-from tests.capture.builders import (
+from tests.scenarios.capture_bytes import (
     KEY,
     SECOND,
     START,

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from pulsarscope.capture.formats.signatures import looks_like
-from tests.capture.builders import blocks_of, pcap
+from tests.scenarios.capture_bytes import blocks_of, pcap
 
 
 def zipped() -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pulsarscope.capture import BlockReader
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import TUNNELS_MAX
-from tests.capture.builders import (
+from tests.scenarios.capture_bytes import (
     KEY,
     START,
     Pcapng,
@@ -26,7 +26,7 @@ from tests.capture.builders import (
     segments_of,
     tcp,
 )
-from tests.capture.wrapping import (
+from tests.scenarios.wrapping import (
     FRAME_WRAPPERS,
     LINK_WRAPPERS,
     PACKET_WRAPPERS,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
 from pulsarscope.model.limits import FRAGMENT_NANOSECONDS, FRAGMENTS_MAX_BYTES
-from tests.capture.builders import (
+from tests.scenarios.capture_bytes import (
     KEY,
     KEY6,
     START,
@@ -27,7 +27,7 @@ from tests.capture.builders import (
     segments_of,
     tcp,
 )
-from tests.capture.wrapping import (
+from tests.scenarios.wrapping import (
     FRAME_WRAPPERS,
     PACKET_WRAPPERS,
     VXLAN,

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tests.capture.builders import (
+from tests.scenarios.capture_bytes import (
     KEY,
     KEY6,
     Record,

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tests.capture.builders import KEY, KEY6, ethernet, findings_of, flows_of, frames_to_blocks, ipv4, ipv6, segments_of, tcp
+from tests.scenarios.capture_bytes import KEY, KEY6, ethernet, findings_of, flows_of, frames_to_blocks, ipv4, ipv6, segments_of, tcp
 
 IP4, IP6 = ipv4(tcp(b"data")), ipv6(tcp(b"data"))
 

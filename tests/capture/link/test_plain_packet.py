@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
 from pulsarscope.capture.link import plain_packet as layout
-from tests.capture.builders import MACS, Pcapng, Record, blocks_of, findings_of, flows_of, ipv4, pcap, tcp
+from tests.scenarios.capture_bytes import MACS, Pcapng, Record, blocks_of, findings_of, flows_of, ipv4, pcap, tcp
 
 LINK_HEADERS = {
     1: MACS + b"\x08\x00",

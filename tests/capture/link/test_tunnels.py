@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture.link.tunnels import is_tunnel
-from tests.capture.builders import (
+from tests.scenarios.capture_bytes import (
     KEY,
     KEY6,
     Record,
@@ -24,7 +24,7 @@ from tests.capture.builders import (
     segments_of,
     tcp,
 )
-from tests.capture.wrapping import (
+from tests.scenarios.wrapping import (
     ERSPAN_III,
     FRAME_WRAPPERS,
     LINK_WRAPPERS,

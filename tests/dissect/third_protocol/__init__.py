@@ -6,8 +6,8 @@ import struct
 import zipfile
 from pathlib import Path
 
-from tests.encoder.capturefile import write_pcap
-from tests.encoder.conversation import Conversation
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.conversation import Conversation
 
 SOURCE = Path(__file__).with_name("pulsarscope_postcard.py")
 

@@ -31,11 +31,11 @@ from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.records import FindingRow, Row
-from tests.capture.builders import Pcapng
-from tests.encoder.recapture import packets_of
-from tests.engine.parallel.rings import folder_of_all, moved, ring
-from tests.options import Options
 from tests.places import CAPTURES
+from tests.scenarios.capture_bytes import Pcapng
+from tests.scenarios.options import Options
+from tests.scenarios.recapture import packets_of
+from tests.scenarios.rings import folder_of_all, moved, ring
 
 CLI = [sys.executable, "-m", "pulsarscope"]
 START = 1_700_000_000_000_000_000

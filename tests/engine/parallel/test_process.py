@@ -14,8 +14,8 @@ from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.model.errors import OutputError
 from tests.engine.parallel.test_worker import Hungry
-from tests.options import Options
 from tests.places import CAPTURES
+from tests.scenarios.options import Options
 
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")
 DECODE = Decode(expand_inputs([QUICKSTART]), Options(ALL_RECORDS), 0, 1, None)

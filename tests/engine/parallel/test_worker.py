@@ -17,8 +17,8 @@ from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Portion
 from pulsarscope.model.records import Row
-from tests.options import Options
 from tests.places import CAPTURES
+from tests.scenarios.options import Options
 
 PATHS = [str(CAPTURES / name) for name in ("errors.pcap", "quickstart.pcapng")]
 INPUTS = expand_inputs(PATHS)

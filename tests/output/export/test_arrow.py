@@ -13,7 +13,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS, EntryMessages, MessageRow
 from pulsarscope.output.export.arrow import RecordBatches, arrow_schema, require_pyarrow, table
 from pulsarscope.output.registry import column_names
-from tests.output.render import rows
+from tests.scenarios import rows
 
 
 @pytest.mark.parametrize("kind", ROWS)

@@ -5,7 +5,7 @@ import pytest
 from pulsarscope.model.records import ROWS, row_type
 from pulsarscope.output.export.columns import cell_types, cells, is_constant, json_texts
 from pulsarscope.output.registry import column_names
-from tests.output.render import rows
+from tests.scenarios import rows
 
 
 @pytest.mark.parametrize("kind", ROWS)

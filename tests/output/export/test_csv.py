@@ -13,8 +13,8 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import row_type
 from pulsarscope.model.text import show_controls
 from pulsarscope.output.registry import column_names
-from tests.output.render import rows
-from tests.output.render.rows import put_out
+from tests.scenarios import rows
+from tests.scenarios.rows import put_out
 
 
 def table(some: list[Any], *kinds: str, **values: Any) -> list[dict[str, str]]:

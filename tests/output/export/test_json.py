@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pulsarscope.output.registry import output
-from tests.output.render import rows
-from tests.output.render.rows import Memory
+from tests.scenarios import rows
+from tests.scenarios.rows import Memory
 
 
 @pytest.mark.parametrize("blocks", [[], [0], [1], [0, 2, 0, 1], [3]])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import row_type
 from pulsarscope.output.export import ndjson
-from tests.output.render import rows
-from tests.output.render.rows import put_out
+from tests.scenarios import rows
+from tests.scenarios.rows import put_out
 
 
 def records(some: list[Any], *kinds: str, **values: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import pytest
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.output.export import parquet
 from pulsarscope.output.export.sink import open_sink
-from tests.output.render import rows
+from tests.scenarios import rows
 
 pq = pytest.importorskip("pyarrow.parquet")
 

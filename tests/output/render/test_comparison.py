@@ -10,7 +10,7 @@ from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.comparison import comparison_text
 from pulsarscope.output.render.text_report import ReportOptions
-from tests.output.render import rows
+from tests.scenarios import rows
 
 
 def examined(some: list[Any]) -> ComparedRun:

@@ -10,7 +10,7 @@ from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.diagnosis import diagnosis_text, verdict
 from pulsarscope.output.render.text_report import ReportOptions
 from pulsarscope.protocols.pulsar.topics import short_topic
-from tests.output.render import rows
+from tests.scenarios import rows
 
 CODES = table(Code("checksum-mismatch", ERROR, "frame", "The bytes are not those that were sent.", "Look at the card."))
 WHOLE = rows.connection(server_missing=0)

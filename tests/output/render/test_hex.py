@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from pulsarscope.model.records import RawFrame
 from pulsarscope.output.render.hex import HexLines
-from tests.output.render import rows
-from tests.output.render.rows import text_of
+from tests.scenarios import rows
+from tests.scenarios.rows import text_of
 
 DATA = bytes(range(8)) + b"command!" + b"payload " * 100
 RANGES = [

@@ -7,8 +7,8 @@ import pytest
 
 from pulsarscope.model.records import Checksum
 from pulsarscope.output.render.cell_text import cell_width
-from tests.output.render import rows
-from tests.output.render.rows import START, Run, text_of
+from tests.scenarios import rows
+from tests.scenarios.rows import START, Run, text_of
 
 OWN_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 ENDPOINTS = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650"), "0:9": ("10.0.0.3:40000", "10.0.0.2:6650")}

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from pulsarscope.output.render.cell_text import cell_width
-from tests.output.render import rows
-from tests.output.render.rows import text_of
+from tests.scenarios import rows
+from tests.scenarios.rows import text_of
 
 
 def messages(some: list[Any], **values: Any) -> list[str]:

@@ -8,7 +8,7 @@ from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.statistics import statistics_text
 from pulsarscope.output.render.text_report import ReportOptions
-from tests.output.render import rows
+from tests.scenarios import rows
 
 
 def shown(some: list[Any], *names: str, interval: int | None = None, note: str = "", **values: Any) -> str:

@@ -6,8 +6,8 @@ import pytest
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.render.cell_text import cell_width
-from tests.output.render import rows
-from tests.output.render.rows import Run, text_of
+from tests.scenarios import rows
+from tests.scenarios.rows import Run, text_of
 
 
 def table(some: list[Any], *kinds: str, **values: Any) -> list[str]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pulsarscope.model.records import Checksum, FrameRow
 from pulsarscope.output.render.cell_text import cell_width
-from tests.output.render import rows
-from tests.output.render.rows import Run, text_of
+from tests.scenarios import rows
+from tests.scenarios.rows import Run, text_of
 
 OWN_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pulsarscope.output.render.view import View, count_text
-from tests.output.render import rows
-from tests.output.render.rows import Memory, Run
+from tests.scenarios import rows
+from tests.scenarios.rows import Memory, Run
 
 
 def view(**values: object) -> View:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pulsarscope as ps
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
-from tests.encoder.capturefile import pcap
-from tests.encoder.conversation import Conversation
+from tests.scenarios.capturefile import pcap
+from tests.scenarios.conversation import Conversation
 
 SERVER = ("10.0.0.9", 9092)
 

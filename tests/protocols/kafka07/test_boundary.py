@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from pulsarscope.dissect.contract import Candidate
 from pulsarscope.protocols.kafka07 import boundary
-from tests.encoder import command_frame, kafka07, message_metadata, payload_frame
-from tests.encoder.chance import randoms
-from tests.encoder.kafka07 import (
+from tests.protocols.kafka07.cases import look, talk
+from tests.scenarios import command_frame, kafka07, message_metadata, payload_frame
+from tests.scenarios.chance import randoms
+from tests.scenarios.kafka07 import (
     GZIP,
     compressed,
     fetch,
@@ -32,7 +33,6 @@ from tests.encoder.kafka07 import (
     short_string,
     sized,
 )
-from tests.protocols.kafka07.cases import look, talk
 
 SET = message_set(b"hello", b"world") + compressed(GZIP, message_set(b"x"))
 PLENTY = 1 << 30

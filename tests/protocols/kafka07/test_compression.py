@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from pulsarscope.protocols.kafka07.compression import decompress
-from tests.encoder.kafka07 import XERIAL_HEAD, raw_snappy, xerial
+from tests.scenarios.kafka07 import XERIAL_HEAD, raw_snappy, xerial
 
 TEXT = b"0123456789" * 10_000
 PLENTY = 1 << 20

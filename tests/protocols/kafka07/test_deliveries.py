@@ -12,8 +12,8 @@ from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.records import FrameRow, MessageRow, RowList
 from pulsarscope.protocols.kafka07.deliveries import Deliveries
 from pulsarscope.protocols.kafka07.requests import MessageSet
-from tests.encoder.kafka07 import GZIP, SNAPPY, compressed, fetch, fetch_response, message, message_set, multiproduce, produce
 from tests.protocols.kafka07.cases import look, talk
+from tests.scenarios.kafka07 import GZIP, SNAPPY, compressed, fetch, fetch_response, message, message_set, multiproduce, produce
 
 SET = message_set(b"hello", b"world")
 

@@ -11,10 +11,10 @@ from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.kafka07.session import Kafka07Session
-from tests.encoder.conversation import Conversation
-from tests.encoder.kafka07 import fetch, fetch_response, later_request, message_set, produce
-from tests.encoder.streams import CONNECT, CONNECTED
 from tests.protocols.kafka07.cases import look, talk
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.kafka07 import fetch, fetch_response, later_request, message_set, produce
+from tests.scenarios.streams import CONNECT, CONNECTED
 
 DISSECTOR = Kafka07Dissector()
 

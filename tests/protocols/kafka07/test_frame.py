@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.protocols.kafka07.frame import decode, decode_partial
-from tests.encoder.kafka07 import (
+from tests.scenarios.kafka07 import (
     fetch,
     fetch_response,
     later_request,

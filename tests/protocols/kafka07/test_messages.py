@@ -14,7 +14,7 @@ from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.kafka07 import messages as module
 from pulsarscope.protocols.kafka07.compression import Decompressed, decompress
 from pulsarscope.protocols.kafka07.messages import Message, MessageTotals, read_set
-from tests.encoder.kafka07 import GZIP, SNAPPY, compressed, message, message_set, sized
+from tests.scenarios.kafka07 import GZIP, SNAPPY, compressed, message, message_set, sized
 
 
 def read(data: bytes) -> tuple[list[Message], MessageTotals]:

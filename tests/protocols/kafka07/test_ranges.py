@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.protocols.kafka07 import ranges as module
 from pulsarscope.protocols.kafka07.ranges import ranges
-from tests.encoder.kafka07 import (
+from tests.scenarios.kafka07 import (
     fetch,
     fetch_response,
     message,

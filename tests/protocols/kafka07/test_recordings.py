@@ -18,9 +18,9 @@ import pulsarscope as ps
 from pulsarscope import cli
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.times import IsoTimes
-from tests.capture.packet_times import packet_times
-from tests.encoder.capturefile import Packet, pcap
 from tests.places import CAPTURES
+from tests.scenarios.capturefile import Packet, pcap
+from tests.scenarios.packet_times import packet_times
 
 KAFKA, MIXED = str(CAPTURES / "kafka07.pcap"), str(CAPTURES / "mixed-pulsar-kafka.pcap")
 

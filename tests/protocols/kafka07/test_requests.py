@@ -8,8 +8,8 @@ import pytest
 
 from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
-from tests.encoder import kafka07
-from tests.encoder.kafka07 import message, message_set
+from tests.scenarios import kafka07
+from tests.scenarios.kafka07 import message, message_set
 
 
 class Case(NamedTuple):

@@ -8,8 +8,8 @@ import pytest
 
 from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.responses import errors_of, fits, read_response, shape
-from tests.encoder import kafka07
-from tests.encoder.kafka07 import fetch_response, message_set, multifetch_response, offsets_response
+from tests.scenarios import kafka07
+from tests.scenarios.kafka07 import fetch_response, message_set, multifetch_response, offsets_response
 
 ASKED = [{"topic": "a", "partition": 0, "offset": 7, "max_size": 100}, {"topic": "b", "partition": 1, "offset": 0, "max_size": 9}]
 SET = "0000000b 01 00 3610a686 68656c6c6f"

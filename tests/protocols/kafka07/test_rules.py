@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pulsarscope.model.records import FindingRow
-from tests.encoder.conversation import Conversation
-from tests.encoder.kafka07 import fetch, fetch_response, message, message_set, multifetch, multifetch_response, offsets, produce
 from tests.protocols.kafka07.cases import SERVER, look, talk
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.kafka07 import fetch, fetch_response, message, message_set, multifetch, multifetch_response, offsets, produce
 
 SET = message_set(b"hello", b"world")
 SECOND = 1_000_000_000

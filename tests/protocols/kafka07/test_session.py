@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from pulsarscope.engine import pairing as pairing_module
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.kafka07 import session as session_module
-from tests.encoder.chance import damaged, randoms
-from tests.encoder.conversation import Conversation
-from tests.encoder.kafka07 import (
+from tests.protocols.kafka07.cases import Seen, look, talk
+from tests.scenarios.chance import damaged, randoms
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.kafka07 import (
     GZIP,
     compressed,
     fetch,
@@ -27,7 +28,6 @@ from tests.encoder.kafka07 import (
     produce,
     request,
 )
-from tests.protocols.kafka07.cases import Seen, look, talk
 
 SET = message_set(b"hello", b"world")
 

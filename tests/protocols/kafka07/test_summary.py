@@ -6,7 +6,8 @@ import pytest
 
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.kafka07.summary import explain, message_summary, summary
-from tests.encoder.kafka07 import (
+from tests.protocols.kafka07.cases import look, talk
+from tests.scenarios.kafka07 import (
     GZIP,
     compressed,
     fetch,
@@ -18,7 +19,6 @@ from tests.encoder.kafka07 import (
     offsets_response,
     produce,
 )
-from tests.protocols.kafka07.cases import look, talk
 
 SET = message_set(b"hello", b"world")
 

@@ -7,7 +7,8 @@ from pulsarscope.filter.fields import Catalogue
 from pulsarscope.model.records import ROWS, columns
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
 from pulsarscope.protocols.kafka07.vocabulary import VOCABULARY
-from tests.encoder.kafka07 import (
+from tests.protocols.kafka07.cases import look, talk
+from tests.scenarios.kafka07 import (
     fetch,
     fetch_response,
     message_set,
@@ -18,7 +19,6 @@ from tests.encoder.kafka07 import (
     offsets_response,
     produce,
 )
-from tests.protocols.kafka07.cases import look, talk
 
 SET = message_set(b"hello")
 

@@ -14,7 +14,7 @@ from pulsarscope.model.limits import FRAME_PADDING_BYTES
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.session.session import PulsarSession
-from tests.encoder import command_frame, message_metadata, payload_frame
+from tests.scenarios import command_frame, message_metadata, payload_frame
 
 DISSECTOR = PulsarDissector()
 PING = command_frame("PING")

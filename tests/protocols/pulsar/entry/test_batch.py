@@ -15,8 +15,8 @@ from pulsarscope.protocols.pulsar.entry import batch as module
 from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
-from tests.encoder import Single, batch
-from tests.encoder.chance import damaged, message_of, randoms
+from tests.scenarios import Single, batch
+from tests.scenarios.chance import damaged, message_of, randoms
 
 PLAN = Plans(show_secrets=True).named("SingleMessageMetadata")
 ALL = MessageRow.__struct_fields__

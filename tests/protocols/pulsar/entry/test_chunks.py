@@ -16,9 +16,9 @@ from pulsarscope.model.limits import CHUNKED_MESSAGES_MAX, CHUNKS_MAX_BYTES
 from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.protocols.pulsar.entry import chunks as module
 from pulsarscope.protocols.pulsar.entry.chunks import Chunks, Owner
-from tests.encoder import compress
-from tests.encoder.chance import randoms
-from tests.encoder.dialogue import Dialogue, message, send
+from tests.scenarios import compress
+from tests.scenarios.chance import randoms
+from tests.scenarios.dialogue import Dialogue, message, send
 
 MIB = 1 << 20
 

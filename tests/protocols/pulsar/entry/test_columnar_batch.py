@@ -8,7 +8,7 @@ import pytest
 
 from pulsarscope.protocols.pulsar.entry.columnar_batch import FIXED_MAX_BYTES, STEPPED_MAX_BYTES, MessageRun, MessageShape
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
-from tests.encoder import Single, batch
+from tests.scenarios import Single, batch
 
 PLAN = Plans(show_secrets=True).named("SingleMessageMetadata")
 

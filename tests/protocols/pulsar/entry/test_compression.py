@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pulsarscope.model.limits import DECOMPRESSED_MAX_BYTES
 from pulsarscope.protocols.pulsar.entry import compression
 from pulsarscope.protocols.pulsar.entry.compression import Opened, decompress
-from tests.encoder import compress
-from tests.encoder.chance import damaged, randoms
-from tests.encoder.samples import varint
+from tests.scenarios import compress
+from tests.scenarios.chance import damaged, randoms
+from tests.scenarios.samples import varint
 
 CODECS = ("LZ4", "ZLIB", "ZSTD", "SNAPPY")
 TEXT = b"a text that repeats itself, a text that repeats itself, and ends" * 20

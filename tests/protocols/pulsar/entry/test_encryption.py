@@ -17,10 +17,10 @@ from pulsarscope.model.limits import DATA_KEYS_FAILED_MAX, DATA_KEYS_MAX
 from pulsarscope.model.records import FindingRow
 from pulsarscope.protocols.pulsar.entry import encryption
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES, Decryption
-from tests.encoder import Single, batch, compress
-from tests.encoder.chance import damaged, randoms
-from tests.encoder.dialogue import Dialogue, message, send
-from tests.encoder.encryption import KEY_FORMS, Encryptor, key_file, rsa_key, wrap
+from tests.scenarios import Single, batch, compress
+from tests.scenarios.chance import damaged, randoms
+from tests.scenarios.dialogue import Dialogue, message, send
+from tests.scenarios.encryption import KEY_FORMS, Encryptor, key_file, rsa_key, wrap
 
 TEXT = b"some text that repeats itself, some text that repeats itself" * 9
 MINE, OTHER, THIRD = (rsa_key(1024, number) for number in range(3))

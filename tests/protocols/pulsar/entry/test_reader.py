@@ -16,10 +16,10 @@ from hypothesis import given, settings
 
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
-from tests.encoder import Single, batch, compress, payload_frame
-from tests.encoder.chance import damaged, randoms
-from tests.encoder.dialogue import Dialogue, message, send
-from tests.encoder.frames import message_metadata, sized
+from tests.scenarios import Single, batch, compress, payload_frame
+from tests.scenarios.chance import damaged, randoms
+from tests.scenarios.dialogue import Dialogue, message, send
+from tests.scenarios.frames import message_metadata, sized
 
 MILLISECOND = 1_000_000
 

@@ -13,10 +13,10 @@ from pulsarscope.dissect.contract import Candidate
 from pulsarscope.protocols.pulsar.frame import boundary
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
-from tests.encoder import command_frame, message_metadata, payload_frame
-from tests.encoder.chance import damaged, randoms
-from tests.encoder.frames import base_command, sized
-from tests.encoder.samples import command, delimited, tagged
+from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios.chance import damaged, randoms
+from tests.scenarios.frames import base_command, sized
+from tests.scenarios.samples import command, delimited, tagged
 
 DECODER = FrameDecoder()
 PING = command_frame("PING")

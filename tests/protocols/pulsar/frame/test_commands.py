@@ -16,8 +16,8 @@ from pulsarscope.protocols.pulsar.frame.commands import (
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER
-from tests.encoder.frames import CHECKSUM_MAGIC, message_metadata, sized
-from tests.encoder.samples import VARIANTS, as_dict, command
+from tests.scenarios.frames import CHECKSUM_MAGIC, message_metadata, sized
+from tests.scenarios.samples import VARIANTS, as_dict, command
 
 DECODER = FrameDecoder(show_secrets=True)
 TABLE = command_table(Plans(show_secrets=True))

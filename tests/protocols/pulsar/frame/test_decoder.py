@@ -15,10 +15,10 @@ from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
-from tests.encoder import Single, batch, command_frame, message_metadata, payload_frame
-from tests.encoder.chance import damaged, message_of, randoms
-from tests.encoder.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, base_command, sized
-from tests.encoder.samples import as_dict, command, delimited, tagged
+from tests.scenarios import Single, batch, command_frame, message_metadata, payload_frame
+from tests.scenarios.chance import damaged, message_of, randoms
+from tests.scenarios.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, base_command, sized
+from tests.scenarios.samples import as_dict, command, delimited, tagged
 
 DECODER = FrameDecoder(show_secrets=True)
 NUMBERS = sorted(value.number for value in pb.BaseCommand.Type.DESCRIPTOR.values)

@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS
 from pulsarscope.protocols.pulsar.frame.generated import READERS
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans, WireError, walk
 from pulsarscope.protocols.pulsar.frame.schema import MESSAGES
-from tests.encoder.chance import damaged, message_of, randoms
+from tests.scenarios.chance import damaged, message_of, randoms
 
 PLANS = Plans(show_secrets=False)
 NUMBERS = (0, 1, 127, 128, 255, 16_383, 16_384, 2_097_151, 2_097_152, (1 << 28) - 1, 1 << 28, (1 << 32), (1 << 63) - 1, (1 << 64) - 1)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pulsarscope.dissect.frames import Note
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans, WireError, varint, walk
-from tests.encoder.chance import damaged, message_of, randoms
-from tests.encoder.samples import GROUP, RECURSION, VARIANTS, as_dict, delimited, filled, new, tagged
-from tests.encoder.samples import varint as encoded
+from tests.scenarios.chance import damaged, message_of, randoms
+from tests.scenarios.samples import GROUP, RECURSION, VARIANTS, as_dict, delimited, filled, new, tagged
+from tests.scenarios.samples import varint as encoded
 
 PLANS = Plans(show_secrets=True)
 DESCRIPTORS = pb.DESCRIPTOR.message_types_by_name

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.ranges import SECRET_SUFFIX, Range, ranges
-from tests.encoder import command_frame, message_metadata, payload_frame
-from tests.encoder.chance import damaged, randoms
-from tests.encoder.frames import sized
-from tests.encoder.samples import command
+from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios.chance import damaged, randoms
+from tests.scenarios.frames import sized
+from tests.scenarios.samples import command
 
 DECODER = FrameDecoder()
 NUMBERS = [value.number for value in pb.BaseCommand.Type.DESCRIPTOR.values]

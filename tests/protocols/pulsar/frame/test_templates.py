@@ -12,8 +12,8 @@ from pulsarscope.dissect.contract import Layout
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.protocols.pulsar.frame import fast_path, templates
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
-from tests.encoder import command_frame, message_metadata, payload_frame
-from tests.encoder.chance import damaged, randoms
+from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios.chance import damaged, randoms
 
 DECODER = FrameDecoder()
 """Remembers what all examples have brought."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.protocols.pulsar.rules import acks
-from tests.encoder import Conversation, command_frame
-from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
-from tests.encoder.streams import PING
 from tests.places import CAPTURES
+from tests.scenarios import Conversation, command_frame
+from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios.streams import PING
 
 
 def unanswered() -> list[Conversation]:

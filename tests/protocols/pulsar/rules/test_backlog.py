@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.encoder import Conversation, command_frame
-from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, subscribed
-from tests.encoder.dialogue import receipt, send
-from tests.encoder.frames import message_metadata, payload_frame
-from tests.encoder.streams import PING
 from tests.places import CAPTURES
+from tests.scenarios import Conversation, command_frame
+from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.frames import message_metadata, payload_frame
+from tests.scenarios.streams import PING
 
 
 def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None, name: str = "p") -> Conversation:

@@ -8,9 +8,9 @@ import pytest
 
 from pulsarscope.protocols.pulsar.rules import batch_index
 from pulsarscope.protocols.pulsar.rules.message_ids import bitmap, indexes_of
-from tests.encoder import Conversation, command_frame
-from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
 from tests.places import CAPTURES
+from tests.scenarios import Conversation, command_frame
+from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
 
 
 def batches(count: int = 2, size: int = 8) -> Conversation:

@@ -10,10 +10,10 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.model.findings import ERROR, WARNING
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
-from tests.encoder import command_frame
-from tests.encoder.dialogue import message, receipt, send
-from tests.encoder.examination import SECOND, Examination
 from tests.places import CAPTURES
+from tests.scenarios import command_frame
+from tests.scenarios.dialogue import message, receipt, send
+from tests.scenarios.examination import SECOND, Examination
 
 TOPIC = "persistent://public/default/videos"
 COUNT = 4

@@ -8,9 +8,9 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope.model.findings import NOTE
-from tests.encoder.dialogue import message, receipt, send
-from tests.encoder.examination import MILLISECOND, SECOND, START, Examination
 from tests.places import CAPTURES
+from tests.scenarios.dialogue import message, receipt, send
+from tests.scenarios.examination import MILLISECOND, SECOND, START, Examination
 
 NOW = START // MILLISECOND
 """When the capture begins, in milliseconds."""

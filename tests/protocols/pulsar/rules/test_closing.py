@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import NOTE, WARNING
-from tests.encoder.conversation import Conversation
-from tests.encoder.dialogue import receipt, send
-from tests.encoder.frames import command_frame
-from tests.protocols.pulsar.rules.recorded import (
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.recorded import (
     PING,
     PONG,
     SECOND,

@@ -9,11 +9,11 @@ import pytest
 
 from pulsarscope.model.findings import NOTE, WARNING
 from pulsarscope.protocols.pulsar.rules import sequences
-from tests.encoder.conversation import Conversation
-from tests.encoder.dialogue import receipt, send
-from tests.encoder.frames import command_frame
 from tests.places import CAPTURES
-from tests.protocols.pulsar.rules.recorded import SECOND, created, dial, found_in, judged, of, only, producer, troubles
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.recorded import SECOND, created, dial, found_in, judged, of, only, producer, troubles
 
 MINUS_ONE = (1 << 64) - 1
 

@@ -13,12 +13,12 @@ from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar import rules
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, JourneyRule, journeys
-from tests.encoder import command_frame
-from tests.encoder.dialogue import message, receipt, send
-from tests.encoder.examination import SECOND, Examination
-from tests.encoder.frames import message_metadata, payload_frame
-from tests.options import Options
 from tests.places import CAPTURES
+from tests.scenarios import command_frame
+from tests.scenarios.dialogue import message, receipt, send
+from tests.scenarios.examination import SECOND, Examination
+from tests.scenarios.frames import message_metadata, payload_frame
+from tests.scenarios.options import Options
 
 TOPIC = "persistent://public/default/orders"
 WRONG = 0xDEADBEEF

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pulsarscope.protocols.pulsar.rules import key_shared
-from tests.encoder import Conversation
-from tests.encoder.consultation import SECOND, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
+from tests.scenarios import Conversation
+from tests.scenarios.consultation import SECOND, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
 
 
 def keyed(number: int, *, after: int = 0, kind: str = "Key_Shared", **meta: Any) -> Conversation:

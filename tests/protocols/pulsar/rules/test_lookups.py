@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.encoder.conversation import Conversation
-from tests.protocols.pulsar.rules.recorded import SECOND, dial, judged, looked_up, lookup, of, only, troubles, until
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.rules.recorded import SECOND, dial, judged, looked_up, lookup, of, only, troubles, until
 
 ONE, TWO = ("10.0.0.2", 6650), ("10.0.0.3", 6650)
 TO_ONE, TO_TWO = "pulsar://10.0.0.2:6650", "pulsar://10.0.0.3:6650"

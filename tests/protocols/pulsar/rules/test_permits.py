@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.encoder import Conversation, command_frame
-from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
-from tests.encoder.streams import PING
 from tests.places import CAPTURES
+from tests.scenarios import Conversation, command_frame
+from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios.streams import PING
 
 
 def test_the_stuck_consumer_used_up_its_permits_and_gave_no_more() -> None:

@@ -12,9 +12,9 @@ from pulsarscope.model.findings import WARNING
 from pulsarscope.model.records import FindingRow
 from pulsarscope.protocols.pulsar.rules import publishing as publishing_rule
 from pulsarscope.protocols.pulsar.rules.publishing import percentile
-from tests.encoder import command_frame
-from tests.encoder.dialogue import receipt, send
-from tests.encoder.examination import MILLISECOND, SECOND, Examination
+from tests.scenarios import command_frame
+from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.examination import MILLISECOND, SECOND, Examination
 
 TOPIC = "persistent://public/default/orders"
 PRODUCER = command_frame("PRODUCER", topic=TOPIC, producer_id=1, producer_name="billing", request_id=1)

@@ -11,12 +11,7 @@ import pytest
 from pulsarscope.engine.local import run
 from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.protocols.pulsar import rules
-from tests.encoder.capturefile import write_pcap
-from tests.encoder.consultation import Diagnosis, diagnose
-from tests.encoder.conversation import Conversation
-from tests.options import Options
 from tests.places import CAPTURES
-from tests.protocols.pulsar.rules import cases
 from tests.protocols.pulsar.rules import test_acks as acks
 from tests.protocols.pulsar.rules import test_backlog as backlog
 from tests.protocols.pulsar.rules import test_closing as closing
@@ -30,7 +25,12 @@ from tests.protocols.pulsar.rules import test_sizes as sizes
 from tests.protocols.pulsar.rules import test_transactions as transactions
 from tests.protocols.pulsar.rules import test_unacked as unacked
 from tests.protocols.pulsar.rules import test_unload as unload
-from tests.protocols.pulsar.rules.recorded import SECOND
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.consultation import Diagnosis, diagnose
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.options import Options
+from tests.scenarios.rules import cases
+from tests.scenarios.rules.recorded import SECOND
 
 Source = str | Callable[[], Sequence[Conversation]]
 """A capture by its name, or connections that are told to make one."""

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import WARNING
-from tests.encoder.conversation import Conversation
-from tests.encoder.dialogue import message
-from tests.protocols.pulsar.rules.recorded import (
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.dialogue import message
+from tests.scenarios.rules.recorded import (
     SECOND,
     created,
     dial,

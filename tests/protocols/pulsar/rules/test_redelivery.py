@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pulsarscope.protocols.pulsar.rules.redelivery import period_of
-from tests.encoder import Conversation, command_frame
-from tests.encoder.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, redeliver, subscribed
-from tests.encoder.dialogue import receipt, send
 from tests.places import CAPTURES
+from tests.scenarios import Conversation, command_frame
+from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, redeliver, subscribed
+from tests.scenarios.dialogue import receipt, send
 
 
 def repeated(times: int, pause: int = 30) -> Conversation:

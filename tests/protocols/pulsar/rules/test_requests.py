@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pulsarscope.protocols.pulsar.rules.requests import SLOW_NS
-from tests.encoder.consultation import SECOND, TOPIC, connected, diagnose
-from tests.encoder.frames import command_frame
+from tests.scenarios.consultation import SECOND, TOPIC, connected, diagnose
+from tests.scenarios.frames import command_frame
 
 
 def lookup(number: int) -> bytes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pulsarscope as ps
 from pulsarscope.model.findings import ERROR, WARNING
-from tests.encoder import command_frame
-from tests.encoder.dialogue import receipt, send
-from tests.encoder.examination import Examination
-from tests.encoder.frames import message_metadata, payload_frame
 from tests.places import CAPTURES
+from tests.scenarios import command_frame
+from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.examination import Examination
+from tests.scenarios.frames import message_metadata, payload_frame
 
 REFUSAL = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ChecksumError", message="Checksum failed on the broker")
 BAD = payload_frame("SEND", message_metadata(), b"payload", checksum=0xDEADBEEF, producer_id=1, sequence_id=0)

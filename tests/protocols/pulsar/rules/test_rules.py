@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pulsarscope.model.findings import SEVERITIES, Code
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.rules import RULES
-from tests.encoder.frames import message_metadata, sized
-from tests.encoder.samples import VARIANTS, fill
 from tests.places import PACKAGE
-from tests.protocols.pulsar.rules.recorded import SECOND, dial, judged
+from tests.scenarios.frames import message_metadata, sized
+from tests.scenarios.rules.recorded import SECOND, dial, judged
+from tests.scenarios.samples import VARIANTS, fill
 
 SOURCES = "\n".join(path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar" / "rules").glob("*.py")))
 BODIES = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields}

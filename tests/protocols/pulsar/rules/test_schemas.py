@@ -10,8 +10,8 @@ import pytest
 
 from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar.rules.schemas import FIELDS_MAX, TYPE_CHARACTERS_MAX, description_of, differences
-from tests.encoder.frames import command_frame
-from tests.protocols.pulsar.rules.recorded import SECOND, TOPIC, created, dial, error, found_in, judged, of, only, producer, subscribe
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.recorded import SECOND, TOPIC, created, dial, error, found_in, judged, of, only, producer, subscribe
 
 
 def record(name: str, *fields: dict[str, Any], kind: str = "Avro") -> dict[str, Any]:

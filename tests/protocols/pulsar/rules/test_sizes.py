@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR
-from tests.encoder.conversation import Conversation
-from tests.encoder.dialogue import send
-from tests.encoder.frames import command_frame
-from tests.protocols.pulsar.rules.recorded import CONNECT, created, found_in, judged, of, only, producer, troubles
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.dialogue import send
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.recorded import CONNECT, created, found_in, judged, of, only, producer, troubles
 
 LIMIT = 1 << 16
 CONNECTED = command_frame("CONNECTED", server_version="test", protocol_version=21, max_message_size=LIMIT)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.encoder import Conversation
-from tests.encoder.consultation import SECOND, ack, closing, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios import Conversation
+from tests.scenarios.consultation import SECOND, ack, closing, connected, delivery, diagnose, flow, subscribed
 
 
 def holding(number: int, *, after: int = 0) -> Conversation:

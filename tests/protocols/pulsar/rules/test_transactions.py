@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.findings import ERROR, WARNING
-from tests.encoder.conversation import Conversation
-from tests.encoder.dialogue import receipt, send
-from tests.encoder.frames import command_frame
-from tests.protocols.pulsar.rules.recorded import SECOND, TOPIC, created, dial, found_in, judged, of, only, producer, troubles, until
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.recorded import SECOND, TOPIC, created, dial, found_in, judged, of, only, producer, troubles, until
 
 ID: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": 5}
 

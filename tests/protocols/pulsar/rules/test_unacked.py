@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.protocols.pulsar.rules import unacked
-from tests.encoder import Conversation
-from tests.encoder.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
-from tests.encoder.streams import PING
 from tests.places import CAPTURES
+from tests.scenarios import Conversation
+from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
+from tests.scenarios.streams import PING
 
 
 def given(count: int, kind: str = "Shared") -> Conversation:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR, NOTE
-from tests.encoder.conversation import Conversation
-from tests.encoder.frames import command_frame
-from tests.protocols.pulsar.rules.recorded import (
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.recorded import (
     SECOND,
     TOPIC,
     created,

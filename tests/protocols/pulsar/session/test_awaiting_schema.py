@@ -8,8 +8,8 @@ import pytest
 
 from pulsarscope.model.limits import UNREAD_ENTRIES_MAX, UNREAD_MAX_BYTES, UNREAD_MAX_NANOSECONDS
 from pulsarscope.protocols.pulsar.session import awaiting_schema as unread
-from tests.encoder import Single, batch, command_frame
-from tests.encoder.dialogue import Dialogue, message
+from tests.scenarios import Single, batch, command_frame
+from tests.scenarios.dialogue import Dialogue, message
 
 TOPIC = "persistent://public/default/orders-partition-1"
 V0, V1 = bytes(8), bytes(7) + b"\x01"

@@ -12,7 +12,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.session.follow import STORIES, consumer_story, message_story, txn_story
-from tests.output.render.rows import frame
+from tests.scenarios.rows import frame
 
 
 def ident(entry: int = 12, ledger: int = 5, **more: Any) -> dict[str, Any]:

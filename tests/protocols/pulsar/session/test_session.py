@@ -15,11 +15,11 @@ from pulsarscope.protocols.pulsar.session import open_requests as requests_modul
 from pulsarscope.protocols.pulsar.session import sends as sends_module
 from pulsarscope.protocols.pulsar.session import session as session_module
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
-from tests.encoder import Single, batch, command_frame
-from tests.encoder.chance import damaged, randoms
-from tests.encoder.dialogue import STEP_NS, Dialogue, message, receipt, send
-from tests.encoder.frames import sized
-from tests.encoder.samples import command
+from tests.scenarios import Single, batch, command_frame
+from tests.scenarios.chance import damaged, randoms
+from tests.scenarios.dialogue import STEP_NS, Dialogue, message, receipt, send
+from tests.scenarios.frames import sized
+from tests.scenarios.samples import command
 
 NUMBERS = {value.name: value.number for value in pb.BaseCommand.Type.DESCRIPTOR.values}
 

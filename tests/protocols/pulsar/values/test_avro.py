@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pulsarscope.model.limits import SCHEMA_DEPTH_MAX, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.avro import DECIMAL_MAX_BYTES, avro_reader
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
-from tests.encoder.chance import damaged, randoms
+from tests.scenarios.chance import damaged, randoms
 
 
 def read(schema: Any, data: bytes, budget: int = VALUES_MAX_BYTES) -> Any:

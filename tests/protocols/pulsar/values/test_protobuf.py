@@ -16,8 +16,8 @@ from pulsarscope.model.limits import VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 from pulsarscope.protocols.pulsar.values.protobuf import described_reader, descriptors_reader, file_set, native_reader
-from tests.encoder.chance import damaged, message_of, randoms
-from tests.encoder.samples import varint
+from tests.scenarios.chance import damaged, message_of, randoms
+from tests.scenarios.samples import varint
 
 
 def files_of(descriptor: Any) -> list[Any]:

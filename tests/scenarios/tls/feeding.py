@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
 from pulsarscope.tls.connection import TlsConnection
-from tests.encoder import Conversation
-from tests.encoder import Packet as CapturedPacket
+from tests.scenarios import Conversation
+from tests.scenarios import Packet as CapturedPacket
 
 SECOND = 1_000_000_000
 

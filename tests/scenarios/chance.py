@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from tests.encoder.samples import new, tagged, value_of, varint
+from tests.scenarios.samples import new, tagged, value_of, varint
 
 
 def _random_of(seed: int) -> Random:

@@ -16,7 +16,7 @@ from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from tests.encoder.frames import command_frame, message_metadata, payload_frame
+from tests.scenarios.frames import command_frame, message_metadata, payload_frame
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.encoder.capturefile import Packet
-from tests.encoder.packets import ACK, FIN, PSH, RST, SYN, ethernet, ip_packet, tcp_segment
+from tests.scenarios.capturefile import Packet
+from tests.scenarios.packets import ACK, FIN, PSH, RST, SYN, ethernet, ip_packet, tcp_segment
 
 Endpoint = tuple[str, int]
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import zstandard
 
-from tests.encoder.capturefile import Packet
-from tests.encoder.packets import FIN, PSH, RST, SYN, ethernet, ip_packet, tcp_segment
+from tests.scenarios.capturefile import Packet
+from tests.scenarios.packets import FIN, PSH, RST, SYN, ethernet, ip_packet, tcp_segment
 
 ETHERNET_BYTES = 14
 

@@ -1,6 +1,6 @@
 """Records captures/kafka07.pcap and captures/mixed-pulsar-kafka.pcap with their truth: real sockets on loopback, sniffed with AF_PACKET.
 
-sudo python -m tests.encoder.record_kafka07 captures
+sudo python -m tests.scenarios.record_kafka07 captures
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from socket import AF_PACKET, SOCK_RAW, SOL_SOCKET, create_connection, create_server, htons, socket
 from typing import Any
 
-from tests.encoder import kafka07
-from tests.encoder.capturefile import Packet, pcap
-from tests.encoder.frames import command_frame, message_metadata, payload_frame
-from tests.encoder.kafka07 import GZIP, SNAPPY, message, message_set
-from tests.encoder.kafka07_broker import Broker, receive
+from tests.scenarios import kafka07
+from tests.scenarios.capturefile import Packet, pcap
+from tests.scenarios.frames import command_frame, message_metadata, payload_frame
+from tests.scenarios.kafka07 import GZIP, SNAPPY, message, message_set
+from tests.scenarios.kafka07_broker import Broker, receive
 
 ADDRESS = "127.7.0.1"
 """A loopback address that nobody else here uses."""

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 
-from tests.capture.builders import ethernet
+from tests.scenarios.capture_bytes import ethernet
 
 Wrapper = Callable[[bytes], bytes]
 

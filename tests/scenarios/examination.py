@@ -13,7 +13,7 @@ from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.rules import RULES
-from tests.encoder.dialogue import DISSECTOR, frames_of
+from tests.scenarios.dialogue import DISSECTOR, frames_of
 
 MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND

@@ -7,8 +7,8 @@ import threading
 from collections import defaultdict
 from socket import socket
 
-from tests.encoder import kafka07
-from tests.encoder.kafka07 import FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE
+from tests.scenarios import kafka07
+from tests.scenarios.kafka07 import FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE
 
 OFFSET_OUT_OF_RANGE, WRONG_PARTITION = 1, 3
 PARTITIONS = 4

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.encoder.consultation import ack, closing, connected, delivery, flow, redeliver, subscribed
-from tests.encoder.conversation import Conversation
-from tests.encoder.dialogue import receipt, send
-from tests.encoder.frames import command_frame
 from tests.protocols.pulsar.rules import test_backlog as backlog
 from tests.protocols.pulsar.rules import test_batch_index as batch_index
 from tests.protocols.pulsar.rules import test_chunks as chunks
@@ -19,7 +15,11 @@ from tests.protocols.pulsar.rules import test_publishing as publishing
 from tests.protocols.pulsar.rules import test_resends as resends
 from tests.protocols.pulsar.rules import test_schemas as schemas
 from tests.protocols.pulsar.rules import test_transactions as transactions
-from tests.protocols.pulsar.rules.recorded import (
+from tests.scenarios.consultation import ack, closing, connected, delivery, flow, redeliver, subscribed
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.recorded import (
     PING,
     PONG,
     SECOND,

@@ -12,8 +12,8 @@ from pulsarscope.dissect.frames import Attachment, FrameBatch, Note
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model.records import FrameRow
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
-from tests.encoder.chance import damaged
-from tests.encoder.frames import Single, base_command, batch, command_frame, compress, message_metadata, payload_frame
+from tests.scenarios.chance import damaged
+from tests.scenarios.frames import Single, base_command, batch, command_frame, compress, message_metadata, payload_frame
 
 STEP_NS = 1000
 LARGE = 3000

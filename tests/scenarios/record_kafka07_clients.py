@@ -1,4 +1,4 @@
-"""Records a client of Kafka 0.7 that someone else wrote: sudo python -m tests.encoder.record_kafka07_clients OUT.pcap COMMAND…
+"""Records a client of Kafka 0.7 that someone else wrote: sudo python -m tests.scenarios.record_kafka07_clients OUT.pcap COMMAND…
 
 The command finds a broker at KAFKA_HOST:KAFKA_PORT. captures/README.md says which were recorded, and captures/kafka07-clients how.
 """
@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from socket import create_server
 
-from tests.encoder.kafka07_broker import Broker
-from tests.encoder.record_kafka07 import KAFKA, Sniffer
+from tests.scenarios.kafka07_broker import Broker
+from tests.scenarios.record_kafka07 import KAFKA, Sniffer
 
 
 def main(out: Path, command: list[str]) -> int:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from tests.tls.peers import CLIENT
+from tests.scenarios.tls.peers import CLIENT
 
 ALERT, HANDSHAKE, APPLICATION_DATA = 21, 22, 23
 CLIENT_RANDOM, SERVER_RANDOM = b"\xc1" * 32, b"\x5e" * 32

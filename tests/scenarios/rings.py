@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from tests.encoder import write_pcap, write_pcapng
-from tests.encoder.recapture import Segment, bridged, packets_of, segments_of
 from tests.places import CAPTURES
+from tests.scenarios import write_pcap, write_pcapng
+from tests.scenarios.recapture import Segment, bridged, packets_of, segments_of
 
 
 def moved(name: str, number: int, start_ns: int) -> list[Segment]:

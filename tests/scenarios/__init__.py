@@ -1,13 +1,13 @@
-"""A small, honest encoder: Pulsar frames, TCP conversations and capture files, for tests and benchmarks.
+"""Builders that several rooms share: frames, TCP conversations, capture files, and scenarios made of them.
 
 It shares nothing with the decoder but the generated protobuf module, so that a mistake in one shows in the other.
 """
 
 from __future__ import annotations
 
-from tests.encoder.capturefile import Packet, pcap, write_pcap, write_pcapng
-from tests.encoder.conversation import Conversation
-from tests.encoder.frames import (
+from tests.scenarios.capturefile import Packet, pcap, write_pcap, write_pcapng
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.frames import (
     BROKER_ENTRY_MAGIC,
     CHECKSUM_MAGIC,
     Single,
@@ -19,7 +19,7 @@ from tests.encoder.frames import (
     payload_frame,
     sized,
 )
-from tests.encoder.packets import (
+from tests.scenarios.packets import (
     ACK,
     FIN,
     PSH,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pulsarscope as ps
 from pulsarscope.model.records import FindingRow
-from tests.encoder.capturefile import write_pcap
-from tests.encoder.conversation import START_NS, Conversation
-from tests.encoder.frames import command_frame
 from tests.places import CAPTURES
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.conversation import START_NS, Conversation
+from tests.scenarios.frames import command_frame
 
 SECOND = 1_000_000_000
 TOPIC = "persistent://public/default/t"

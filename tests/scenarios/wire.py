@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from tests.encoder.samples import delimited, tagged, varint
+from tests.scenarios.samples import delimited, tagged, varint
 
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 """Wire types."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from pulsarscope.engine.local import run
 from pulsarscope.model.records import FindingRow, FrameRow
-from tests.encoder.capturefile import write_pcap
-from tests.encoder.conversation import START_NS, Conversation
-from tests.encoder.frames import command_frame, message_metadata, payload_frame
-from tests.encoder.streams import CONNECT, CONNECTED
-from tests.options import Options
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.conversation import START_NS, Conversation
+from tests.scenarios.frames import command_frame, message_metadata, payload_frame
+from tests.scenarios.options import Options
+from tests.scenarios.streams import CONNECT, CONNECTED
 
 SECOND = 1_000_000_000
 TOPIC = "persistent://public/default/t"
