@@ -172,60 +172,17 @@ def walk(
             if row is None:
                 position = _unusual(data, position, end, tag, plan, out, notes, depth)
                 continue
-            name, kind, repeated, extra = row
-            # The length of a string, too, is a varint; unrolled, because most are of one to three bytes.
-            value = data[position]
-            position += 1
-            if value > 127:
-                byte = data[position]
-                position += 1
-                value += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[position]
-                    position += 1
-                    value += (byte << 14) - 16384
-                    if byte > 127:
-                        byte = data[position]
-                        position += 1
-                        value += (byte << 21) - 2097152
-                        if byte > 127:
-                            high, position = varint(data, position, 36)
-                            value = (value - (128 << 21) + (high << 28)) & 0xFFFF_FFFF_FFFF_FFFF
-            if kind == INT64:
-                if value > 0x7FFF_FFFF_FFFF_FFFF:
-                    value -= 1 << 64
-            elif kind <= ENUM:
-                if kind == BOOL:
-                    value = value != 0
-                elif kind == ENUM:
-                    value = extra.get(value) or _unusual_enum(value, extra, plan.name, name, notes)
-                elif value > 0x7FFF_FFFF:
-                    value &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
-                    if kind == INT32 and value > 0x7FFF_FFFF:
-                        value -= 1 << 32
+            name, kind, repeated, _ = row
+            value, position = _short_varint(data, position)
+            if kind <= ENUM:
+                value = _number(value, row, plan, notes)
             else:
                 start = position
                 position += value
                 if position > end:
                     break
-                if kind == STRING:
-                    value = data[start:position]
-                    try:
-                        value = value.decode()
-                    except UnicodeDecodeError:
-                        value = _invalid_text(value, plan.name, name, notes)
-                elif kind == MESSAGE:
-                    if depth >= PROTOBUF_DEPTH_MAX:
-                        message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
-                        raise WireError(message)  # noqa: TRY301
-                    if repeated:
-                        value = walk(data, start, position, extra, notes, depth + 1)
-                    else:  # protobuf's rule: a message given twice is merged; only then it must be whole
-                        value = walk(data, start, position, extra, notes, depth + 1, out.get(name), checked=False)
-                elif kind == BYTES:
-                    value = data[start:position]
-                else:
-                    value = f"redacted ({value} bytes)"
+                # protobuf's rule: a message that is not repeated is merged when it comes twice; only then must it be complete
+                value = _content(data, start, position, row, plan, notes, depth, None if repeated else out.get(name))
             if repeated:
                 items = out.get(name)
                 if items is None:
@@ -245,6 +202,50 @@ def walk(
     if checked and _lacks(out, plan):
         _note_missing(out, plan, notes)
     return out
+
+
+def _short_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Do as `varint`, quickly for the one byte that most have."""
+    value = data[position]
+    if value < 128:
+        return value, position + 1
+    try:
+        return varint(data, position)
+    except WireError as error:
+        error.position = position + 4
+        raise
+
+
+def _number(value: int, row: Field, plan: Plan, notes: list[Note]) -> Any:
+    """Interpret a varint by the kind of its field."""
+    kind = row.kind
+    if kind == INT64:
+        return value - (1 << 64) if value > 0x7FFF_FFFF_FFFF_FFFF else value
+    if kind == BOOL:
+        return value != 0
+    if kind == ENUM:
+        return row.extra.get(value) or _unusual_enum(value, row.extra, plan.name, row.name, notes)
+    value &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
+    return value - (1 << 32) if kind == INT32 and value > 0x7FFF_FFFF else value
+
+
+def _content(data: bytes, start: int, end: int, row: Field, plan: Plan, notes: list[Note], depth: int, begun: dict[str, Any] | None) -> Any:
+    """Interpret the bytes behind a length by the kind of their field; `begun` is the message that they go on with."""
+    kind = row.kind
+    if kind == STRING:
+        raw = data[start:end]
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            return _invalid_text(raw, plan.name, row.name, notes)
+    if kind == BYTES:
+        return data[start:end]
+    if kind == MESSAGE:
+        if depth >= PROTOBUF_DEPTH_MAX:
+            message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
+            raise WireError(message)
+        return walk(data, start, end, row.extra, notes, depth + 1, begun, checked=row.repeated)
+    return f"redacted ({end - start} bytes)"
 
 
 class Span(NamedTuple):
