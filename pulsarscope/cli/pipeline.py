@@ -144,7 +144,7 @@ def write_tables(request: PipelineRequest) -> int:
         CaptureError: no input is a capture.
         OutputError: a table cannot be written.
     """
-    from pulsarscope.spark.session import refuse_lacking, session  # noqa: PLC0415 - as above
+    from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - as above
 
     options = table_options(request)
     _split_bytes(request.spark.split)
@@ -152,11 +152,11 @@ def write_tables(request: PipelineRequest) -> int:
     if not request.files:
         message = "no capture given: name files, folders or patterns"
         raise UsageError(message)
-    refuse_lacking()
-    from pulsarscope.spark.table_files import SUFFIXES, refuse_full  # noqa: PLC0415 - as above
+    require_distributions()
+    from pulsarscope.spark.table_files import SUFFIXES, require_empty  # noqa: PLC0415 - as above
 
     if "://" not in out or request.format in SUFFIXES:  # only Spark can look into other lakes
-        refuse_full(out)
+        require_empty(out)
     try:
         with (
             session(request.spark.master, spark_settings(request.spark)) as spark,

@@ -20,7 +20,7 @@ from pulsarscope.model.text import escape
 from pulsarscope.output.render.view import count_text
 
 if TYPE_CHECKING:
-    from pulsarscope.spark.stream import Batch
+    from pulsarscope.spark.stream import BatchSummary
 
 
 def watch(request: PipelineRequest) -> int:
@@ -29,26 +29,26 @@ def watch(request: PipelineRequest) -> int:
     Raises:
         UsageError, CaptureError, OutputError: as `pipeline.write_tables`.
     """
-    from pulsarscope.spark.session import refuse_lacking, session  # noqa: PLC0415 - Spark is an extra
+    from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - Spark is an extra
 
     watching = request.watching
     folder, checkpoint_folder = _places(request)
     options, out = table_options(request), _absolute(output_folder(request))
-    refuse_lacking()
+    require_distributions()
     from pulsarscope.spark.checkpoint import Checkpoint  # noqa: PLC0415 - as above
-    from pulsarscope.spark.landing_folder import Landing  # noqa: PLC0415 - as above
-    from pulsarscope.spark.stream import Stopped, Stream  # noqa: PLC0415 - as above
-    from pulsarscope.spark.table_files import place, refuse_full  # noqa: PLC0415 - as above
+    from pulsarscope.spark.landing_folder import LandingFolder  # noqa: PLC0415 - as above
+    from pulsarscope.spark.stream import CaptureStream, Stopped  # noqa: PLC0415 - as above
+    from pulsarscope.spark.table_files import locate, require_empty  # noqa: PLC0415 - as above
 
     checkpoint, identity = Checkpoint(checkpoint_folder), _identity(request, folder, out)
-    place(out)
-    if not checkpoint.goes_on(identity):
-        refuse_full(out)
-        checkpoint.begin(identity)
+    locate(out)
+    if not checkpoint.resumes(identity):
+        require_empty(out)
+        checkpoint.create(identity)
     severities: Counter[str] = Counter()
     damaged = False
 
-    def on_batch(batch: Batch) -> None:
+    def on_batch(batch: BatchSummary) -> None:
         nonlocal damaged
         severities.update(batch.severities)
         damaged = damaged or batch.damaged
@@ -61,13 +61,13 @@ def watch(request: PipelineRequest) -> int:
     stopping = Event()
     try:
         with (
-            checkpoint.alone(),
+            checkpoint.lock(),
             Interrupts(),
             session(request.spark.master, spark_settings(request.spark)) as spark,
             handled(lambda *_: stopping.set()),
         ):
-            stream = Stream(spark, checkpoint, out, options, request.format, request.spark.partitions, on_batch)
-            landing = Landing(folder, request.reading.source_by, watching.settle, stream.captures)
+            stream = CaptureStream(spark, checkpoint, out, options, request.format, request.spark.partitions, on_batch)
+            landing = LandingFolder(folder, request.reading.source_by, watching.settle, stream.captures)
             while not stopping.is_set():
                 stream.advance(landing, everything=watching.finish, stopping=stopping.is_set)
                 for path in landing.grown:
@@ -133,7 +133,7 @@ def _identity(request: PipelineRequest, folder: str, out: str) -> dict[str, Any]
     }
 
 
-def _line(batch: Batch) -> str:
+def _line(batch: BatchSummary) -> str:
     rows = ", ".join(count_text(count, kind) for kind, count in batch.rows.items())
     return (
         f"batch {batch.number}: {count_text(batch.files, 'capture')}, {batch.bytes / 1e6:,.1f} MB, "

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("pulsarscope")` known to a session, and set what decoding needs of it."""
     from pulsarscope.spark.session import SETTINGS  # noqa: PLC0415 - pyspark is an extra
-    from pulsarscope.spark.source import PacketSource  # noqa: PLC0415 - as above
+    from pulsarscope.spark.source import CaptureDataSource  # noqa: PLC0415 - as above
 
-    spark.dataSource.register(PacketSource)
+    spark.dataSource.register(CaptureDataSource)
     for name, value in SETTINGS.items():
         if name.startswith("spark.sql."):
             spark.conf.set(name, value)
@@ -55,14 +55,14 @@ def decode(
     from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
     from pulsarscope.engine.options import ALL_RECORDS  # noqa: PLC0415 - as above
     from pulsarscope.model.records import refuse_unknown  # noqa: PLC0415 - as above
-    from pulsarscope.spark.tables import decoded  # noqa: PLC0415 - as above
+    from pulsarscope.spark.tables import decode_packets  # noqa: PLC0415 - as above
 
     wanted = frozenset(kinds) or ALL_RECORDS
     refuse_unknown(wanted)
     options = options_of(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
     options = msgspec.structs.replace(options, records=wanted, rules="finding" in wanted)
     check_options(options)
-    return decoded(packets, options, partitions)
+    return decode_packets(packets, options, partitions)
 
 
 __all__ = ["decode", "register"]

@@ -27,8 +27,8 @@ from pyarrow.fs import FileSelector, LocalFileSystem
 from pulsarscope.capture import Inputs
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.sink import write_errors
-from pulsarscope.spark.survey import Seen
-from pulsarscope.spark.table_files import UNFINISHED, Names, place, settle
+from pulsarscope.spark.scan import PortionSummary
+from pulsarscope.spark.table_files import UNFINISHED, Names, locate, sync
 
 _FOLDERS = ("list", "batches", "secrets", "commits")
 
@@ -36,7 +36,7 @@ Secret = tuple[tuple[int, int], bytes]
 """A TLS key log in a capture, and the place from which it holds."""
 
 
-class Landed(msgspec.Struct, frozen=True):
+class LandedCapture(msgspec.Struct, frozen=True):
     """A capture that is taken."""
 
     position: int
@@ -50,7 +50,7 @@ class Landed(msgspec.Struct, frozen=True):
     first_time: int | None
     """Of its first packet; None: it has none."""
 
-    def is_there(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether it still is what it was then."""
         try:
             status = Path(self.path).stat()
@@ -73,7 +73,7 @@ class Commit(msgspec.Struct, frozen=True):
     names: Names = []
     """The files of the batch."""
 
-    def after(self, inputs: Inputs, seen: Iterable[Seen]) -> Commit:
+    def after(self, inputs: Inputs, seen: Iterable[PortionSummary]) -> Commit:
         """One batch later, with what its captures hold."""
         ended: dict[str | None, int] = {}  # not what came before, too: one clock that was wrong once would end all connections ever after
         lossy = [] if self.lossy is None else [self.lossy]
@@ -91,12 +91,12 @@ class Checkpoint:
     def __init__(self, path: str) -> None:
         """`path`: of a folder, absolute, or its URI. Raises OutputError: no file system is known for that."""
         self.path = path
-        self._system, self._root = place(self.path)
+        self._system, self._root = locate(self.path)
         self._is_here = isinstance(self._system, LocalFileSystem)
         # Spark takes a path for one of the cluster's file system.
         self._uri = f"file://{path}" if "://" not in path else path
 
-    def goes_on(self, asked: Mapping[str, Any]) -> bool:
+    def resumes(self, asked: Mapping[str, Any]) -> bool:
         """Whether it is the one of a run that was asked for this; false when it is new.
 
         Raises:
@@ -116,7 +116,7 @@ class Checkpoint:
         return True
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Meanwhile no other process of this machine enters it; where files cannot be locked, who starts them has to see to that.
 
         Raises:
@@ -138,7 +138,7 @@ class Checkpoint:
         finally:
             os.close(descriptor)
 
-    def begin(self, asked: Mapping[str, Any]) -> None:
+    def create(self, asked: Mapping[str, Any]) -> None:
         """Make it the one of a run that is asked for this."""
         with write_errors(self.path):
             for folder in ("", *_FOLDERS):
@@ -147,7 +147,7 @@ class Checkpoint:
                 Path(self._root).chmod(0o700)
         self._write("run.json", asked)
 
-    def last(self) -> Commit:
+    def last_commit(self) -> Commit:
         """The last batch that is done; what is left of others is removed."""
         names = self._names("commits")
         last = Commit() if not names else self._read(f"commits/{names[-1]}", Commit) or Commit()
@@ -163,31 +163,31 @@ class Checkpoint:
             with write_errors(self.path):
                 left = Path(self._root) / "batches" / _number(done.batch)
                 for path in (*left.iterdir(), left, left.parent):
-                    settle(self._system, str(path))
+                    sync(self._system, str(path))
         self._write(f"commits/{_number(done.batch)}.json", done)
         if before.batch >= 0:
             self._remove(f"commits/{_number(before.batch)}.json")
             self._remove(f"batches/{_number(before.batch)}")
 
-    def open(self, batch: int) -> str:
+    def open_state(self, batch: int) -> str:
         """Where the table of what is open behind a batch is, for Spark."""
         return f"{self._uri}/batches/{_number(batch)}"
 
     @property
-    def query(self) -> str:
+    def query_folder(self) -> str:
         """The folder for what Spark keeps."""
         return f"{self._uri}/query"
 
     @property
-    def listed(self) -> str:
+    def list_folder(self) -> str:
         """The folder of lists, for Spark."""
         return f"{self._uri}/list"
 
-    def captures(self) -> list[Landed]:
+    def captures(self) -> list[LandedCapture]:
         """The list."""
-        return [landed for name in self._names("list") for landed in self._read(f"list/{name}", list[Landed]) or ()]
+        return [landed for name in self._names("list") for landed in self._read(f"list/{name}", list[LandedCapture]) or ()]
 
-    def append(self, landed: Sequence[Landed]) -> None:
+    def append(self, landed: Sequence[LandedCapture]) -> None:
         """More of the list."""
         self._write(f"list/{landed[0].position:09}.json", landed)
 
@@ -219,9 +219,9 @@ class Checkpoint:
         with write_errors(f"{self.path}/{name}"):
             with self._system.open_output_stream(unfinished) as stream:
                 stream.write(msgspec.json.encode(content))
-            settle(self._system, unfinished)
+            sync(self._system, unfinished)
             self._system.move(unfinished, f"{folder}/{base}")
-            settle(self._system, folder)
+            sync(self._system, folder)
 
     def _names(self, folder: str, *, unfinished: bool = False) -> list[str]:
         """What is in a folder, sorted."""

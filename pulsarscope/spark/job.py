@@ -13,12 +13,12 @@ import msgspec
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import UsageError
-from pulsarscope.spark.lakes import refuse_missing, write_table
+from pulsarscope.spark.lakes import require_format, write_table
 from pulsarscope.spark.partition import Job
-from pulsarscope.spark.remote_files import find, opened
-from pulsarscope.spark.shuffle_batches import Report
+from pulsarscope.spark.remote_files import list_files, open_path
+from pulsarscope.spark.shuffle_batches import TaskReport
 from pulsarscope.spark.table_files import SUFFIXES, finish_tables, make_folder
-from pulsarscope.spark.tables import Records, Survey, tasks
+from pulsarscope.spark.tables import CaptureScan, Records, task_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,15 +39,15 @@ class Summary(msgspec.Struct):
     """Of the files, as stored."""
     rows: dict[str, int]
     """By kind of record."""
-    reports: list[Report]
+    reports: list[TaskReport]
     severities: Counter[str]
     damaged: bool
     seconds: float
 
     @property
-    def total(self) -> Report:
+    def total(self) -> TaskReport:
         """Of all partitions."""
-        total = Report()
+        total = TaskReport()
         for report in self.reports:
             total.add(report)
         return total
@@ -81,7 +81,7 @@ def run(
     split: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Summary:
-    """Decode captures into one table for each kind of record, in folders of `out`, which has none yet (`parts.refuse_full`).
+    """Decode captures into one table for each kind of record, in folders of `out`, which has none yet (`parts.require_empty`).
 
     Files that have more bytes than `split` are read in portions of about so many, as far as they can be; None: each is read by one task.
 
@@ -92,19 +92,19 @@ def run(
     began = time.monotonic()
     here = table_format in SUFFIXES
     if not here:
-        refuse_missing(spark, table_format, out)
+        require_format(spark, table_format, out)
     progress("looking for captures")
-    found = expand_inputs(inputs, options.source_by, find, opened)
+    found = expand_inputs(inputs, options.source_by, list_files, open_path)
     if found.sizes is None:
         message = "pipeline reads files, which tasks can read again: not standard input, pipes or devices"
         raise UsageError(message)
     if here:
         make_folder(out)
-    progress("looking into the captures")
-    survey = Survey(spark, found, options, split)
-    seen = survey.seen
-    job = Job(found, survey.options, survey.lossy, out if here else None, table_format)
-    records = Records(survey.runs(), job, partitions or tasks(spark, found.sizes or 0))
+    progress("scanning the captures")
+    scan = CaptureScan(spark, found, options, split)
+    seen = scan.seen
+    job = Job(found, scan.options, scan.lossy, out if here else None, table_format)
+    records = Records(scan.packed_segments(), job, partitions or task_count(spark, found.sizes or 0))
     progress("decoding")
     reports, parts = records.outcome()
     rows = Counter({part.kind: 0 for part in parts})
@@ -118,7 +118,7 @@ def run(
             write_table(records[kind], table_format, out, kind)
             rows[kind] = records.count(kind)
     records.unpersist()
-    survey.close()
+    scan.close()
     severities: Counter[str] = Counter()
     for report in reports:
         severities.update(report.severities)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.spark.session import is_of_spark
+from pulsarscope.spark.session import is_spark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ NEEDS = {
 """By format: settings that bring it to Spark 4.1."""
 
 
-def refuse_missing(spark: SparkSession, table_format: str, out: str) -> None:
+def require_format(spark: SparkSession, table_format: str, out: str) -> None:
     """Make the session ready for tables of a format in a folder.
 
     Raises:
@@ -41,7 +41,7 @@ def refuse_missing(spark: SparkSession, table_format: str, out: str) -> None:
         else:
             spark.read.format(table_format).load(out)
     except Exception as error:
-        if not is_of_spark(error):
+        if not is_spark_error(error):
             raise
         # What else is wrong, first of all that there is no such table, does not matter yet.
         if any(words in str(error) for words in ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION", "plugin class")):
@@ -51,7 +51,7 @@ def refuse_missing(spark: SparkSession, table_format: str, out: str) -> None:
 
 
 def write_table(found: DataFrame, table_format: str, out: str, kind: str) -> None:
-    """Write a new table into the folder that `refuse_missing` was told."""
+    """Write a new table into the folder that `require_format` was told."""
     if table_format == "iceberg":
         found.writeTo(f"{CATALOG}.{kind}").using(table_format).create()
     else:

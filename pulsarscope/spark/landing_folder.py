@@ -18,7 +18,7 @@ import msgspec
 from pulsarscope.capture import open_local, probe, source_namer
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.text import printable
-from pulsarscope.spark.checkpoint import Landed
+from pulsarscope.spark.checkpoint import LandedCapture
 
 ROTATION_NANOSECONDS = 5_000_000_000
 """A file may be written to for so long after the next one of its ring has got its first packet: what waits in buffers."""
@@ -54,16 +54,16 @@ class _Watched(msgspec.Struct):
         return _LAST_NUMBERS.sub("", os.path.basename(self.name))  # noqa: PTH119 - a path as text
 
 
-class Landing:
+class LandingFolder:
     """One folder; `look` into it again and again."""
 
-    def __init__(self, folder: str, source_by: str, settle: float, known: Iterable[Landed]) -> None:
+    def __init__(self, folder: str, source_by: str, settle: float, known: Iterable[LandedCapture]) -> None:
         """`settle`: seconds without a change that finish a file. `known`: what was taken before."""
         self._folder = folder
         self._source_of = source_namer(source_by)
         self._settle = settle
         self._watched: dict[str, _Watched] = {}
-        self._taken: dict[str, Landed] = {}
+        self._taken: dict[str, LandedCapture] = {}
         """By path, the latest of each."""
         self._begun: set[tuple[str, int | None]] = set()
         """By name and first packet."""
@@ -74,7 +74,7 @@ class Landing:
         for landed in known:
             self._take(landed)
 
-    def look(self, now: float, *, everything: bool = False) -> list[Landed]:
+    def poll(self, now: float, *, everything: bool = False) -> list[LandedCapture]:
         """Captures that are finished, or everything that is there, and were not taken before, by their first packets.
 
         `now` is a time in seconds that never steps back.
@@ -90,7 +90,7 @@ class Landing:
                 watched = _Watched(path, size, modified, now)
                 watched.taken = taken is not None and (taken.size, taken.modified) == (size, modified)
                 if not watched.taken:
-                    self._look_into(watched)
+                    self._probe(watched)
             else:
                 watched.looks += 1
             self._watched[path] = watched
@@ -104,12 +104,12 @@ class Landing:
                 if taken is not None and one.size > taken.size:
                     self.grown.append(one.path)
                 continue
-            capture = Landed(self.count, one.path, self._source_of(one.path), one.size, one.modified, one.first_time)
+            capture = LandedCapture(self.count, one.path, self._source_of(one.path), one.size, one.modified, one.first_time)
             self._take(capture)
             landed.append(capture)
         return landed
 
-    def _take(self, landed: Landed) -> None:
+    def _take(self, landed: LandedCapture) -> None:
         self._taken[landed.path] = landed
         self._begun.add((_PACKED.sub("", landed.path), landed.first_time))
         self.count += 1
@@ -128,7 +128,7 @@ class Landing:
                     yield entry.path, status.st_size, status.st_mtime_ns
 
     @staticmethod
-    def _look_into(watched: _Watched) -> None:
+    def _probe(watched: _Watched) -> None:
         watched.first_time, refusal, looks_like = probe(watched.path, open_local)
         # What began like a capture, or like nothing known, is one that is damaged; what is something else is passed over.
         watched.is_capture = refusal is None or not looks_like

@@ -18,7 +18,7 @@ from pulsarscope.engine.flows import OpenFlow
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.records import Row
-from pulsarscope.spark.record_batch import batch_of
+from pulsarscope.spark.record_batch import to_record_batch
 
 _FIELDS: Any = [("source", pa.string()), ("flow", pa.binary()), ("file", pa.int64()), ("packet", pa.int64()), ("data", pa.binary())]
 
@@ -96,12 +96,12 @@ def unpack_rows(data: bytes) -> list[Row]:
     return rows
 
 
-def open_row(source: str | None, flow: bytes, left: OpenFlow) -> tuple[str | None, bytes, int, int, bytes]:
+def suspended_row(source: str | None, flow: bytes, left: OpenFlow) -> tuple[str | None, bytes, int, int, bytes]:
     """The row of a flow that is suspended."""
     return source, flow, SUSPENDED, 0, msgspec.msgpack.encode(left)
 
 
-class Flow(NamedTuple):
+class PackedFlow(NamedTuple):
     """One flow among sorted runs."""
 
     source: str | None
@@ -114,7 +114,7 @@ class Flow(NamedTuple):
     """To be taken before the next flow."""
 
 
-class Runs:
+class SegmentPacker:
     """Runs that wait to be handed on together. Of one source and file at a time."""
 
     def __init__(self) -> None:
@@ -150,25 +150,25 @@ class Runs:
         ]
         self.__init__()  # type: ignore[misc]
         if rows:
-            yield batch_of(rows, SCHEMA)
+            yield to_record_batch(rows, SCHEMA)
 
 
-def runs_of_file(
+def pack_file(
     blocks: Iterable[Block], source: str | None, file: int, strangers: Collection[bytes] = frozenset()
 ) -> Iterator[pa.RecordBatch]:
     """The runs of one file but those of strangers, by the lower flow key; and the findings about the file."""
-    runs = Runs()
+    packer = SegmentPacker()
     for block in blocks:
         for key, segments in block.flows.items():
             if not strangers or min(key, reverse_key(key)) not in strangers:
-                runs.add(key, segments)
-        runs.add_findings(block.findings)
-        if runs.full:
-            yield from runs.take(source, file)
-    yield from runs.take(source, file)
+                packer.add(key, segments)
+        packer.add_findings(block.findings)
+        if packer.full:
+            yield from packer.take(source, file)
+    yield from packer.take(source, file)
 
 
-class Sorted:
+class FlowReader:
     """Sorted runs -> their flows; in between, findings about files, and rows that are known already."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], *, resumes: bool = False) -> None:
@@ -177,7 +177,7 @@ class Sorted:
         self._rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
         self._row: Any = next(self._rows, None)
 
-    def __iter__(self) -> Iterator[Finding | list[Row] | Flow]:
+    def __iter__(self) -> Iterator[Finding | list[Row] | PackedFlow]:
         while self._row is not None:
             source, flow, file, _, data = self._row
             if flow:
@@ -186,7 +186,7 @@ class Sorted:
                     before = msgspec.msgpack.decode(data, type=OpenFlow)
                     self._row = next(self._rows, None)
                 silent = self._row is None or self._row[:2] != (source, flow)
-                yield Flow(source, flow, before, silent, self._blocks(source, flow))
+                yield PackedFlow(source, flow, before, silent, self._blocks(source, flow))
             else:
                 yield msgspec.json.decode(data, type=Finding) if data.startswith(b"{") else unpack_rows(data)
                 self._row = next(self._rows, None)

@@ -15,7 +15,7 @@ from pulsarscope.capture import Block, Segment
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key, source_of_key, with_source, without_source
 from pulsarscope.model.text import printable
-from pulsarscope.spark.packed_segments import Runs
+from pulsarscope.spark.packed_segments import SegmentPacker
 
 BATCH_PACKETS = 10_000
 """Packets of a record batch: what Spark itself takes for one."""
@@ -57,7 +57,7 @@ class KeyLog(msgspec.Struct, frozen=True):
     log: bytes
 
 
-def batches(
+def packet_batches(
     blocks: Iterable[Block], source: str | None, file: int, path: str = "", secrets: Callable[[], list[tuple[int, bytes]]] = list
 ) -> Iterator[pa.RecordBatch]:
     """The packets and findings of one file, and the key logs in it, which `secrets` gives after each block (`BlockReader.take_secrets`)."""
@@ -79,7 +79,7 @@ def batches(
         yield waiting.batch(file)
 
 
-def of_findings(findings: Iterable[Finding]) -> pa.RecordBatch:
+def finding_batch(findings: Iterable[Finding]) -> pa.RecordBatch:
     """Findings about no file, in the places of packets of the first one."""
     columns = _Columns()
     for finding in findings:
@@ -156,7 +156,7 @@ def _bytes(values: Any) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
 
 
-def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pack_packets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Packets sorted by source, flow, file and number -> runs in the same order."""
     for batch in batches:
         places = zip(*(batch.column(name).to_pylist() for name in ("source", "flow", "file")), strict=True)
@@ -164,7 +164,7 @@ def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         segments = _segments(batch)
         for (source, flow, file), some in groupby(enumerate(places), itemgetter(1)):
             rows = [index for index, _ in some]
-            made = Runs()
+            made = SegmentPacker()
             if flow:
                 own = flow if source is None else with_source(flow, source)
                 for side, key in ((False, own), (True, reverse_key(own))):

@@ -17,12 +17,22 @@ from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, count_rows
-from pulsarscope.spark import packed_segments as runs
-from pulsarscope.spark import packets
-from pulsarscope.spark.record_batch import batch_of
-from pulsarscope.spark.remote_files import opened
-from pulsarscope.spark.shuffle_batches import FACT, OPEN, PART, REPORT, Cells, Encoder, Report, fact_batch, facts_in, stream_bytes
-from pulsarscope.spark.table_files import Parts
+from pulsarscope.spark import packed_segments, packets
+from pulsarscope.spark.record_batch import to_record_batch
+from pulsarscope.spark.remote_files import open_path
+from pulsarscope.spark.shuffle_batches import (
+    FACT,
+    OPEN,
+    REPORT,
+    TABLE_FILE,
+    BatchEncoder,
+    ShuffleBuffer,
+    TaskReport,
+    fact_batch,
+    facts_in,
+    stream_bytes,
+)
+from pulsarscope.spark.table_files import TableWriter
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -33,7 +43,7 @@ WAITING_BYTES = 4 << 20
 """Payload of packets whose rows wait as objects before they are packed."""
 
 
-class Moment(msgspec.Struct, frozen=True):
+class StreamProgress(msgspec.Struct, frozen=True):
     """How far a stream has come with a batch."""
 
     newest: Mapping[str | None, int]
@@ -52,7 +62,7 @@ class Job(msgspec.Struct, frozen=True):
     out: str | None = None
     """The folder where tasks write their records; None: cells bring them."""
     table_format: str = "parquet"
-    moment: Moment | None = None
+    progress: StreamProgress | None = None
     """Of the stream of which this is a batch; None: it is all there is."""
 
     @property
@@ -77,24 +87,24 @@ class ReadFiles(msgspec.Struct, frozen=True):
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
         for batch in positions:
             for position in batch.column(0).to_pylist():
-                yield from self.of_portion(self.portions[position])
+                yield from self.read_portion(self.portions[position])
 
-    def of_portion(self, portion: Portion) -> Batches:
+    def read_portion(self, portion: Portion) -> Batches:
         """All of one portion."""
         file = portion.file
         path = self.inputs.paths[file]
-        reader = BlockReader(path, file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
+        reader = BlockReader(path, file, by_interface=self.inputs.by_interface, opener=open_path, portion=portion)
         blocks: Iterator[Block] = reader
         if (file, portion.start) == (self.portions[0].file, 0):  # what is not about the packets of a file is said once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)
         source = self.inputs.source(file)
         if self.packets:
-            return packets.batches(blocks, source, file, path, reader.take_secrets)
-        return runs.runs_of_file(blocks, source, file, self.strangers.get(file, frozenset()))
+            return packets.packet_batches(blocks, source, file, path, reader.take_secrets)
+        return packed_segments.pack_file(blocks, source, file, self.strangers.get(file, frozenset()))
 
 
-class Decode(msgspec.Struct, frozen=True):
-    """Runs sorted by `runs.ORDER`, or packets, which are sorted by columns of the same names -> cells."""
+class DecodeFlows(msgspec.Struct, frozen=True):
+    """Runs sorted by `packed_segments.ORDER`, or packets, which are sorted by columns of the same names -> cells."""
 
     job: Job
     packets: bool = False
@@ -102,11 +112,13 @@ class Decode(msgspec.Struct, frozen=True):
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """All runs of a flow must be among them."""
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
-        return _records(self.job, lambda collected: _decoded(self.job, packets.runs(batches) if self.packets else batches, collected))
+        return _records(
+            self.job, lambda collected: _decoded(self.job, packets.pack_packets(batches) if self.packets else batches, collected)
+        )
 
 
-class Judge(msgspec.Struct, frozen=True):
-    """Facts sorted by `cells.FACT_ORDER` -> cells of findings."""
+class EvaluateFacts(msgspec.Struct, frozen=True):
+    """Facts sorted by `shuffle_batches.FACT_ORDER` -> cells of findings."""
 
     job: Job
 
@@ -124,16 +136,16 @@ class _Collected(msgspec.Struct):
     facts: list[tuple[int, str, str, Any]] = []
     open: list[tuple[Any, ...]] = []
     waiting_bytes: int = 0
-    report: Report = msgspec.field(default_factory=Report)
+    report: TaskReport = msgspec.field(default_factory=TaskReport)
 
     def emit_fact(self, rule: str, key: str, fact: Fact) -> None:
         """Take a fact."""
         self.told += 1
         self.facts.append((self.told, rule, key, fact))
 
-    def keep(self, flow: runs.Flow, left: OpenFlow) -> None:
+    def keep(self, flow: packed_segments.PackedFlow, left: OpenFlow) -> None:
         """Take what is open of a flow."""
-        self.open.append(runs.open_row(flow.source, flow.key, left))
+        self.open.append(packed_segments.suspended_row(flow.source, flow.key, left))
         self.waiting_bytes += len(left.state)
         self.report.open += 1
 
@@ -142,9 +154,9 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: 
     """The cells of the rows that the work gives, or of the files that they are in."""
     began = time.monotonic()
     collected = _Collected(told)
-    cells = Cells()
-    encoder = Encoder()
-    parts = None if job.out is None else Parts(job.out, job.table_format, job.kinds)
+    buffer = ShuffleBuffer()
+    encoder = BatchEncoder()
+    parts = None if job.out is None else TableWriter(job.out, job.table_format, job.kinds)
     waiting: dict[str, list[Any]] = {}
     count = 0
 
@@ -153,11 +165,11 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: 
             if parts is not None:
                 parts.put(kind, some)
             else:
-                cells.add(kind, count_rows(some), encoder.encode(kind, some))
+                buffer.add(kind, count_rows(some), encoder.encode(kind, some))
         if collected.facts:
-            cells.add(FACT, len(collected.facts), stream_bytes(fact_batch(collected.facts)))
+            buffer.add(FACT, len(collected.facts), stream_bytes(fact_batch(collected.facts)))
         if collected.open:
-            cells.add(OPEN, len(collected.open), stream_bytes(batch_of(collected.open, runs.SCHEMA)))
+            buffer.add(OPEN, len(collected.open), stream_bytes(to_record_batch(collected.open, packed_segments.SCHEMA)))
         waiting.clear()
         collected.open.clear()
         collected.facts.clear()
@@ -171,18 +183,18 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: 
             if count >= ROWS_MAX or collected.waiting_bytes >= WAITING_BYTES or job.options.payload is not None:
                 pack()
                 count = 0
-                if cells.full:
-                    yield from cells.take()
+                if buffer.full:
+                    yield from buffer.take()
         pack()
         for part in [] if parts is None else parts.finish():
-            cells.add(PART, part.rows, msgspec.json.encode(part))
+            buffer.add(TABLE_FILE, part.rows, msgspec.json.encode(part))
     except BaseException:  # also when nobody takes the rest
         if parts is not None:
             parts.abandon()
         raise
     collected.report.seconds = time.monotonic() - began
-    cells.add(REPORT, 1, msgspec.json.encode(collected.report))
-    yield from cells.take()
+    buffer.add(REPORT, 1, msgspec.json.encode(collected.report))
+    yield from buffer.take()
 
 
 def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
@@ -198,8 +210,8 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
             collected.waiting_bytes += size
             yield block
 
-    for part in runs.Sorted(batches, resumes=job.moment is not None):
-        if isinstance(part, runs.Flow):
+    for part in packed_segments.FlowReader(batches, resumes=job.progress is not None):
+        if isinstance(part, packed_segments.PackedFlow):
             before = report.bytes
             yield from _flow(job, run, part._replace(blocks=noted(part.blocks)), collected)
             report.flows += 1
@@ -207,27 +219,27 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
         elif isinstance(part, Finding):
             yield run.report([part])
         else:
-            report.strange += sum(row.packets or 0 for row in part if isinstance(row, ConnectionRow))
+            report.unrecognised += sum(row.packets or 0 for row in part if isinstance(row, ConnectionRow))
             yield run.select(part)
     report.connections = run.totals.connections
     report.severities = dict(run.totals.severities)
     report.damaged = run.totals.damaged
 
 
-def _flow(job: Job, run: FlowRun, flow: runs.Flow, collected: _Collected) -> Iterator[list[Any]]:
+def _flow(job: Job, run: FlowRun, flow: packed_segments.PackedFlow, collected: _Collected) -> Iterator[list[Any]]:
     """The rows of a flow to its end; or, as long as more may come of it in a stream, those of this batch."""
-    moment, left = job.moment, flow.before
+    progress, left = job.progress, flow.before
     if left is None or not flow.silent:
         if left is not None:
             run.resume(left)
         yield from run.flow(flow.blocks)
-        if moment is None or moment.ends:
+        if progress is None or progress.ends:
             yield from run.end()
             return
         left = run.suspend()
     if left is None:
         return
-    if moment is None or moment.ends or left.is_over(moment.newest.get(flow.source, 0), job.inputs):
+    if progress is None or progress.ends or left.is_over(progress.newest.get(flow.source, 0), job.inputs):
         run.resume(left)
         yield from run.end()
     else:
@@ -237,7 +249,7 @@ def _flow(job: Job, run: FlowRun, flow: runs.Flow, collected: _Collected) -> Ite
 
 def _evaluated(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
     severities = collected.report.severities
-    newest = None if job.moment is None or job.moment.ends else max(job.moment.newest.values(), default=0)
+    newest = None if job.progress is None or job.progress.ends else max(job.progress.newest.values(), default=0)
     for row in evaluate(facts_in(batches), job.options, newest, collected.emit_fact):
         severities[row.severity or ""] = severities.get(row.severity or "", 0) + 1
         if row.kind in job.options.records:

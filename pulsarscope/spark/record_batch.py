@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 
-def batch_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+def to_record_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
     """Rows, at least one, with the columns of a schema."""
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)

@@ -27,7 +27,7 @@ def system_at(uri: str) -> tuple[FileSystem, str]:
         return found
 
 
-def opened(path: str) -> Any:
+def open_path(path: str) -> Any:
     """A file, of this machine or at a URI, to read from its start. Raises OSError."""
     if "://" not in path:
         return open_local(path)
@@ -36,7 +36,7 @@ def opened(path: str) -> Any:
         return system.open_input_stream(place, compression=None, buffer_size=BUFFER_BYTES)
 
 
-def find(uri: str) -> tuple[list[tuple[str, int]], bool]:
+def list_files(uri: str) -> tuple[list[tuple[str, int]], bool]:
     """The files at a URI, each with its size; and whether it names them, not the folder that they are in.
 
     The last parts of the path may be patterns with * and [; behind a ? stands what the file system wants to know (endpoint_override).

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.spark.java import INSTALL, choose
-from pulsarscope.spark.session import WHEELS, installed, session
+from pulsarscope.spark.session import WHEELS, installed_version, session
 
 CHECKED_ROWS = 10
 
@@ -20,13 +20,13 @@ def checks(master: str | None, settings: Mapping[str, str]) -> Iterator[tuple[bo
     yield True, f"Python {platform.python_version()} ({sys.executable})"
     ready = True
     for name, since in WHEELS.items():
-        version = installed(name)
+        version = installed_version(name)
         ready = ready and version is not None
         yield version is not None, f"{name} {version}" if version else f"{name} {since} or newer: {INSTALL}"
     if not ready:
         return
     try:
-        found = choose(os.environ, installed("pyspark") or "")
+        found = choose(os.environ, installed_version("pyspark") or "")
     except UsageError as error:
         yield False, str(error)
         return

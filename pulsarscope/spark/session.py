@@ -46,12 +46,12 @@ WHEELS = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2"}
 _END_OF_JAVA = re.compile(r'^Exception in thread "main" (?:[\w.$]+: )?(.+)$', re.MULTILINE)
 
 
-def missing() -> list[str]:
+def missing_distributions() -> list[str]:
     """What must be installed first."""
-    return [name for name in WHEELS if installed(name) is None]
+    return [name for name in WHEELS if installed_version(name) is None]
 
 
-def installed(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
     """Version of a distribution; None: it is not there."""
     try:
         return version(name)
@@ -59,9 +59,9 @@ def installed(name: str) -> str | None:
         return None
 
 
-def refuse_lacking() -> None:
+def require_distributions() -> None:
     """Raise UsageError when something must be installed first."""
-    lacking = missing()
+    lacking = missing_distributions()
     if lacking:
         message = f"pipeline needs {', '.join(lacking)}: {INSTALL}"
         raise UsageError(message)
@@ -79,14 +79,14 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         UsageError: something is missing, or there is no such master.
         OutputError: Spark does not start.
     """
-    refuse_lacking()
+    require_distributions()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - as said
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     here = not submitted and (master or LOCAL).startswith("local")
-    with tempfile.TemporaryDirectory(prefix="pulsarscope-") as scratch, closing(Log()) as log:
+    with tempfile.TemporaryDirectory(prefix="pulsarscope-") as scratch, closing(SparkLog()) as log:
         if not submitted:
-            found = choose(os.environ, installed("pyspark") or "")
+            found = choose(os.environ, installed_version("pyspark") or "")
             os.environ["JAVA_HOME"] = os.fspath(found.home_for_spark(Path(scratch) / "java"))
         if "spark.pyspark.python" in settings:  # which only spark-submit heeds
             os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
@@ -104,23 +104,23 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
             with log.redirected():
                 spark = builder.getOrCreate()
         except Exception as error:
-            message = f"Spark does not start ({log.end_of_java() or in_a_line(error)}); more is in {log.keep(error)}"
+            message = f"Spark does not start ({log.java_error() or error_line(error)}); more is in {log.keep(error)}"
             raise OutputError(message) from error
         try:
             if not here and not submitted:
-                spark.addArtifacts(package(Path(scratch)), pyfile=True)
+                spark.addArtifacts(zip_package(Path(scratch)), pyfile=True)
             yield spark
         except Exception as error:
-            if not is_of_spark(error):
+            if not is_spark_error(error):
                 raise
-            message = f"the Spark job failed ({in_a_line(error)}); more is in {log.keep(error)}"
+            message = f"the Spark job failed ({error_line(error)}); more is in {log.keep(error)}"
             raise OutputError(message) from error
         finally:
             with suppress(Exception):
                 spark.stop()
 
 
-def package(folder: Path) -> str:
+def zip_package(folder: Path) -> str:
     """This package as a zip file in a folder: the workers need the very same. What it needs itself must be installed there."""
     root = Path(__file__).resolve().parents[2]
     made = folder / "pulsarscope.zip"
@@ -130,12 +130,12 @@ def package(folder: Path) -> str:
     return str(made)
 
 
-def is_of_spark(error: BaseException) -> bool:
+def is_spark_error(error: BaseException) -> bool:
     """Whether Spark or the bridge to it raises this."""
     return type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}
 
 
-def in_a_line(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """What an exception says: of one that a task or Java raised, what that said."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if "Traceback (most recent call last):" in lines:
@@ -144,7 +144,7 @@ def in_a_line(error: BaseException) -> str:
     return (of_java or lines)[0]
 
 
-class Log:
+class SparkLog:
     """A file for what Java and the workers say; it stays behind only when it is needed."""
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class Log:
             os.dup2(before, 2)
             os.close(before)
 
-    def end_of_java(self) -> str | None:
+    def java_error(self) -> str | None:
         """What Java ended with; Spark's bridge only says that it did."""
         ended = _END_OF_JAVA.search(Path(self.path).read_text(errors="backslashreplace"))
         return ended and ended[1]

@@ -15,11 +15,11 @@ import pyarrow as pa
 from pulsarscope.engine import packed_facts
 from pulsarscope.engine.flows import Fact
 from pulsarscope.output.export.arrow import RecordBatches
-from pulsarscope.spark.record_batch import batch_of
+from pulsarscope.spark.record_batch import to_record_batch
 
 FACT = "fact"
 REPORT = "report"
-PART = "part"
+TABLE_FILE = "part"
 OPEN = "open"
 
 _CELL: Any = [("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())]
@@ -48,12 +48,12 @@ FACTS = pa.schema(_FACT)
 FACT_ORDER = ("rule", "key", "source", "file", "packet", "sub", "connection", "told")
 
 
-class Report(msgspec.Struct):
+class TaskReport(msgspec.Struct):
     """What happened in one partition."""
 
     packets: int = 0
     """Packets decoded."""
-    strange: int = 0
+    unrecognised: int = 0
     """Packets of connections of no known protocol that were counted before."""
     bytes: int = 0
     """Payload in them."""
@@ -67,10 +67,10 @@ class Report(msgspec.Struct):
     damaged: bool = False
     seconds: float = 0.0
 
-    def add(self, other: Report) -> None:
+    def add(self, other: TaskReport) -> None:
         """Take the counts of another partition."""
         self.packets += other.packets
-        self.strange += other.strange
+        self.unrecognised += other.unrecognised
         self.bytes += other.bytes
         self.flows += other.flows
         self.largest = max(self.largest, other.largest)
@@ -83,7 +83,7 @@ class Report(msgspec.Struct):
         self.seconds += other.seconds
 
 
-class Encoder:
+class BatchEncoder:
     """Rows -> cells, Arrow streams of all flat columns."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ def fact_batch(facts: list[tuple[int, str, str, Fact]]) -> pa.RecordBatch:
         for told, rule, key, fact in facts
         for where in (fact.where,)
     ]
-    return batch_of(rows, FACTS)
+    return to_record_batch(rows, FACTS)
 
 
 def facts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Fact]]:
@@ -128,16 +128,16 @@ def facts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Fact
             yield rule.as_py(), key.as_py(), packed_facts.unpack(fact.as_py())[0]
 
 
-class Cells:
-    """Cells that wait to be handed on together."""
+class ShuffleBuffer:
+    """ShuffleBuffer that wait to be handed on together."""
 
     def __init__(self) -> None:
-        self._cells: list[tuple[str, int, bytes]] = []
+        self._batches: list[tuple[str, int, bytes]] = []
         self._bytes = 0
 
     def add(self, kind: str, rows: int, data: bytes) -> None:
         """One more cell."""
-        self._cells.append((kind, rows, data))
+        self._batches.append((kind, rows, data))
         self._bytes += len(data)
 
     @property
@@ -147,6 +147,6 @@ class Cells:
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """All cells, if there are any, as one batch; none is left."""
-        if self._cells:
-            cells, self._cells, self._bytes = self._cells, [], 0
-            yield batch_of(cells, SCHEMA)
+        if self._batches:
+            cells, self._batches, self._bytes = self._batches, [], 0
+            yield to_record_batch(cells, SCHEMA)

@@ -12,14 +12,14 @@ from pulsarscope.capture import Inputs, Portion, expand_inputs
 from pulsarscope.model.errors import UsageError
 from pulsarscope.spark import packets
 from pulsarscope.spark.partition import ReadFiles
-from pulsarscope.spark.remote_files import find, opened
+from pulsarscope.spark.remote_files import list_files, open_path
 from pulsarscope.spark.tables import spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class PacketSource(DataSource):  # type: ignore[misc]  # nothing is known of pyspark
+class CaptureDataSource(DataSource):  # type: ignore[misc]  # nothing is known of pyspark
     """`spark.read.format("pulsarscope").load(path)`; option `sourceBy` as --source-by. Several paths are given as `paths`, a JSON list."""
 
     @classmethod
@@ -33,14 +33,14 @@ class PacketSource(DataSource):  # type: ignore[misc]  # nothing is known of pys
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the only one there is
         """Reads all files of the paths."""
-        return PacketReader(inputs_of(dict(self.options)))
+        return CaptureDataReader(inputs_of(dict(self.options)))
 
 
-class File(InputPartition):  # type: ignore[misc]
+class FilePartition(InputPartition):  # type: ignore[misc]
     """One file, by its position."""
 
 
-class PacketReader(DataSourceReader):  # type: ignore[misc]
+class CaptureDataReader(DataSourceReader):  # type: ignore[misc]
     """A task for each file."""
 
     def __init__(self, inputs: Inputs) -> None:
@@ -48,11 +48,11 @@ class PacketReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[InputPartition]:
         """The files in their order."""
-        return [File(portion.file) for portion in self._files.portions]
+        return [FilePartition(portion.file) for portion in self._files.portions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The packets of a file, and what is odd about it."""
-        return self._files.of_portion(self._files.portions[partition.value])
+        return self._files.read_portion(self._files.portions[partition.value])
 
 
 def inputs_of(options: dict[str, str]) -> Inputs:
@@ -67,4 +67,4 @@ def inputs_of(options: dict[str, str]) -> Inputs:
     if not paths:
         message = 'no capture given: spark.read.format("pulsarscope").load("captures/")'
         raise UsageError(message)
-    return expand_inputs(paths, given.get("sourceby", "none"), find, opened)
+    return expand_inputs(paths, given.get("sourceby", "none"), list_files, open_path)

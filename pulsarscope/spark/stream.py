@@ -21,20 +21,18 @@ from pulsarscope.capture import Inputs, Portion
 from pulsarscope.engine.flows import with_secrets
 from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import OutputError
-from pulsarscope.spark import packed_segments as runs
-from pulsarscope.spark import shuffle_batches as cells
-from pulsarscope.spark import survey
+from pulsarscope.spark import packed_segments, scan, shuffle_batches
 from pulsarscope.spark.checkpoint import Checkpoint
-from pulsarscope.spark.landing_folder import Landing
-from pulsarscope.spark.partition import Job, Moment, ReadFiles
-from pulsarscope.spark.survey import Look
-from pulsarscope.spark.table_files import finish_parts, names_for, settle_parts
-from pulsarscope.spark.tables import TASK_BYTES, Records, map_numbers, spark_schema, taken_up
+from pulsarscope.spark.landing_folder import LandingFolder
+from pulsarscope.spark.partition import Job, ReadFiles, StreamProgress
+from pulsarscope.spark.scan import ScanPortions
+from pulsarscope.spark.table_files import final_names, finish_files, sync_files
+from pulsarscope.spark.tables import TASK_BYTES, Records, map_positions, restore_open, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOK_SECONDS = 0.5
+STOP_POLL_SECONDS = 0.5
 """How often someone who wants to stop is heard while a batch is decoded."""
 
 QUERIES_MAX = 3
@@ -44,7 +42,7 @@ LISTS_MAX_AGE = "36500d"
 """Spark passes over files that are a week older than the newest one; the lists of a stream that was stopped for longer are not too old."""
 
 
-class Batch(msgspec.Struct):
+class BatchSummary(msgspec.Struct):
     """What came of a batch."""
 
     number: int
@@ -68,7 +66,7 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong
     """Someone asked for it."""
 
 
-class Stream:
+class CaptureStream:
     """One stream, where it has come to."""
 
     def __init__(
@@ -79,7 +77,7 @@ class Stream:
         options: Options,
         table_format: str,
         partitions: int | None,
-        tell: Callable[[Batch], None],
+        tell: Callable[[BatchSummary], None],
     ) -> None:
         """`emit_fact` takes what came of each batch."""
         self._spark = spark
@@ -90,21 +88,21 @@ class Stream:
         self._emit = tell
         self._kinds = tuple(sorted(options.records))
         self._failure: Exception | None = None
-        self._done = checkpoint.last()
+        self._done = checkpoint.last_commit()
         self.captures = checkpoint.captures()
         """The list."""
         self._options = options
         if self._done.batch >= 0:
-            finish_parts(out, self._done.names, self._kinds, again=True)
-            self._options = self._said(with_secrets(self._inputs(), options, checkpoint.secrets(self._done)))
+            finish_files(out, self._done.names, self._kinds, again=True)
+            self._options = self._without_findings(with_secrets(self._inputs(), options, checkpoint.secrets(self._done)))
 
-    def advance(self, landing: Landing, *, everything: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
+    def advance(self, landing: LandingFolder, *, everything: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
         """Decode what has landed and is finished, or all that is there.
 
         Raises:
             Stopped: `stopping` has said so, and a batch was abandoned.
         """
-        landed = landing.look(time.monotonic(), everything=everything)
+        landed = landing.poll(time.monotonic(), everything=everything)
         if landed:
             self._checkpoint.append(landed)
             self.captures += landed
@@ -118,18 +116,18 @@ class Stream:
 
     def end(self) -> None:
         """Nothing will come: what is open ends."""
-        self._carry_out(len(self.captures), ends=True)
+        self._decode_to(len(self.captures), ends=True)
 
     def _run_query(self, stopping: Callable[[], bool]) -> None:
-        lists = self._spark.readStream.schema("position long").option("maxFileAge", LISTS_MAX_AGE).json(self._checkpoint.listed)
+        lists = self._spark.readStream.schema("position long").option("maxFileAge", LISTS_MAX_AGE).json(self._checkpoint.list_folder)
         query = (
-            lists.writeStream.foreachBatch(self._take)
-            .option("checkpointLocation", self._checkpoint.query)
+            lists.writeStream.foreachBatch(self._decode_listed)
+            .option("checkpointLocation", self._checkpoint.query_folder)
             .trigger(availableNow=True)
             .start()
         )
         try:
-            while not query.awaitTermination(LOOK_SECONDS):
+            while not query.awaitTermination(STOP_POLL_SECONDS):
                 if stopping():
                     query.stop()
                     raise Stopped
@@ -138,18 +136,18 @@ class Stream:
                 raise
             raise self._failure from None
 
-    def _take(self, listed: DataFrame, _: int) -> None:
+    def _decode_listed(self, listed: DataFrame, _: int) -> None:
         """One batch of the query."""
         end = 1 + max(row.position for row in listed.collect())
         if end <= self._done.files:
             return  # it was done, and Spark was not told any more
         try:
-            self._carry_out(end)
+            self._decode_to(end)
         except Exception as error:
             self._failure = error  # Spark would tell of an error of its own
             raise
 
-    def _carry_out(self, end: int, *, ends: bool = False) -> None:
+    def _decode_to(self, end: int, *, ends: bool = False) -> None:
         """Decode the list up to here."""
         began = time.monotonic()
         before, first = self._done, self._done.files
@@ -158,37 +156,37 @@ class Stream:
         secrets = sorted(secret for file in seen for secret in file.secrets)
         options = with_secrets(inputs, self._options, secrets)
         done = before.after(inputs, seen)
-        job = Job(inputs, options, done.lossy, self._out, self._format, Moment(dict(done.newest), ends))
+        job = Job(inputs, options, done.lossy, self._out, self._format, StreamProgress(dict(done.newest), ends))
         found, facts = [], None
         if before.batch >= 0:
-            left = self._spark.read.schema(spark_schema(cells.SCHEMA)).parquet(self._checkpoint.open(before.batch))
-            flows, facts = taken_up(left)
+            left = self._spark.read.schema(spark_schema(shuffle_batches.SCHEMA)).parquet(self._checkpoint.open_state(before.batch))
+            flows, facts = restore_open(left)
             found.append(flows)
         if first < end:
             portions = _whole(inputs, first)
             task = ReadFiles(inputs, portions, findings=options.key_logs.findings)
-            found.append(map_numbers(self._spark, len(portions), inputs.sizes, task, runs.SCHEMA))
+            found.append(map_positions(self._spark, len(portions), inputs.sizes, task, packed_segments.SCHEMA))
         if not found:
             return  # nothing was ever taken
         records = Records(reduce(DataFrame.unionByName, found), job, self._tasks(inputs), facts=facts)
         reports, parts = records.outcome()
-        records.left_open().write.mode("overwrite").parquet(self._checkpoint.open(done.batch))
+        records.open_state().write.mode("overwrite").parquet(self._checkpoint.open_state(done.batch))
         records.unpersist()
         if secrets:
             self._checkpoint.add_secrets(done.batch, secrets)
-        done = msgspec.structs.replace(done, names=names_for(parts, f"{done.batch:06}-"))
-        settle_parts(self._out, done.names)
+        done = msgspec.structs.replace(done, names=final_names(parts, f"{done.batch:06}-"))
+        sync_files(self._out, done.names)
         self._checkpoint.commit(done, before)
-        finish_parts(self._out, done.names, self._kinds)
-        self._done, self._options = done, self._said(options)
-        total = cells.Report()
+        finish_files(self._out, done.names, self._kinds)
+        self._done, self._options = done, self._without_findings(options)
+        total = shuffle_batches.TaskReport()
         for report in reports:
             total.add(report)
         rows = Counter(dict.fromkeys(self._kinds, 0))
         for part in parts:
             rows[part.kind] += part.rows
         self._emit(
-            Batch(
+            BatchSummary(
                 done.batch,
                 end - first,
                 sum(file.packets for file in seen),
@@ -197,18 +195,18 @@ class Stream:
                 total.open,
                 total.severities,
                 total.damaged,
-                [landed.path for landed in self.captures[first:end] if not landed.is_there()],
+                [landed.path for landed in self.captures[first:end] if not landed.is_unchanged()],
                 time.monotonic() - began,
             )
         )
 
-    def _seen(self, inputs: Inputs, first: int) -> list[survey.Seen]:
+    def _seen(self, inputs: Inputs, first: int) -> list[scan.PortionSummary]:
         portions = _whole(inputs, first)
         if not portions:
             return []
-        task = Look(inputs, self._options, portions, strangers=False)
-        looked = map_numbers(self._spark, len(portions), inputs.sizes, task, survey.SCHEMA)
-        return [msgspec.json.decode(row.data, type=survey.Seen) for row in looked.select("data").collect()]
+        task = ScanPortions(inputs, self._options, portions, strangers=False)
+        looked = map_positions(self._spark, len(portions), inputs.sizes, task, scan.SCHEMA)
+        return [msgspec.json.decode(row.data, type=scan.PortionSummary) for row in looked.select("data").collect()]
 
     def _tasks(self, inputs: Inputs) -> int:
         """How many decode: of a small batch no more than there are cores, for each has to be told of it."""
@@ -225,7 +223,7 @@ class Stream:
         return Inputs(paths, size, [], sources if named else [], by_interface=self._options.by_interface)
 
     @staticmethod
-    def _said(options: Options) -> Options:
+    def _without_findings(options: Options) -> Options:
         """The options, when what is wrong with their key logs was said."""
         return msgspec.structs.replace(options, key_logs=options.key_logs._replace(findings=()))
 

@@ -27,7 +27,7 @@ SUFFIXES = {"parquet": "parquet", "json": "ndjson"}
 """Formats that are written so, and how their files are called."""
 
 
-class Part(msgspec.Struct):
+class TableFile(msgspec.Struct):
     """One file of a table."""
 
     kind: str
@@ -36,7 +36,7 @@ class Part(msgspec.Struct):
     rows: int
 
 
-def place(out: str) -> tuple[FileSystem, str]:
+def locate(out: str) -> tuple[FileSystem, str]:
     """The file system and the path of a folder on this machine, or at a URI (hdfs://, s3://, gs://).
 
     Raises:
@@ -46,7 +46,7 @@ def place(out: str) -> tuple[FileSystem, str]:
         return system_at(out) if "://" in out else (LocalFileSystem(), out)
 
 
-def settle(system: FileSystem, path: str) -> None:
+def sync(system: FileSystem, path: str) -> None:
     """Have a file, or the names in a folder, outlast the machine. What is not on this one is kept by who keeps it."""
     if isinstance(system, LocalFileSystem):
         descriptor = os.open(path, os.O_RDONLY)
@@ -56,10 +56,10 @@ def settle(system: FileSystem, path: str) -> None:
             os.close(descriptor)
 
 
-def refuse_full(out: str) -> None:
+def require_empty(out: str) -> None:
     """Raise OutputError when something is at this place already, or it cannot be looked at."""
     with write_errors(out):
-        system, path = place(out)
+        system, path = locate(out)
         kind = system.get_file_info(path).type
         full = kind == FileType.File or (kind == FileType.Directory and bool(system.get_file_info(FileSelector(path))))
     if full:
@@ -70,15 +70,15 @@ def refuse_full(out: str) -> None:
 def make_folder(out: str) -> None:
     """Make a folder, unless it is there. Raises OutputError."""
     with write_errors(out):
-        system, path = place(out)
+        system, path = locate(out)
         system.create_dir(path)
 
 
-class Parts:
+class TableWriter:
     """The files that one task writes: one for each kind of which it has rows."""
 
     def __init__(self, out: str, table_format: str, kinds: tuple[str, ...]) -> None:
-        self._system, self._path = place(out)
+        self._system, self._path = locate(out)
         self._format = table_format
         self._lines = JsonLines(kinds, None)
         self._writers: dict[str, _Writer] = {}
@@ -95,11 +95,11 @@ class Parts:
                 stream = cast("BinaryIO", self._system.open_output_stream(f"{folder}/{name}"))
             sink = Sink(stream, folder)
             made = _Parquet(kind, sink) if self._format == "parquet" else _Lines(self._lines, sink)
-            writer = self._writers[kind] = _Writer(made, sink, Part(kind, name, 0))
+            writer = self._writers[kind] = _Writer(made, sink, TableFile(kind, name, 0))
         writer.part.rows += count_rows(rows)
         writer.made.put(rows)
 
-    def finish(self) -> list[Part]:
+    def finish(self) -> list[TableFile]:
         """The files are whole."""
         for writer in self._writers.values():
             writer.made.close()
@@ -119,7 +119,7 @@ class Parts:
 class _Writer(msgspec.Struct):
     made: Any
     sink: Sink
-    part: Part
+    part: TableFile
 
 
 class _Parquet:
@@ -146,10 +146,10 @@ class _Lines:
         """All is written."""
 
 
-def finish_tables(out: str, parts: list[Part], kinds: tuple[str, ...]) -> None:
+def finish_tables(out: str, parts: list[TableFile], kinds: tuple[str, ...]) -> None:
     """Give the files of a run their names, and remove what attempts that failed have left."""
-    finish_parts(out, names_for(parts), kinds)
-    system, path = place(out)
+    finish_files(out, final_names(parts), kinds)
+    system, path = locate(out)
     with write_errors(out), system.open_output_stream(f"{path}/_SUCCESS"):
         pass
 
@@ -158,29 +158,29 @@ Names = list[tuple[str, str, str]]
 """Kind, name as long as it is not finished, and the name of each file."""
 
 
-def names_for(parts: list[Part], batch: str = "") -> Names:
+def final_names(parts: list[TableFile], batch: str = "") -> Names:
     """The names that files are to have: counted for each kind, behind that of the batch of a stream."""
     counts: dict[str, Iterator[int]] = {}
     numbered = [(part, next(counts.setdefault(part.kind, count()))) for part in parts]
     return [(part.kind, part.name, f"part-{batch}{number:05}.{part.name.rpartition('.')[2]}") for part, number in numbered]
 
 
-def settle_parts(out: str, names: Names) -> None:
+def sync_files(out: str, names: Names) -> None:
     """Have files outlast the machine, as long as they are not finished: it is about to be said that they are there."""
-    system, path = place(out)
+    system, path = locate(out)
     with write_errors(out):
         for kind, name, _ in names:
-            settle(system, f"{path}/{kind}/{name}")
+            sync(system, f"{path}/{kind}/{name}")
         for kind in sorted({kind for kind, _, _ in names}):
-            settle(system, f"{path}/{kind}")
+            sync(system, f"{path}/{kind}")
 
 
-def finish_parts(out: str, names: Names, kinds: tuple[str, ...], *, again: bool = False) -> None:
+def finish_files(out: str, names: Names, kinds: tuple[str, ...], *, again: bool = False) -> None:
     """Give files their names, and remove what attempts that failed have left.
 
     `again`: they may have them already, and may have been taken away since.
     """
-    system, path = place(out)
+    system, path = locate(out)
     with write_errors(out):
         for kind in kinds:
             folder = f"{path}/{kind}"
@@ -193,4 +193,4 @@ def finish_parts(out: str, names: Names, kinds: tuple[str, ...], *, again: bool 
             for left in there:
                 if left.startswith(UNFINISHED):
                     system.delete_file(f"{folder}/{left}")
-            settle(system, folder)
+            sync(system, folder)

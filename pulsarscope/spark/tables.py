@@ -21,12 +21,10 @@ from pulsarscope.engine.flows import with_secrets
 from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.output.export.arrow import arrow_schema
-from pulsarscope.spark import packed_segments as runs
-from pulsarscope.spark import packets, survey
-from pulsarscope.spark import shuffle_batches as cells
-from pulsarscope.spark.partition import Decode, Job, Judge, ReadFiles
-from pulsarscope.spark.survey import Look, Seen
-from pulsarscope.spark.table_files import Part
+from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
+from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, ReadFiles
+from pulsarscope.spark.scan import PortionSummary, ScanPortions
+from pulsarscope.spark.table_files import TableFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +45,7 @@ def spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema)
 
 
-class Survey:
+class CaptureScan:
     """A first look into all files; `close` it when everything is decoded."""
 
     def __init__(self, spark: SparkSession, inputs: Inputs, options: Options, split: int | None) -> None:
@@ -63,27 +61,27 @@ class Survey:
         self._inputs = inputs
         self._options = options
         self._kept: list[DataFrame] = []
-        self._found, self.seen = self._look(divided(spark, inputs, split))
-        if whole := survey.entangled(self.seen):
+        self._found, self.seen = self._look(divide_files(spark, inputs, split))
+        if whole := scan.indivisible_files(self.seen):
             again, seen = self._look([Portion(file) for file in whole])
             self._found = self._found.where(~functions.col("file").isin(whole)).unionByName(again)
             self.seen = [one for one in self.seen if one.portion.file not in whole] + seen
         self.options = with_secrets(inputs, options, sorted(found for one in self.seen for found in one.secrets))
         """With the secrets in them, and what is wrong with those."""
 
-    def _look(self, portions: Sequence[Portion]) -> tuple[DataFrame, list[Seen]]:
-        task = Look(self._inputs, self._options, portions)
-        found = map_numbers(self._spark, len(portions), self._inputs.sizes, task, survey.SCHEMA).persist(StorageLevel.DISK_ONLY)
+    def _look(self, portions: Sequence[Portion]) -> tuple[DataFrame, list[PortionSummary]]:
+        task = ScanPortions(self._inputs, self._options, portions)
+        found = map_positions(self._spark, len(portions), self._inputs.sizes, task, scan.SCHEMA).persist(StorageLevel.DISK_ONLY)
         self._kept.append(found)
         of_portions = found.where(functions.length("flow") == 0).select("data").collect()
-        return found, [msgspec.json.decode(row.data, type=Seen) for row in of_portions]
+        return found, [msgspec.json.decode(row.data, type=PortionSummary) for row in of_portions]
 
     @property
     def lossy(self) -> int | None:
         """The first file that says that it lacks packets."""
         return min((one.portion.file for one in self.seen if one.lossy), default=None)
 
-    def runs(self) -> DataFrame:
+    def packed_segments(self) -> DataFrame:
         """The runs of all files, with the rows of strangers instead of their packets."""
         pairs = self._found.where(functions.length("flow") > 0).groupBy("source", "flow")
         alone = pairs.agg(
@@ -95,9 +93,9 @@ class Survey:
         for row in chosen.select("file", "flow").collect():
             strangers.setdefault(row.file, set()).add(bytes(row.flow))
         left_out = {file: frozenset(flows) for file, flows in strangers.items()}
-        portions = survey.counted(self.seen)
+        portions = scan.with_counts(self.seen)
         task = ReadFiles(self._inputs, portions, strangers=left_out, findings=self.options.key_logs.findings)
-        read = map_numbers(self._spark, len(portions), self._inputs.sizes, task, runs.SCHEMA)
+        read = map_positions(self._spark, len(portions), self._inputs.sizes, task, packed_segments.SCHEMA)
         if not strangers:
             return read
         return read.unionByName(chosen.select("source", functions.lit(b"").alias("flow"), "file", "packet", "data"))
@@ -108,27 +106,27 @@ class Survey:
             found.unpersist()
 
 
-def divided(spark: SparkSession, inputs: Inputs, split: int | None) -> list[Portion]:
+def divide_files(spark: SparkSession, inputs: Inputs, split: int | None) -> list[Portion]:
     """The portions in which files are read: whole, but for those that have more bytes than `split`."""
     files = len(inputs.paths)
     if split is None or (inputs.sizes or 0) <= split:
         return [Portion(file) for file in range(files)]
-    found = map_numbers(spark, files, inputs.sizes, survey.Divide(inputs, split), survey.PORTIONS).collect()
+    found = map_positions(spark, files, inputs.sizes, scan.DivideFiles(inputs, split), scan.PORTIONS).collect()
     return [msgspec.json.decode(row.data, type=Portion) for row in found]
 
 
-def map_numbers(spark: SparkSession, count: int, size: int | None, task: Any, schema: pa.Schema) -> DataFrame:
+def map_positions(spark: SparkSession, count: int, size: int | None, task: Any, schema: pa.Schema) -> DataFrame:
     """What a task gives for the numbers below `count`, which stand for captures of so many bytes; small ones share one."""
-    return _map(spark.range(0, count, 1, min(count, tasks(spark, size or 0))), task, schema)
+    return _map(spark.range(0, count, 1, min(count, task_count(spark, size or 0))), task, schema)
 
 
-def tasks(spark: SparkSession, size: int) -> int:
+def task_count(spark: SparkSession, size: int) -> int:
     """How many tasks captures of so many bytes are worth."""
     cores: int = spark.sparkContext.defaultParallelism
     return max(size // TASK_BYTES, TASKS_PER_CORE * cores)
 
 
-def decoded(found: DataFrame, options: Options, partitions: int | None) -> Records:
+def decode_packets(found: DataFrame, options: Options, partitions: int | None) -> Records:
     """The records of packets, a row each, which are read once more before for what the files say of themselves."""
     code = functions.get_json_object("finding", "$.code")
     lossy = functions.coalesce(functions.max(code.isin(*LOSS_CODES)), functions.lit(col=False)).alias("lossy")
@@ -149,7 +147,7 @@ def decoded(found: DataFrame, options: Options, partitions: int | None) -> Recor
     options = with_secrets(inputs, options, sorted(logs))
     found = found.where("secrets is null").drop("secrets")
     if options.key_logs.findings:
-        of_logs = pa.Table.from_batches([packets.of_findings(options.key_logs.findings)]).drop_columns("secrets")
+        of_logs = pa.Table.from_batches([packets.finding_batch(options.key_logs.findings)]).drop_columns("secrets")
         found = found.unionByName(found.sparkSession.createDataFrame(of_logs))
     job = Job(inputs, options, min((row.file for row in files if row.lossy), default=None))
     return Records(found, job, partitions, by_packet=True)
@@ -164,19 +162,19 @@ class Records(Mapping[str, "DataFrame"]):
         """`found`: runs, or packets. `facts`: those that an earlier batch of a stream has left."""
         self._job = job
         self._facts = facts
-        self._decoded = _map(_sorted(found, runs.ORDER, 2, partitions), Decode(job, by_packet), cells.SCHEMA)
+        self._decoded = _map(_sorted(found, packed_segments.ORDER, 2, partitions), DecodeFlows(job, by_packet), shuffle_batches.SCHEMA)
         self._kept = [self._decoded.persist(StorageLevel.DISK_ONLY)]
-        self._cells = self._decoded
+        self._batches = self._decoded
         if job.options.rules:
             judged = self._judged(partitions).persist(StorageLevel.DISK_ONLY)
             self._kept.append(judged)
-            self._cells = self._decoded.unionByName(judged)
+            self._batches = self._decoded.unionByName(judged)
 
     def _judged(self, partitions: int | None) -> DataFrame:
-        """Cells of what the rules that look across connections say."""
-        facts = _map(self._of(self._decoded, cells.FACT), cells.unpack, cells.FACTS)
+        """ShuffleBuffer of what the rules that look across connections say."""
+        facts = _map(self._of(self._decoded, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
         facts = facts if self._facts is None else facts.unionByName(self._facts)
-        return _map(_sorted(facts, cells.FACT_ORDER, 2, partitions), Judge(self._job), cells.SCHEMA)
+        return _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, partitions), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
 
     @staticmethod
     def _of(found: DataFrame, kind: str) -> DataFrame:
@@ -185,21 +183,25 @@ class Records(Mapping[str, "DataFrame"]):
     def __getitem__(self, kind: str) -> DataFrame:
         if kind not in self._job.options.records:
             raise KeyError(kind)
-        return _map(self._of(self._cells, kind), cells.unpack, arrow_schema(kind))
+        return _map(self._of(self._batches, kind), shuffle_batches.unpack, arrow_schema(kind))
 
     def count(self, kind: str) -> int:
         """Rows of a kind."""
-        return self._of(self._cells, kind).groupBy().sum("rows").collect()[0][0] or 0
+        return self._of(self._batches, kind).groupBy().sum("rows").collect()[0][0] or 0
 
-    def outcome(self) -> tuple[list[cells.Report], list[Part]]:
+    def outcome(self) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
         """What each partition reports, and the files that it wrote."""
-        wanted = self._cells.where(self._cells.kind.isin(cells.REPORT, cells.PART)).select("kind", "data").collect()
-        reports = [msgspec.json.decode(row.data, type=cells.Report) for row in wanted if row.kind == cells.REPORT]
-        return reports, [msgspec.json.decode(row.data, type=Part) for row in wanted if row.kind == cells.PART]
+        wanted = (
+            self._batches.where(self._batches.kind.isin(shuffle_batches.REPORT, shuffle_batches.TABLE_FILE))
+            .select("kind", "data")
+            .collect()
+        )
+        reports = [msgspec.json.decode(row.data, type=shuffle_batches.TaskReport) for row in wanted if row.kind == shuffle_batches.REPORT]
+        return reports, [msgspec.json.decode(row.data, type=TableFile) for row in wanted if row.kind == shuffle_batches.TABLE_FILE]
 
-    def left_open(self) -> DataFrame:
-        """Cells of what the next batch of a stream needs: flows, and facts that are not judged."""
-        return self._of(self._kept[0], cells.OPEN).unionByName(self._of(self._kept[-1], cells.FACT))
+    def open_state(self) -> DataFrame:
+        """ShuffleBuffer of what the next batch of a stream needs: flows, and facts that are not judged."""
+        return self._of(self._kept[0], shuffle_batches.OPEN).unionByName(self._of(self._kept[-1], shuffle_batches.FACT))
 
     def unpersist(self) -> None:
         """Let go of what was kept."""
@@ -213,10 +215,10 @@ class Records(Mapping[str, "DataFrame"]):
         return len(self._job.options.records)
 
 
-def taken_up(left: DataFrame) -> tuple[DataFrame, DataFrame]:
+def restore_open(left: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Of cells that an earlier batch of a stream has left open the flows, in the place of runs, and the facts."""
-    flows, facts = (left.where(left.kind == kind) for kind in (cells.OPEN, cells.FACT))
-    return _map(flows, cells.unpack, runs.SCHEMA), _map(facts, cells.unpack, cells.FACTS)
+    flows, facts = (left.where(left.kind == kind) for kind in (shuffle_batches.OPEN, shuffle_batches.FACT))
+    return _map(flows, shuffle_batches.unpack, packed_segments.SCHEMA), _map(facts, shuffle_batches.unpack, shuffle_batches.FACTS)
 
 
 def _sorted(frame: DataFrame, order: Sequence[str], key: int, partitions: int | None) -> DataFrame:

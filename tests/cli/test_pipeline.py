@@ -89,8 +89,11 @@ def test_formats_that_are_none_are_refused_before_anything_starts() -> None:
 
 def test_the_summary_says_what_there_is_and_whether_it_was_uneven() -> None:
     run = pytest.importorskip("pulsarscope.spark.job")
-    cells = pytest.importorskip("pulsarscope.spark.shuffle_batches")
-    reports = [cells.Report(packets=60, bytes=100, flows=1, largest=75, connections=2, seconds=4.0), cells.Report(packets=40, seconds=1.0)]
+    shuffle_batches = pytest.importorskip("pulsarscope.spark.shuffle_batches")
+    reports = [
+        shuffle_batches.TaskReport(packets=60, bytes=100, flows=1, largest=75, connections=2, seconds=4.0),
+        shuffle_batches.TaskReport(packets=40, seconds=1.0),
+    ]
     summary = run.Summary(
         Inputs(["a", "b"], 3_000_000, []), 120, 100, 3_000_000, {"frame": 1200, "finding": 3}, reports, {"note": 2, "error": 1}, False, 2.0
     )

@@ -11,7 +11,7 @@ import pytest
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.session import installed, missing, session
+from pulsarscope.spark.session import installed_version, missing_distributions, session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,10 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def can_run() -> None:
     """Skips what needs Spark where there is none, or no Java for it."""
-    if lacking := missing():
+    if lacking := missing_distributions():
         pytest.skip(f"no {', '.join(lacking)}: pip install -e '.[spark]'")
     try:
-        choose(os.environ, installed("pyspark") or "")
+        choose(os.environ, installed_version("pyspark") or "")
     except UsageError as error:
         pytest.skip(str(error))
 

@@ -20,16 +20,15 @@ from pulsarscope.cli.options import ReadOptions
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.flows import with_secrets
 from pulsarscope.engine.local import ALL_RECORDS
+from pulsarscope.engine.options import Options as EngineOptions
 from pulsarscope.inputs.key_logs import KeyLogs
 from pulsarscope.model.records import ROWS, Row
 from pulsarscope.output.export.arrow import table
-from pulsarscope.spark import packed_segments as runs
-from pulsarscope.spark import packets, survey
-from pulsarscope.spark import shuffle_batches as cells
+from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
 from pulsarscope.spark.checkpoint import Commit
-from pulsarscope.spark.partition import Decode, Job, Judge, Moment, ReadFiles
-from pulsarscope.spark.record_batch import batch_of
-from pulsarscope.spark.survey import Divide, Look, Seen
+from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Job, ReadFiles, StreamProgress
+from pulsarscope.spark.record_batch import to_record_batch
+from pulsarscope.spark.scan import DivideFiles, PortionSummary, ScanPortions
 from tests.scenarios.capturefile import ETHERNET, write_pcap
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
@@ -41,7 +40,7 @@ EACH_ITS_OWN = r"([^/]*)$"
 Tables = dict[str, list[str]]
 
 
-def local(inputs: Inputs, options: Options = EVERYTHING) -> Tables:
+def local(inputs: Inputs, options: EngineOptions = EVERYTHING) -> Tables:
     """The sorted rows of the local decoder, by kind."""
     found: dict[str, list[Any]] = {kind: [] for kind in ROWS if kind in options.records}
     for batch in pipeline.Run(inputs, options):
@@ -79,14 +78,14 @@ class Cluster:
     """Decodes captures in so many partitions, files in portions of about `split` bytes."""
 
     def __init__(
-        self, inputs: Inputs, options: Options = EVERYTHING, *, partitions: int = 3, by_packet: bool = False, split: int | None = None
+        self, inputs: Inputs, options: EngineOptions = EVERYTHING, *, partitions: int = 3, by_packet: bool = False, split: int | None = None
     ) -> None:
         self.divided = [Portion(file) for file in range(len(inputs.paths))]
         if split is not None:
-            found = rows_of(shipped(Divide(inputs, split))(numbers(inputs.paths)))
+            found = rows_of(shipped(DivideFiles(inputs, split))(numbers(inputs.paths)))
             self.divided = [msgspec.json.decode(row["data"], type=Portion) for row in found]
         rows = look(inputs, options, self.divided)
-        self.whole = survey.entangled(seen_in(rows))
+        self.whole = scan.indivisible_files(seen_in(rows))
         if self.whole:
             rows = [row for row in rows if row["file"] not in self.whole] + look(inputs, options, [Portion(file) for file in self.whole])
         self.seen = seen_in(rows)
@@ -95,34 +94,42 @@ class Cluster:
         places = Counter((row["source"], row["flow"]) for row in rows)
         self.strangers = [row for row in rows if row["stranger"] and places[row["source"], row["flow"]] == 1 and not by_packet]
         left_out = {file: frozenset(row["flow"] for row in self.strangers if row["file"] == file) for file in range(len(inputs.paths))}
-        self.portions = survey.counted(self.seen)
+        self.portions = scan.with_counts(self.seen)
         read = shipped(ReadFiles(inputs, self.portions, by_packet, left_out, options.key_logs.findings))
         made = [batch for number in numbers(self.portions) for batch in read([number])]
         if self.strangers:
-            made.append(batch_of([(row["source"], b"", row["file"], 0, row["data"]) for row in self.strangers], runs.SCHEMA))
-        schema = packets.SCHEMA if by_packet else runs.SCHEMA
-        dealt = deal(made, schema, runs.ORDER, partitions)
-        decoded = [batch for part in dealt for batch in shipped(Decode(self.job, by_packet))(part)]
-        facts = list(cells.unpack(of(cells.FACT, decoded)))
-        judged = [batch for part in deal(facts, cells.FACTS, cells.FACT_ORDER, partitions) for batch in shipped(Judge(self.job))(part)]
-        self.cells = decoded + judged
+            made.append(
+                to_record_batch([(row["source"], b"", row["file"], 0, row["data"]) for row in self.strangers], packed_segments.SCHEMA)
+            )
+        schema = packets.SCHEMA if by_packet else packed_segments.SCHEMA
+        dealt = deal(made, schema, packed_segments.ORDER, partitions)
+        decoded = [batch for part in dealt for batch in shipped(DecodeFlows(self.job, by_packet))(part)]
+        facts = list(shuffle_batches.unpack(of(shuffle_batches.FACT, decoded)))
+        judged = [
+            batch
+            for part in deal(facts, shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, partitions)
+            for batch in shipped(EvaluateFacts(self.job))(part)
+        ]
+        self.batches = decoded + judged
 
     def tables(self) -> Tables:
         """The sorted rows, by kind."""
-        return {kind: texts(cells.unpack(of(kind, self.cells))) for kind in ROWS if kind in self.job.options.records}
+        return {kind: texts(shuffle_batches.unpack(of(kind, self.batches))) for kind in ROWS if kind in self.job.options.records}
 
-    def reports(self) -> list[cells.Report]:
+    def reports(self) -> list[shuffle_batches.TaskReport]:
         """Of the partitions."""
         return [
-            msgspec.json.decode(data.as_py(), type=cells.Report) for batch in of(cells.REPORT, self.cells) for data in batch.column("data")
+            msgspec.json.decode(data.as_py(), type=shuffle_batches.TaskReport)
+            for batch in of(shuffle_batches.REPORT, self.batches)
+            for data in batch.column("data")
         ]
 
 
 class Streamed:
     """Decodes captures in batches of a stream that begin at these positions of the list, as if each were in other processes."""
 
-    def __init__(self, inputs: Inputs, cuts: Iterable[int] = (), options: Options = EVERYTHING, *, partitions: int = 2) -> None:
-        self.cells: list[Any] = []
+    def __init__(self, inputs: Inputs, cuts: Iterable[int] = (), options: EngineOptions = EVERYTHING, *, partitions: int = 2) -> None:
+        self.batches: list[Any] = []
         self.open: list[int] = []
         """How many flows each batch has left open."""
         self.waiting: list[int] = []
@@ -140,26 +147,32 @@ class Streamed:
     def _batch(self, inputs: Inputs, first: int, *, ends: bool) -> None:
         portions = [Portion(file) for file in range(first, len(inputs.paths))]
         positions = [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in range(len(portions))]
-        looked = [row for batch in shipped(Look(inputs, self._options, portions, strangers=False))(positions) for row in batch.to_pylist()]
-        seen = [msgspec.json.decode(row["data"], type=Seen) for row in looked]
+        looked = [
+            row for batch in shipped(ScanPortions(inputs, self._options, portions, strangers=False))(positions) for row in batch.to_pylist()
+        ]
+        seen = [msgspec.json.decode(row["data"], type=PortionSummary) for row in looked]
         options = with_secrets(inputs, self._options, sorted(found for file in seen for found in file.secrets))
         self._done = self._done.after(inputs, seen)
-        job = Job(inputs, options, self._done.lossy, moment=Moment(dict(self._done.newest), ends))
+        job = Job(inputs, options, self._done.lossy, progress=StreamProgress(dict(self._done.newest), ends))
         read = shipped(ReadFiles(inputs, portions, findings=options.key_logs.findings))(positions)
-        dealt = deal([*read, *self._flows], runs.SCHEMA, runs.ORDER, self._partitions)
-        decoded = [batch for part in dealt for batch in shipped(Decode(job))(part)]
-        facts = [*cells.unpack(of(cells.FACT, decoded)), *self._facts]
-        judged = [batch for part in deal(facts, cells.FACTS, cells.FACT_ORDER, self._partitions) for batch in shipped(Judge(job))(part)]
-        self._flows = list(cells.unpack(of(cells.OPEN, decoded)))
-        self._facts = list(cells.unpack(of(cells.FACT, judged)))
+        dealt = deal([*read, *self._flows], packed_segments.SCHEMA, packed_segments.ORDER, self._partitions)
+        decoded = [batch for part in dealt for batch in shipped(DecodeFlows(job))(part)]
+        facts = [*shuffle_batches.unpack(of(shuffle_batches.FACT, decoded)), *self._facts]
+        judged = [
+            batch
+            for part in deal(facts, shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, self._partitions)
+            for batch in shipped(EvaluateFacts(job))(part)
+        ]
+        self._flows = list(shuffle_batches.unpack(of(shuffle_batches.OPEN, decoded)))
+        self._facts = list(shuffle_batches.unpack(of(shuffle_batches.FACT, judged)))
         self._options = msgspec.structs.replace(options, key_logs=KeyLogs(options.key_logs.secrets))
-        self.cells += decoded + judged
+        self.batches += decoded + judged
         self.open.append(sum(len(batch) for batch in self._flows))
         self.waiting.append(sum(len(batch) for batch in self._facts))
 
     def tables(self) -> Tables:
         """The sorted rows of all batches, by kind."""
-        return {kind: texts(cells.unpack(of(kind, self.cells))) for kind in ROWS if kind in self._options.records}
+        return {kind: texts(shuffle_batches.unpack(of(kind, self.batches))) for kind in ROWS if kind in self._options.records}
 
 
 def shipped(task: Any) -> Any:
@@ -177,14 +190,14 @@ def rows_of(batches: Iterable[Any]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def look(inputs: Inputs, options: Options, portions: Sequence[Portion]) -> list[dict[str, Any]]:
+def look(inputs: Inputs, options: EngineOptions, portions: Sequence[Portion]) -> list[dict[str, Any]]:
     """What the first look finds."""
-    return rows_of(shipped(Look(inputs, options, portions))(numbers(portions)))
+    return rows_of(shipped(ScanPortions(inputs, options, portions))(numbers(portions)))
 
 
-def seen_in(rows: Iterable[dict[str, Any]]) -> list[Seen]:
+def seen_in(rows: Iterable[dict[str, Any]]) -> list[PortionSummary]:
     """What it says of portions."""
-    return [msgspec.json.decode(row["data"], type=Seen) for row in rows if not row["flow"]]
+    return [msgspec.json.decode(row["data"], type=PortionSummary) for row in rows if not row["flow"]]
 
 
 def of(kind: str, batches: Iterable[Any]) -> list[Any]:
@@ -203,7 +216,7 @@ def deal(batches: Iterable[Any], schema: Any, order: Sequence[str], partitions: 
     parts = []
     for rows in dealt:
         rows.sort(key=lambda row: [(row[place] is not None, row[place]) for place in places])
-        parts.append([batch_of(rows[start : start + 50], schema) for start in range(0, len(rows), 50)])
+        parts.append([to_record_batch(rows[start : start + 50], schema) for start in range(0, len(rows), 50)])
     return parts
 
 

@@ -9,37 +9,37 @@ import pytest
 
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.model.errors import PulsarscopeError, UsageError
-from pulsarscope.spark.checkpoint import Checkpoint, Commit, Landed
-from pulsarscope.spark.survey import Seen
-from pulsarscope.spark.table_files import settle_parts
+from pulsarscope.spark.checkpoint import Checkpoint, Commit, LandedCapture
+from pulsarscope.spark.scan import PortionSummary
+from pulsarscope.spark.table_files import sync_files
 
 ASKED: dict[str, Any] = {"--output": "out", "--records": ["frame"], "--port": None}
 
 
 def begun(folder: Path) -> Checkpoint:
     made = Checkpoint(str(folder / "kept"))
-    made.begin(ASKED)
+    made.create(ASKED)
     return made
 
 
 def opened(kept: Checkpoint, batch: int) -> Path:
     """The folder that Spark makes."""
-    return Path(kept.open(batch).removeprefix("file://"))
+    return Path(kept.open_state(batch).removeprefix("file://"))
 
 
-def landed(position: int) -> Landed:
-    return Landed(position, f"{position}.pcap", None, 1, 2, 3)
+def landed(position: int) -> LandedCapture:
+    return LandedCapture(position, f"{position}.pcap", None, 1, 2, 3)
 
 
 def test_it_is_that_of_one_run(tmp_path: Path) -> None:
     kept = Checkpoint(str(tmp_path / "kept"))
-    assert not kept.goes_on(ASKED)
-    kept.begin(ASKED)
-    assert kept.goes_on(ASKED)
+    assert not kept.resumes(ASKED)
+    kept.create(ASKED)
+    assert kept.resumes(ASKED)
     with pytest.raises(UsageError, match=r'whose --records was \["frame"\] and not \["message"\]: name another'):
-        kept.goes_on({**ASKED, "--records": ["message"]})
+        kept.resumes({**ASKED, "--records": ["message"]})
     with pytest.raises(UsageError, match=r"whose --port was null and not \[6650\]: name another"):
-        kept.goes_on({**ASKED, "--port": [6650]})
+        kept.resumes({**ASKED, "--port": [6650]})
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
 
 def test_only_one_process_goes_on_with_it(tmp_path: Path) -> None:
     kept = begun(tmp_path)
-    with kept.alone(), pytest.raises(UsageError, match="a run that has not ended"), Checkpoint(kept.path).alone():
+    with kept.lock(), pytest.raises(UsageError, match="a run that has not ended"), Checkpoint(kept.path).lock():
         pass
-    with Checkpoint(kept.path).alone():
+    with Checkpoint(kept.path).lock():
         pass
 
 
@@ -69,7 +69,7 @@ def test_what_a_commit_speaks_of_outlasts_the_machine_before_it(tmp_path: Path, 
     (tmp_path / "out" / "frame" / "_x").touch()
     names = [("frame", "_x", "part-0")]
     monkeypatch.setattr("os.fsync", fsync)
-    settle_parts(str(tmp_path / "out"), names)
+    sync_files(str(tmp_path / "out"), names)
     kept.commit(Commit(0, names=names), Commit())
     assert settled == ["_x", "frame", "part", "000000", "batches", "_000000.json", "commits"]
 
@@ -77,21 +77,21 @@ def test_what_a_commit_speaks_of_outlasts_the_machine_before_it(tmp_path: Path, 
 @pytest.mark.parametrize(("uri", "why"), [("no://where", "Unrecognized filesystem"), ("s3://", "s3://")])
 def test_a_place_that_nobody_knows_is_one_line(uri: str, why: str) -> None:
     with pytest.raises(PulsarscopeError, match=why) as refused:
-        Checkpoint(uri).goes_on(ASKED)
+        Checkpoint(uri).resumes(ASKED)
     assert "\n" not in str(refused.value)
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(UsageError, match="not empty and no checkpoint"):
-        Checkpoint(str(tmp_path)).goes_on(ASKED)
+        Checkpoint(str(tmp_path)).resumes(ASKED)
 
 
 def test_one_that_is_damaged_is_one_line(tmp_path: Path) -> None:
     kept = begun(tmp_path)
     (tmp_path / "kept" / "run.json").write_text("{")
     with pytest.raises(UsageError, match=r"run\.json cannot be read"):
-        kept.goes_on(ASKED)
+        kept.resumes(ASKED)
 
 
 def test_the_list_is_kept_in_its_order(tmp_path: Path) -> None:
@@ -106,13 +106,13 @@ def test_the_list_is_kept_in_its_order(tmp_path: Path) -> None:
 def test_what_a_batch_leaves_open_goes_when_the_next_is_done(tmp_path: Path) -> None:
     kept = begun(tmp_path)
     done = Commit()
-    assert kept.last() == done
+    assert kept.last_commit() == done
     for batch in range(3):
         opened(kept, batch).mkdir()
         following = Commit(batch, files=batch, newest=[(None, 1), ("a", 2)], names=[("frame", "_x", "part")])
         kept.commit(following, done)
         done = following
-    assert kept.last() == done
+    assert kept.last_commit() == done
     assert [path.name for path in (tmp_path / "kept").glob("batches/*")] == ["000002"]
     assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000002.json"]
 
@@ -124,7 +124,7 @@ def test_what_a_batch_has_left_that_was_not_done_is_removed(tmp_path: Path) -> N
     opened(kept, 1).mkdir()
     (opened(kept, 1) / "part").touch()
     (tmp_path / "kept" / "commits" / "_000001.json").write_text("{")
-    assert kept.last() == Commit(0)
+    assert kept.last_commit() == Commit(0)
     assert [path.name for path in (tmp_path / "kept").glob("batches/*")] == ["000000"]
     assert [path.name for path in (tmp_path / "kept").glob("commits/*")] == ["000000.json"]
 
@@ -139,17 +139,24 @@ def test_secrets_are_those_of_batches_that_are_done(tmp_path: Path) -> None:
 def test_a_capture_that_changed_is_not_the_one_that_was_taken(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(b"x")
-    taken = Landed(0, str(path), None, 1, path.stat().st_mtime_ns, None)
-    assert taken.is_there()
+    taken = LandedCapture(0, str(path), None, 1, path.stat().st_mtime_ns, None)
+    assert taken.is_unchanged()
     path.write_bytes(b"xy")
-    assert not taken.is_there()
+    assert not taken.is_unchanged()
     path.unlink()
-    assert not taken.is_there()
+    assert not taken.is_unchanged()
 
 
 def test_a_commit_knows_how_far_each_host_has_come_and_the_first_loss() -> None:
     inputs = Inputs(["a", "b", "c", "d", "e"], 0, [], ["x", "y", "x", "x", "y"])
-    first = Commit().after(inputs, [Seen(Portion(0), 1, ended=5), Seen(Portion(2), 1, ended=4), Seen(Portion(1), 1, ended=7, lossy=True)])
+    first = Commit().after(
+        inputs,
+        [
+            PortionSummary(Portion(0), 1, ended=5),
+            PortionSummary(Portion(2), 1, ended=4),
+            PortionSummary(Portion(1), 1, ended=7, lossy=True),
+        ],
+    )
     assert first.newest == [("x", 5), ("y", 7)]
-    second = first.after(inputs, [Seen(Portion(3), 1, ended=3, lossy=True), Seen(Portion(4))])
+    second = first.after(inputs, [PortionSummary(Portion(3), 1, ended=3, lossy=True), PortionSummary(Portion(4))])
     assert second == Commit(1, 5, [("x", 3), ("y", 7)], 1)

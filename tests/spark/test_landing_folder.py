@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.errors import CaptureError
-from pulsarscope.spark.landing_folder import Landing
+from pulsarscope.spark.landing_folder import LandingFolder
 from tests.scenarios import Conversation, write_pcap
 
 SECOND = 1_000_000_000
@@ -24,12 +24,12 @@ def land(path: Path, first: float, *, modified: float | None = None, packets: in
     return path
 
 
-def names(landing: Landing, now: float, *, everything: bool = False) -> list[str]:
-    return [Path(landed.path).name for landed in landing.look(now, everything=everything)]
+def names(landing: LandingFolder, now: float, *, everything: bool = False) -> list[str]:
+    return [Path(landed.path).name for landed in landing.poll(now, everything=everything)]
 
 
-def watching(folder: Path, source_by: str = "none") -> Landing:
-    return Landing(str(folder), source_by, SETTLE, [])
+def watching(folder: Path, source_by: str = "none") -> LandingFolder:
+    return LandingFolder(str(folder), source_by, SETTLE, [])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_those_that_land_together_are_taken_by_their_first_packets_then_by_name(
     landing = watching(tmp_path)
     assert names(landing, 0, everything=True) == ["c", "a", "b", "d", "e"]
     land(tmp_path / "early", 0)
-    (found,) = landing.look(0, everything=True)
+    (found,) = landing.poll(0, everything=True)
     assert (found.position, found.first_time) == (5, BEGUN * SECOND)
 
 
@@ -94,8 +94,8 @@ def test_what_was_taken_is_not_taken_again(tmp_path: Path) -> None:
     """Neither after a restart, nor when it is packed, touched, or longer."""
     landing = watching(tmp_path)
     path = land(tmp_path / "a.pcap", 0)
-    known = landing.look(0, everything=True)
-    again = Landing(str(tmp_path), "none", SETTLE, known)
+    known = landing.poll(0, everything=True)
+    again = LandingFolder(str(tmp_path), "none", SETTLE, known)
     assert names(again, 0, everything=True) == []
     os.utime(path)
     assert names(again, 1, everything=True) == []
@@ -123,12 +123,12 @@ def test_only_captures_are_taken_those_that_are_damaged_too(tmp_path: Path) -> N
 def test_each_has_its_source(tmp_path: Path) -> None:
     for host in ("a", "b"):
         land(tmp_path / f"{host}-1.pcap", 0)
-    assert [landed.source for landed in watching(tmp_path, r"/(.)-1\.pcap$").look(0, everything=True)] == ["a", "b"]
+    assert [landed.source for landed in watching(tmp_path, r"/(.)-1\.pcap$").poll(0, everything=True)] == ["a", "b"]
 
 
 def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="cannot be read: No such file"):
-        watching(tmp_path / "nowhere").look(0)
+        watching(tmp_path / "nowhere").poll(0)
 
 
 def test_names_that_no_table_could_hold_are_passed_over(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pulsarscope.capture import BlockReader, Segment
 from pulsarscope.engine.flows import OpenFlow
 from pulsarscope.spark import packets
-from pulsarscope.spark.packed_segments import ORDER, SCHEMA, SUSPENDED, Flow, Sorted, open_row, pack, runs_of_file, unpack
-from pulsarscope.spark.record_batch import batch_of
+from pulsarscope.spark.packed_segments import ORDER, SCHEMA, SUSPENDED, FlowReader, PackedFlow, pack, pack_file, suspended_row, unpack
+from pulsarscope.spark.record_batch import to_record_batch
 from tests.spark.inside import deal
 
 SEGMENTS: st.SearchStrategy[Segment] = st.tuples(
@@ -38,11 +38,15 @@ def test_all_segments_of_a_file_come_back_in_order(captures: Path, name: str, *,
     for block in BlockReader(path, 5):
         for key, segments in block.flows.items():
             want.setdefault(key, []).extend(segments)
-    made = packets.runs(deal(packets.batches(BlockReader(path, 5), None, 5), packets.SCHEMA, ORDER, 1)[0]) if by_packet else None
-    batches = deal(runs_of_file(BlockReader(path, 5), None, 5), SCHEMA, ORDER, 1)[0] if made is None else made
+    made = (
+        packets.pack_packets(deal(packets.packet_batches(BlockReader(path, 5), None, 5), packets.SCHEMA, ORDER, 1)[0])
+        if by_packet
+        else None
+    )
+    batches = deal(pack_file(BlockReader(path, 5), None, 5), SCHEMA, ORDER, 1)[0] if made is None else made
     got: dict[bytes, list[Segment]] = {}
-    for flow in Sorted(batches):
-        assert isinstance(flow, Flow)
+    for flow in FlowReader(batches):
+        assert isinstance(flow, PackedFlow)
         for block in flow.blocks:
             assert block.file == 5
             for key, segments in block.flows.items():
@@ -53,12 +57,12 @@ def test_all_segments_of_a_file_come_back_in_order(captures: Path, name: str, *,
 def test_nothing_is_taken_up_but_in_a_stream() -> None:
     """Packets of a data frame may have any file number: what stands there is not unpickled."""
     flow = bytes(12)
-    left = OpenFlow(None, 1, 0, closed=False, state=b"anything")
-    taken_up = next(iter(Sorted([batch_of([open_row(None, flow, left)], SCHEMA)], resumes=True)))
-    assert isinstance(taken_up, Flow)
-    assert (taken_up.before, taken_up.silent) == (left, True)
+    open_flow = OpenFlow(None, 1, 0, closed=False, state=b"anything")
+    suspended = next(iter(FlowReader([to_record_batch([suspended_row(None, flow, open_flow)], SCHEMA)], resumes=True)))
+    assert isinstance(suspended, PackedFlow)
+    assert (suspended.before, suspended.silent) == (open_flow, True)
     packet: Segment = (1, 2, 3, 4, 16, 5, b"payload", 0)
-    found = next(iter(Sorted([batch_of([(None, flow, SUSPENDED, 1, pack(([packet], [])))], SCHEMA)])))
-    assert isinstance(found, Flow)
+    found = next(iter(FlowReader([to_record_batch([(None, flow, SUSPENDED, 1, pack(([packet], [])))], SCHEMA)])))
+    assert isinstance(found, PackedFlow)
     assert found.before is None
     assert [block.flows for block in found.blocks] == [{flow: [packet]}]

@@ -22,7 +22,7 @@ from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.pipeline import PipelineRequest, table_options
 from pulsarscope.model.flow import source_of_key
-from pulsarscope.spark import shuffle_batches as cells
+from pulsarscope.spark import shuffle_batches
 from tests.capture.test_portions import capture_of_a_copied_capture
 from tests.scenarios import Conversation, write_pcap, write_pcapng
 from tests.scenarios.options import Options
@@ -61,7 +61,7 @@ def test_interfaces_of_a_ring_each_on_its_own(captures: Path, tmp_path: Path, pa
     assert by_packet or Streamed(inputs, range(2, len(inputs.paths), 2)).tables() == want
     assert cluster.tables() != local(expand_inputs([str(tmp_path)]))
     assert by_packet or {source_of_key(row["flow"]) for row in cluster.strangers} >= {"veth0", "br0"}
-    rows = [row for batch in cells.unpack(of("connection", cluster.cells)) for row in batch.to_pylist()]
+    rows = [row for batch in shuffle_batches.unpack(of("connection", cluster.batches)) for row in batch.to_pylist()]
     assert {row["source"] for row in rows} == {"veth0", "br0", "ifindex 2", None}
 
 
@@ -178,9 +178,9 @@ def test_every_packet_is_decoded_or_counted_in_a_connection_of_no_known_protocol
     inputs = expand_inputs([str(captures)], source_by)
     cluster = Cluster(inputs, partitions=7)
     reports = cluster.reports()
-    decoded, strange = sum(report.packets for report in reports), sum(report.strange for report in reports)
-    assert decoded + strange == sum(one.segments for one in cluster.seen)
-    assert strange > 0
+    decoded, unrecognised = sum(report.packets for report in reports), sum(report.unrecognised for report in reports)
+    assert decoded + unrecognised == sum(one.segments for one in cluster.seen)
+    assert unrecognised > 0
     assert sum(report.connections for report in reports) == len(cluster.tables()["connection"])
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from pulsarscope.capture import BlockReader, Inputs, expand_inputs
 from pulsarscope.cli import app
 from pulsarscope.model.errors import CaptureError
-from pulsarscope.spark.remote_files import find, opened, system_at
+from pulsarscope.spark.remote_files import list_files, open_path, system_at
 from tests.spark.inside import Cluster, local
 
 
@@ -31,7 +31,7 @@ def folder(captures: Path, tmp_path: Path) -> Path:
 
 
 def expanded(*uris: str, source_by: str = "none") -> Inputs:
-    return expand_inputs(uris, source_by, find, opened)
+    return expand_inputs(uris, source_by, list_files, open_path)
 
 
 @pytest.mark.parametrize("where", ["a/ring.pcap0", "a", "a/", "*/ring*", "a/*.gz", "[ab]/ring.pcap[0-9]"])
@@ -70,7 +70,7 @@ def test_what_is_not_there_is_said_in_a_line(folder: Path, uri: str, why: str) -
 
 
 def test_a_file_that_goes_away_is_a_finding(tmp_path: Path) -> None:
-    (block,) = BlockReader(f"file://{tmp_path}/gone.pcap", opener=opened)
+    (block,) = BlockReader(f"file://{tmp_path}/gone.pcap", opener=open_path)
     assert [finding.code for finding in block.findings] == ["file-unreadable"]
 
 

@@ -21,35 +21,35 @@ from pulsarscope.capture import expand_inputs
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.spark import session as module
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.session import Log, in_a_line, installed, package, session
+from pulsarscope.spark.session import SparkLog, error_line, installed_version, session, zip_package
 from tests.places import PACKAGE
 from tests.spark.inside import EVERYTHING, local, ring, written
 
 
 def test_what_is_not_installed_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "installed", lambda name: None if name == "pandas" else "9")
+    monkeypatch.setattr(module, "installed_version", lambda name: None if name == "pandas" else "9")
     with pytest.raises(UsageError, match=r"pipeline needs pandas: pip install \"pulsarscope\[spark\]\""), session(None, {}):
         pass
 
 
 def test_the_package_is_shipped_whole(tmp_path: Path) -> None:
-    with zipfile.ZipFile(package(tmp_path)) as archive:
+    with zipfile.ZipFile(zip_package(tmp_path)) as archive:
         assert set(archive.namelist()) == {str(path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.py")}
 
 
 def test_an_error_is_one_line() -> None:
-    assert in_a_line(ValueError("\n  what\nwhere\n")) == "what"
-    assert in_a_line(ValueError("failed:\nTraceback (most recent call last):\n  File\nOSError: why\n")) == "OSError: why"
+    assert error_line(ValueError("\n  what\nwhere\n")) == "what"
+    assert error_line(ValueError("failed:\nTraceback (most recent call last):\n  File\nOSError: why\n")) == "OSError: why"
     assert (
-        in_a_line(ValueError("An error occurred while calling o1.start.\n: java.io.IOException: why\n\tat java"))
+        error_line(ValueError("An error occurred while calling o1.start.\n: java.io.IOException: why\n\tat java"))
         == "java.io.IOException: why"
     )
-    assert in_a_line(ValueError()) == "ValueError"
+    assert error_line(ValueError()) == "ValueError"
 
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_what_java_says_stays_only_when_it_is_needed(*, keep: bool) -> None:
-    log = Log()
+    log = SparkLog()
     with log.redirected():
         os.write(2, b"said")
     if keep:
@@ -61,10 +61,10 @@ def test_what_java_says_stays_only_when_it_is_needed(*, keep: bool) -> None:
 
 
 def test_what_java_ended_with_is_found() -> None:
-    log = Log()
+    log = SparkLog()
     with log.redirected():
         os.write(2, b'WARNING: x\nException in thread "main" org.apache.spark.SparkException: Master must\n\tat org\n')
-    assert log.end_of_java() == "Master must"
+    assert log.java_error() == "Master must"
     log.close()
 
 
@@ -73,7 +73,7 @@ class Machines:
 
     def __init__(self, folder: Path) -> None:
         (spark,) = getattr(find_spec("pyspark"), "submodule_search_locations", None) or [""]
-        java = choose(os.environ, installed("pyspark") or "").home_for_spark(folder / "java")
+        java = choose(os.environ, installed_version("pyspark") or "").home_for_spark(folder / "java")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -157,7 +157,7 @@ def tasks_done(tracker: Any) -> int:
 
 @pytest.mark.cluster
 def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path: Path) -> None:
-    """Each time at another moment, found by chance: when the captures are looked into or read, when they are decoded, near the end."""
+    """Each time at another progress, found by chance: when the captures are looked into or read, when they are decoded, near the end."""
     from pulsarscope.spark.job import run  # noqa: PLC0415 - there may be no Spark
 
     short_connections(tmp_path / "a.cap", 120, 1)
@@ -182,14 +182,14 @@ def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path:
         assert written(tmp_path / "undisturbed") == want
         tasks = tasks_done(tracker)
         for third in range(3):
-            moment = int(tasks * chance.uniform(third, third + 0.8) / 3)
+            progress = int(tasks * chance.uniform(third, third + 0.8) / 3)
             out = tmp_path / f"out{third}"
-            killer = Killer(machines, tracker, moment)
+            killer = Killer(machines, tracker, progress)
             killer.start()
             run(spark, [str(folder)], str(out), EVERYTHING, partitions=8)
             killer.end()
-            assert killer.killed, f"not after {moment} of {tasks} tasks"
-            assert written(out) == want, f"killed after {moment} of {tasks} tasks"
+            assert killer.killed, f"not after {progress} of {tasks} tasks"
+            assert written(out) == want, f"killed after {progress} of {tasks} tasks"
 
 
 @pytest.mark.usefixtures("can_run")

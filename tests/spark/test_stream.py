@@ -22,11 +22,11 @@ from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.model.records import ROWS
 from pulsarscope.spark import table_files as parts
 from pulsarscope.spark.checkpoint import Checkpoint
-from pulsarscope.spark.landing_folder import Landing
+from pulsarscope.spark.landing_folder import LandingFolder
 from tests.scenarios.options import Options
 from tests.spark.inside import EVERYTHING, cut, local, ring, written
 
-Stream = pytest.importorskip("pulsarscope.spark.stream", reason="no pyspark: pip install -e '.[spark]'").Stream
+CaptureStream = pytest.importorskip("pulsarscope.spark.stream", reason="no pyspark: pip install -e '.[spark]'").CaptureStream
 
 
 class Watched:
@@ -41,14 +41,14 @@ class Watched:
         self.landing.mkdir()
         self.out = folder / "out"
         self.batches: list[Any] = []
-        Checkpoint(str(folder / "kept")).begin({})
+        Checkpoint(str(folder / "kept")).create({})
 
     def stream(self, tell: Callable[[Any], None] | None = None) -> Any:
         kept = Checkpoint(str(self._folder / "kept"))
-        return Stream(self._spark, kept, str(self.out), self._options, self._format, 2, tell or self.batches.append)
+        return CaptureStream(self._spark, kept, str(self.out), self._options, self._format, 2, tell or self.batches.append)
 
     def advance(self, stream: Any) -> None:
-        stream.advance(Landing(str(self.landing), "none", 0, stream.captures), everything=True)
+        stream.advance(LandingFolder(str(self.landing), "none", 0, stream.captures), everything=True)
 
 
 def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_path: Path) -> None:
@@ -100,14 +100,14 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
         elif moment == "decoded":
             patch.setattr(Checkpoint, "commit", dying)
         elif moment in ("committed", "named"):
-            real = parts.finish_parts
+            real = parts.finish_files
 
             def finish(*given: Any) -> None:
                 if moment == "named":
                     real(*given)
                 dying()
 
-            patch.setattr(module, "finish_parts", finish)
+            patch.setattr(module, "finish_files", finish)
         else:
             stream = watched.stream(dying)
         with pytest.raises(Exception):  # noqa: B017, PT011 - of Spark, with ours as its text

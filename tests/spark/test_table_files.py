@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.errors import OutputError
-from pulsarscope.spark.table_files import Names, finish_parts, make_folder, place, refuse_full
+from pulsarscope.spark.table_files import Names, finish_files, locate, make_folder, require_empty
 
 NAMES: Names = [("frame", "_a", "part-0"), ("frame", "_b", "part-1")]
 
@@ -23,40 +23,40 @@ def written(tmp_path: Path) -> Path:
 
 
 def test_files_get_their_names_and_what_is_left_goes(written: Path) -> None:
-    finish_parts(str(written), NAMES, ("finding", "frame"))
+    finish_files(str(written), NAMES, ("finding", "frame"))
     assert names(written) == ["part-0", "part-1"]
     assert (written / "finding").is_dir()
 
 
 def test_files_that_have_their_names_may_be_taken_away(written: Path) -> None:
-    finish_parts(str(written), NAMES[:1], ("frame",))
+    finish_files(str(written), NAMES[:1], ("frame",))
     (written / "frame" / "_b").touch()  # its turn had not come
     (written / "frame" / "part-0").unlink()  # who reads the tables has moved it
-    finish_parts(str(written), NAMES, ("frame",), again=True)
+    finish_files(str(written), NAMES, ("frame",), again=True)
     assert names(written) == ["part-1"]
 
 
 def test_a_file_that_is_lost_before_it_has_its_name_is_told(written: Path) -> None:
     (written / "frame" / "_a").unlink()
     with pytest.raises(OutputError, match="cannot write"):
-        finish_parts(str(written), NAMES, ("frame",))
+        finish_files(str(written), NAMES, ("frame",))
 
 
 def test_a_place_that_nobody_knows_is_refused() -> None:
     with pytest.raises(OutputError, match="cannot write no://where: Unrecognized filesystem"):
-        place("no://where")
+        locate("no://where")
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_a_folder_that_is_not_empty_is_left_alone_and_a_new_one_is_made(tmp_path: Path, scheme: str) -> None:
     out = f"{scheme}{tmp_path}/new/er"
     for _ in range(2):
-        refuse_full(out)
+        require_empty(out)
         make_folder(out)
     (tmp_path / "new" / "er" / "mine").write_text("x")
     for full in (out, f"{out}/mine"):
         with pytest.raises(OutputError, match="there already and not an empty folder"):
-            refuse_full(full)
+            require_empty(full)
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

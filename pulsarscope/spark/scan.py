@@ -19,8 +19,8 @@ from pulsarscope.engine.options import Options
 from pulsarscope.model.findings import LOSS_CODES
 from pulsarscope.model.records import ConnectionRow, Row
 from pulsarscope.spark.packed_segments import pack_rows
-from pulsarscope.spark.record_batch import batch_of
-from pulsarscope.spark.remote_files import opened
+from pulsarscope.spark.record_batch import to_record_batch
+from pulsarscope.spark.remote_files import open_path
 
 _FIELDS: Any = [
     ("source", pa.string()),
@@ -41,7 +41,7 @@ PORTIONS = pa.schema(_PORTION)
 """One row per portion of a file."""
 
 
-class Divide(msgspec.Struct, frozen=True):
+class DivideFiles(msgspec.Struct, frozen=True):
     """Positions of files -> the portions in which they are read."""
 
     inputs: Inputs
@@ -53,10 +53,10 @@ class Divide(msgspec.Struct, frozen=True):
         for batch in positions:
             for file in batch.column(0).to_pylist():
                 portions = divide(self.inputs.paths[file], file, self.size)
-                yield batch_of([(msgspec.json.encode(portion),) for portion in portions], PORTIONS)
+                yield to_record_batch([(msgspec.json.encode(portion),) for portion in portions], PORTIONS)
 
 
-class Seen(msgspec.Struct):
+class PortionSummary(msgspec.Struct):
     """What a portion of a file holds."""
 
     portion: Portion
@@ -73,11 +73,11 @@ class Seen(msgspec.Struct):
     """TLS key logs in it, each with the place from which it holds."""
     counts: list[AnomalyCount] = []
     """What packets do wrong."""
-    is_entangled: bool = False
+    has_dependencies: bool = False
     """The portions behind it cannot be read each by itself."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class ScanPortions(msgspec.Struct, frozen=True):
     """Positions in the list of portions -> what they hold."""
 
     inputs: Inputs
@@ -96,17 +96,17 @@ class Look(msgspec.Struct, frozen=True):
         """What one portion holds."""
         file = portion.file
         source = self.inputs.source(file)
-        seen = Seen(portion)
-        blocks = BlockReader(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=opened, portion=portion)
+        seen = PortionSummary(portion)
+        blocks = BlockReader(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=open_path, portion=portion)
         noted = _noted(blocks, seen)
         found = strangers(self.inputs, self.options, noted) if self.strangers else dict.fromkeys(deque(noted, 0))
         if portion.end is not None:
-            seen.counts, seen.is_entangled = blocks.counts, blocks.has_dependencies
+            seen.counts, seen.has_dependencies = blocks.counts, blocks.has_dependencies
         rows = [(source, flow, file, 0, known is not None, _bytes(known or ()), pack_rows(known or ())) for flow, known in found.items()]
-        return batch_of([(source, b"", file, 0, False, 0, msgspec.json.encode(seen)), *rows], SCHEMA)
+        return to_record_batch([(source, b"", file, 0, False, 0, msgspec.json.encode(seen)), *rows], SCHEMA)
 
 
-def _noted(blocks: BlockReader, seen: Seen) -> Iterator[Block]:
+def _noted(blocks: BlockReader, seen: PortionSummary) -> Iterator[Block]:
     for block in blocks:
         seen.secrets += [((seen.portion.file, packets_before), log) for packets_before, log in blocks.take_secrets()]
         seen.packets += block.packets
@@ -117,12 +117,12 @@ def _noted(blocks: BlockReader, seen: Seen) -> Iterator[Block]:
         yield block
 
 
-def entangled(seen: Iterable[Seen]) -> list[int]:
+def indivisible_files(seen: Iterable[PortionSummary]) -> list[int]:
     """The files that must be read whole after all."""
-    return sorted({one.portion.file for one in seen if one.is_entangled})
+    return sorted({one.portion.file for one in seen if one.has_dependencies})
 
 
-def counted(seen: Iterable[Seen]) -> list[Portion]:
+def with_counts(seen: Iterable[PortionSummary]) -> list[Portion]:
     """The portions in their order, the last ones of files with what was counted in the others."""
     found: list[Portion] = []
     ordered = sorted(seen, key=lambda one: (one.portion.file, one.portion.start))
