@@ -47,9 +47,7 @@ ROOMS = {
         "the engine: connection timelines, pairing, the order of rows, the rule engine and its facts; drivers: local, parallel, flows",
         "any one protocol",
     ),
-    "analysis": _room(
-        "model dissect", "folds over rows: statistics, latency, diagnosis, comparison, packet selection", "any one protocol"
-    ),
+    "analysis": _room("model dissect", "folds over rows: statistics, latency, diagnosis, comparison, packet selection", "any one protocol"),
     "filter": _room("model dissect", "display filters: text → syntax → typed expression → predicate", "decoding"),
     "output": _room("model dissect analysis", "`render` (text) and `export` (NDJSON, CSV, Parquet, pcapng): rows → bytes", "decoding"),
     "live": _room("model capture output", "packets of an interface or a pipe, and keeping them in files", "decoding"),

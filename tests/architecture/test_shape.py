@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -64,6 +65,14 @@ def test_a_test_file_mirrors_a_source_file(path: Path) -> None:
     package = source.with_suffix("") / "__init__.py"
     of_its_folder = source.parent.with_name(source.parent.name) / "__init__.py" if source.stem == source.parent.name else package
     assert any((root / name).is_file() for root in roots for name in (source, package, of_its_folder)), f"no source for {place}"
+
+
+def test_no_test_module_imports_another() -> None:
+    """Builders and scenarios that tests share are in tests/scenarios."""
+    forms = r"from tests[\w.]*\.test_\w+ import|import tests[\w.]*\.test_|from tests[\w.]* import (?:\([^)]*)?\btest_"
+    imports = re.compile(rf"^\s*(?:{forms})", re.MULTILINE)
+    importing = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if imports.search(path.read_text())]
+    assert importing == ["tests/docs/test_make_findings.py"], "it alone imports tests: to count the rows of the catalogue that have one"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)

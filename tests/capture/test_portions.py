@@ -18,6 +18,7 @@ from pulsarscope.capture.anomalies import AnomalyCounts
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PORTION_HEADERS_MAX_BYTES, SECRETS_MAX_BYTES
 from tests.scenarios.capture_bytes import SECOND, START, Pcapng, Record, ethernet, flows_of, ipv4, pcap, segment_packet, tcp
+from tests.scenarios.copied_capture import capture_of_a_copied_capture
 
 SIZES = st.integers(1, 2_000)
 MAGICS = (0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34)
@@ -69,14 +70,6 @@ def pcapngs(draw: st.DrawFn) -> bytes:
         else:
             parts.append(make.secrets(b"CLIENT_RANDOM"))
     return b"".join(parts)
-
-
-def capture_of_a_copied_capture(size: int) -> bytes:
-    """Return a capture of another capture of about `size` bytes, copied in large segments a second later."""
-    inner = pcap([Record(segment_packet(b"%d" % number), START + number * 1000) for number in range(size // 75)])
-    pieces = [inner[start : start + 65_400] for start in range(0, len(inner), 65_400)]
-    sent = [segment_packet(piece, sequence=1000 + 65_400 * number) for number, piece in enumerate(pieces)]
-    return pcap([Record(frame, START + SECOND + number * 1000) for number, frame in enumerate(sent)])
 
 
 class Read(msgspec.Struct):

@@ -8,29 +8,14 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pulsarscope import cli
 from tests.places import CAPTURES
+from tests.scenarios.command_line import COMMAND, execute, run
 
-COMMAND = [sys.executable, "-m", "pulsarscope"]
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of the command line, run in this process."""
-    monkeypatch.setattr(sys, "argv", ["pulsarscope", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    code = ended.value.code
-    assert isinstance(code, int) or code is None
-    return code or 0
-
-
-def execute(*arguments: str, **values: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, check=False, **values)
 
 
 def test_no_arguments_show_the_help_on_standard_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

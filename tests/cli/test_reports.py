@@ -10,10 +10,10 @@ import pytest
 from pulsarscope.cli.compare import CompareRequest, write_comparison
 from pulsarscope.cli.diagnose import DiagnoseRequest, write_diagnosis
 from pulsarscope.cli.stats import StatsRequest, write_statistics
-from tests.cli.test_cli import execute, run
-from tests.docs.cases import capture
-from tests.docs.test_bad_inputs_rendering import OWN_COLORS, hostile_packets
 from tests.places import ROOT
+from tests.scenarios.bad_inputs.cases import capture
+from tests.scenarios.bad_inputs.text import OWN_COLORS, hostile_packets
+from tests.scenarios.command_line import execute, run
 
 Captured = pytest.CaptureFixture[str]
 

@@ -16,8 +16,8 @@ import zstandard
 
 from pulsarscope.capture.formats import compression
 from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
-from tests.docs.cases import HEALTHY, OPENING, assert_promised, capture, exchange, healthy, look, opened, row, sent
 from tests.scenarios import Conversation, Packet, pcap
+from tests.scenarios.bad_inputs.cases import HEALTHY, OPENING, assert_promised, capture, exchange, healthy, look, opened, row, sent
 from tests.scenarios.capture_bytes import Pcapng
 
 NG = Pcapng()

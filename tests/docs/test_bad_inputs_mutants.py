@@ -18,9 +18,9 @@ import zstandard
 from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.errors import CaptureError
-from tests.docs.cases import CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS, Seen, capture, chance, look
-from tests.docs.test_bad_inputs_payload import BATCH, TEXT
 from tests.scenarios import Conversation, base_command, command_frame, compress, message_metadata, payload_frame, sized
+from tests.scenarios.bad_inputs.cases import CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS, Seen, capture, chance, look
+from tests.scenarios.bad_inputs.payloads import BATCH, TEXT
 from tests.scenarios.wire import raw_frame
 
 SECONDS = 8.0

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from pulsarscope.tcp import assembler
-from tests.docs.cases import (
+from tests.scenarios import ACK, FIN, PSH, RST, SYN, Conversation, Packet, ethernet, ip_packet, ipv4, tcp_segment
+from tests.scenarios.bad_inputs.cases import (
     CONNECT,
     CONNECTED,
     HEALTHY,
@@ -30,7 +31,6 @@ from tests.docs.cases import (
     send,
     sent,
 )
-from tests.scenarios import ACK, FIN, PSH, RST, SYN, Conversation, Packet, ethernet, ip_packet, ipv4, tcp_segment
 from tests.scenarios.capture_bytes import ipv6 as ipv6_packet
 from tests.scenarios.conversation import START_NS, STEP_NS
 from tests.scenarios.wrapping import FRAME_WRAPPERS, fragments, labels, ppp, pppoe

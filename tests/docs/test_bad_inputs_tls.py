@@ -8,8 +8,20 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.limits import KEY_LOG_LINE_MAX_BYTES
-from tests.docs.cases import CONNECT, CONNECTED, HEALTHY, PRODUCER, PRODUCER_SUCCESS, assert_promised, capture, look, receipt, row, send
 from tests.scenarios import Conversation
+from tests.scenarios.bad_inputs.cases import (
+    CONNECT,
+    CONNECTED,
+    HEALTHY,
+    PRODUCER,
+    PRODUCER_SUCCESS,
+    assert_promised,
+    capture,
+    look,
+    receipt,
+    row,
+    send,
+)
 from tests.scenarios.capture_bytes import Pcapng
 from tests.scenarios.tls import sealing
 from tests.scenarios.tls.feeding import packets_of

@@ -11,7 +11,7 @@ from tests.docs import (
     test_bad_inputs_rendering,
     test_bad_inputs_tls,
 )
-from tests.docs.cases import TESTED
+from tests.scenarios.bad_inputs.cases import TESTED
 
 MODULES = (
     test_bad_inputs_container,

@@ -15,7 +15,7 @@ from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.flow import source_of_key
-from tests.live.test_recorder import SECOND, START, captured
+from tests.scenarios.live_packets import SECOND, START, captured, numbers
 
 
 class Scripted:
@@ -53,13 +53,6 @@ class Scripted:
 
     def close(self) -> None:
         self.closed = True
-
-
-def numbers(blocks: Iterable[Block]) -> list[tuple[int, int]]:
-    """Return (packet number, number in the payload) of all packets."""
-    return sorted(
-        (segment[0], int.from_bytes(segment[6], "big")) for block in blocks for segments in block.flows.values() for segment in segments
-    )
 
 
 def codes(blocks: Iterable[Block]) -> list[str]:

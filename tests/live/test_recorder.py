@@ -13,21 +13,11 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import BlockReader
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
-from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
-from pulsarscope.output.export.pcapng import interface_block, packet_block, section_block, statistics_block
-from tests.scenarios.capture_bytes import segment_packet
+from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
+from tests.scenarios.live_packets import SECOND, START, captured
 
-SECOND = 1_000_000_000
-START = 1_700_000_000 * SECOND
 HEAD = section_block("test") + interface_block(1, 0, "eth0")
-
-
-def captured(number: int, seconds: float | None = None) -> CapturedPackets:
-    """Return a packet with a number in its payload."""
-    data = segment_packet(number.to_bytes(4, "big"), sequence=1000 + 4 * number)
-    time = START + int((number if seconds is None else seconds) * SECOND)
-    return CapturedPackets(packet_block(0, time, len(data), data), 1, time)
 
 
 def numbers(*paths: str) -> list[int]:

@@ -11,8 +11,7 @@ import pytest
 from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.sniff import SniffSource, expression, open_sniffer
 from pulsarscope.model.errors import UsageError
-from tests.live.test_feed import numbers
-from tests.live.test_recorder import captured
+from tests.scenarios.live_packets import captured, numbers
 from tests.scenarios.loopback import needs_capturing
 
 

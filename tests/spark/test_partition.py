@@ -23,8 +23,8 @@ from pulsarscope.cli.options import ReadOptions
 from pulsarscope.cli.pipeline import PipelineRequest, table_options
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark import shuffle_batches
-from tests.capture.test_portions import capture_of_a_copied_capture
 from tests.scenarios import Conversation, write_pcap, write_pcapng
+from tests.scenarios.copied_capture import capture_of_a_copied_capture
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import bridged, packets_of
 from tests.scenarios.rings import moved

@@ -13,8 +13,8 @@ from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.model.errors import OutputError
-from tests.engine.parallel.test_worker import Hungry
 from tests.places import CAPTURES
+from tests.scenarios.hungry import Hungry
 from tests.scenarios.options import Options
 
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")

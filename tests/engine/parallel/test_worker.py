@@ -18,6 +18,7 @@ from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Portion
 from pulsarscope.model.records import Row
 from tests.places import CAPTURES
+from tests.scenarios.hungry import Hungry
 from tests.scenarios.options import Options
 
 PATHS = [str(CAPTURES / name) for name in ("errors.pcap", "quickstart.pcapng")]
@@ -101,11 +102,6 @@ def test_tasks_are_carried_out_until_none_follows() -> None:
     assert (result.returncode, result.stderr) == (0, b"")
     answers = io.BytesIO(result.stdout)
     assert [unpack(data) for data in iter(lambda: receive(answers), None)] == [answer for task in tasks for answer in task()]
-
-
-class Hungry:
-    def __reduce__(self) -> tuple[object, ...]:
-        return bytearray, (1 << 62,)
 
 
 class Chatty:

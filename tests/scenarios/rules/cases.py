@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.protocols.pulsar.rules import test_backlog as backlog
-from tests.protocols.pulsar.rules import test_batch_index as batch_index
-from tests.protocols.pulsar.rules import test_chunks as chunks
-from tests.protocols.pulsar.rules import test_journey as journey
-from tests.protocols.pulsar.rules import test_key_shared as key_shared
-from tests.protocols.pulsar.rules import test_lookups as lookups
-from tests.protocols.pulsar.rules import test_publishing as publishing
-from tests.protocols.pulsar.rules import test_resends as resends
-from tests.protocols.pulsar.rules import test_schemas as schemas
-from tests.protocols.pulsar.rules import test_transactions as transactions
 from tests.scenarios.consultation import ack, closing, connected, delivery, flow, redeliver, subscribed
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.dialogue import receipt, send
 from tests.scenarios.frames import command_frame
+from tests.scenarios.rules import backlog, batch_index, chunks, journey, key_shared, lookups, publishing, resends, schemas, transactions
 from tests.scenarios.rules.recorded import (
     PING,
     PONG,

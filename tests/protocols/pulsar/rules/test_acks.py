@@ -8,14 +8,8 @@ import pytest
 
 from pulsarscope.protocols.pulsar.rules import acks
 from tests.places import CAPTURES
-from tests.scenarios import Conversation, command_frame
 from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
-from tests.scenarios.streams import PING
-
-
-def unanswered() -> list[Conversation]:
-    talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2))
-    return [talk.client(ack(1, request_id=50)).client(ack(2, request_id=51)).wait(5 * SECOND).client(PING).close()]
+from tests.scenarios.rules.acks import answered, behind_the_close, refused, unanswered
 
 
 def test_an_ack_that_asked_and_got_no_answer_is_named(tmp_path: Path) -> None:
@@ -24,12 +18,6 @@ def test_an_ack_that_asked_and_got_no_answer_is_named(tmp_path: Path) -> None:
     assert (row.severity, evidence["count"], evidence["subscription"]) == ("warning", 2, "s")
     assert diagnosis.commands(row) == ["ACK", "ACK"]
     assert "request-unanswered" not in diagnosis.codes
-
-
-def answered() -> list[Conversation]:
-    """Two ACKs: one with its response, one that asks for none."""
-    talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2)).client(ack(1, request_id=50), ack(2))
-    return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50)).wait(5 * SECOND).client(PING).close()]
 
 
 def test_one_that_was_answered_or_did_not_ask_is_not(tmp_path: Path) -> None:
@@ -41,20 +29,11 @@ def test_nor_is_one_at_the_end_of_the_capture(tmp_path: Path) -> None:
     assert "ack-unanswered" not in diagnose(tmp_path, talk).codes
 
 
-def refused() -> list[Conversation]:
-    talk = subscribed(connected()).client(flow(10)).server(delivery(1)).client(ack(1, request_id=50))
-    return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="PersistenceError", message="taken")).close()]
-
-
 def test_a_refused_ack_is_an_error(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path, *refused())
     row, evidence = diagnosis.only("ack-failed")
     assert (row.severity, evidence["error"], diagnosis.commands(row)) == ("error", "PersistenceError", ["ACK", "ACK_RESPONSE"])
     assert "request-failed" not in diagnosis.codes
-
-
-def behind_the_close() -> list[Conversation]:
-    return [subscribed(connected()).client(flow(10)).server(delivery(1)).client(closing()).client(ack(1)).close()]
 
 
 def test_an_ack_behind_the_close_is_lost(tmp_path: Path) -> None:

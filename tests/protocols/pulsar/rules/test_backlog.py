@@ -10,22 +10,9 @@ import pytest
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, command_frame
 from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, subscribed
-from tests.scenarios.dialogue import receipt, send
 from tests.scenarios.frames import message_metadata, payload_frame
+from tests.scenarios.rules.backlog import producing, silent
 from tests.scenarios.streams import PING
-
-
-def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None, name: str = "p") -> Conversation:
-    """A connection whose producer sends one message."""
-    talk.client(command_frame("PRODUCER", topic=topic, producer_id=1, request_id=7))
-    talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name=name))
-    return talk.client(send(metadata=metadata)).server(receipt(entry=entry))
-
-
-def silent() -> list[Conversation]:
-    """A consumer with permits that does not get a published message."""
-    waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
-    return [waiting, producing(connected(1, after=2 * SECOND), entry=2).close()]
 
 
 def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path: Path) -> None:

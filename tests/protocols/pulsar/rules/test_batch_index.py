@@ -9,13 +9,9 @@ import pytest
 from pulsarscope.protocols.pulsar.rules import batch_index
 from pulsarscope.protocols.pulsar.rules.message_ids import bitmap, indexes_of
 from tests.places import CAPTURES
-from tests.scenarios import Conversation, command_frame
+from tests.scenarios import command_frame
 from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
-
-
-def batches(count: int = 2, size: int = 8) -> Conversation:
-    """A consumer with so many batches."""
-    return subscribed(connected()).client(flow(1000)).server(*[delivery(entry, batch=size) for entry in range(count)])
+from tests.scenarios.rules.batch_index import batches
 
 
 def test_the_capture_of_batch_index_acks_tells_what_is_left() -> None:

@@ -14,13 +14,9 @@ from tests.places import CAPTURES
 from tests.scenarios import command_frame
 from tests.scenarios.dialogue import message, receipt, send
 from tests.scenarios.examination import SECOND, Examination
+from tests.scenarios.rules.chunks import COUNT, part
 
 TOPIC = "persistent://public/default/videos"
-COUNT = 4
-
-
-def part(chunk: int, **more: Any) -> dict[str, Any]:
-    return {"uuid": "u-1", "chunk_id": chunk, "num_chunks_from_msg": COUNT, "total_chunk_msg_size": 7 * COUNT} | more
 
 
 def sent(chunks: Iterable[int] = range(COUNT)) -> Examination:

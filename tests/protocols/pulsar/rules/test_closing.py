@@ -10,9 +10,9 @@ from pulsarscope.model.findings import NOTE, WARNING
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.dialogue import receipt, send
 from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.closing import half_dead
 from tests.scenarios.rules.recorded import (
     PING,
-    PONG,
     SECOND,
     created,
     dial,
@@ -104,12 +104,6 @@ def test_a_broker_that_says_goodbye_first_leaves_nothing_open(tmp_path: Path) ->
     goodbye = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1)
     rows = judged(tmp_path, dial().client(producer()).server(created(), goodbye).close("server"))
     assert troubles(rows) == []
-
-
-def half_dead() -> list[Conversation]:
-    """A client that answers only the first PING."""
-    talk = until(dial().server(PING).client(PONG), 30 * SECOND).server(PING)
-    return [until(talk, 60 * SECOND).server(PING).close("server")]
 
 
 def test_a_client_that_answers_no_ping_is_silent(tmp_path: Path) -> None:

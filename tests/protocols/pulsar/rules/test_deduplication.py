@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pulsarscope.model.findings import NOTE, WARNING
 from pulsarscope.protocols.pulsar.rules import sequences
 from tests.places import CAPTURES
-from tests.scenarios.conversation import Conversation
 from tests.scenarios.dialogue import receipt, send
 from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.deduplication import MINUS_ONE, dropped, dropped_at_once, producing, sends, sent_again
 from tests.scenarios.rules.recorded import SECOND, created, dial, found_in, judged, of, only, producer, troubles
-
-MINUS_ONE = (1 << 64) - 1
-
-
-def dropped(number: int) -> bytes:
-    return receipt(1, number, MINUS_ONE, MINUS_ONE)
-
-
-def producing(port: int = 40000, start: int = 0, stored: int = -1, **fields: Any) -> Conversation:
-    """A connection whose packets 6 and 7 create the producer."""
-    return dial(port, start=start).client(producer(**fields)).server(created(last_sequence_id=stored))
-
-
-def sends(talk: Conversation, *numbers: int) -> Conversation:
-    for number in numbers:
-        talk.client(send(1, number)).server(receipt(1, number))
-    return talk
 
 
 @pytest.mark.parametrize("capture", sorted(path.name for path in CAPTURES.glob("*.pcap*")))
 def test_no_real_client_goes_back(capture: str) -> None:
     codes = {row.code for row in found_in(capture)}
     assert not codes & {"message-duplicate-dropped", "sequence-regression", "resend-deduplicated"}
-
-
-def dropped_at_once() -> list[Conversation]:
-    """Two messages of a producer that begins below what the broker has stored."""
-    talk = producing(stored=10)
-    for number in (5, 6):
-        talk.client(send(1, number)).server(dropped(number))
-    return [sends(talk, 11).close()]
 
 
 def test_a_message_that_was_not_sent_before_is_perhaps_lost(tmp_path: Path) -> None:
@@ -56,14 +30,6 @@ def test_a_message_that_was_not_sent_before_is_perhaps_lost(tmp_path: Path) -> N
     assert "begins with sequence id 5, though the broker has stored up to 10" in text
     assert evidence["frames"] == ["0:6.1", "0:8.1"]
     assert {row.severity for row in of(rows, "message-duplicate-dropped")} == {WARNING}
-
-
-def sent_again() -> list[Conversation]:
-    """A producer that sends again after a reconnect what had no receipt."""
-    first = sends(producing(), 0, 1).client(send(1, 2), send(1, 3)).reset()
-    again = producing(40001, SECOND, stored=3, epoch=1)
-    again.client(send(1, 2)).server(dropped(2)).client(send(1, 3)).server(dropped(3))
-    return [first, sends(again, 4).close()]
 
 
 def test_what_is_sent_again_after_a_reconnect_is_no_loss(tmp_path: Path) -> None:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Rules
 from pulsarscope.engine.local import run
 from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar import rules
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, JourneyRule, journeys
 from tests.places import CAPTURES
 from tests.scenarios import command_frame
 from tests.scenarios.dialogue import message, receipt, send
 from tests.scenarios.examination import SECOND, Examination
-from tests.scenarios.frames import message_metadata, payload_frame
 from tests.scenarios.options import Options
+from tests.scenarios.rules.journey import collecting, corrupted
 
 TOPIC = "persistent://public/default/orders"
-WRONG = 0xDEADBEEF
 
 
 def producer(number: int = 1) -> bytes:
@@ -32,24 +28,8 @@ def subscribe(number: int, subscription: str) -> bytes:
     return command_frame("SUBSCRIBE", topic=TOPIC, subscription=subscription, subType="Shared", consumer_id=number, request_id=number)
 
 
-def corrupted(entry: int = 0, consumer_id: int = 1) -> bytes:
-    """A MESSAGE whose CRC32-C is wrong."""
-    ident = {"ledgerId": 7, "entryId": entry}
-    return payload_frame("MESSAGE", message_metadata(), b"payload", checksum=WRONG, consumer_id=consumer_id, message_id=ident)
-
-
 def ack(entry: int, consumer_id: int = 1, **fields: Any) -> bytes:
     return command_frame("ACK", consumer_id=consumer_id, ack_type="Individual", message_id=[{"ledgerId": 7, "entryId": entry}], **fields)
-
-
-def collecting() -> tuple[Rules, dict[str, Journey]]:
-    """Rules that only collect journeys, and the dictionary of these."""
-    found: dict[str, Journey] = {}
-
-    def keep(key: str, facts: Sequence[Fact], _say: ReportFinding) -> None:
-        found.update((key, item) for item in journeys(key, facts))
-
-    return Rules(CODES, (JourneyRule,), (KeyRule(JOURNEY, 10**18, keep),)), found
 
 
 def published(talk: Examination) -> Examination:

@@ -8,24 +8,8 @@ from typing import Any
 import pytest
 
 from pulsarscope.protocols.pulsar.rules import key_shared
-from tests.scenarios import Conversation
-from tests.scenarios.consultation import SECOND, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
-
-
-def keyed(number: int, *, after: int = 0, kind: str = "Key_Shared", **meta: Any) -> Conversation:
-    """A connection with one consumer."""
-    fields: dict[str, Any] = {"keySharedMeta": {"keySharedMode": "AUTO_SPLIT", **meta}} if kind == "Key_Shared" else {}
-    return subscribed(connected(number, after=after), number, kind=kind, **fields).client(flow(1000, number))
-
-
-def given(talk: Conversation, number: int, *entries: int, key: str = "k", **fields: Any) -> Conversation:
-    return talk.server(*[delivery(entry, number, partition_key=key, **fields) for entry in entries])
-
-
-def on_two_consumers() -> list[Conversation]:
-    """The second one gets a message of the key while the first holds some."""
-    item = given(keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
-    return [item, given(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()]
+from tests.scenarios.consultation import SECOND, ack, closing, connected, diagnose, flow, redeliver, subscribed
+from tests.scenarios.rules.key_shared import given, keyed, on_two_consumers, out_of_order
 
 
 def test_a_key_that_goes_to_two_consumers_at_once_is_named(tmp_path: Path) -> None:
@@ -79,10 +63,6 @@ def test_shared_subscriptions_promise_nothing(tmp_path: Path) -> None:
     item = given(keyed(1, kind="Shared"), 1, 1).wait(10 * SECOND).close()
     two = given(keyed(2, after=2 * SECOND, kind="Shared"), 2, 2, 1).close()
     assert not {"key-on-two-consumers", "key-out-of-order"} & set(diagnose(tmp_path, item, two).codes)
-
-
-def out_of_order() -> list[Conversation]:
-    return [given(given(keyed(1), 1, 1, 5), 1, 3).client(ack(1, 3, 5, number=1)).close()]
 
 
 def test_entries_of_a_key_out_of_order_are_named(tmp_path: Path) -> None:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.rules.lookups import ONE, TO_ONE, TO_TWO, brokers
 from tests.scenarios.rules.recorded import SECOND, dial, judged, looked_up, lookup, of, only, troubles, until
-
-ONE, TWO = ("10.0.0.2", 6650), ("10.0.0.3", 6650)
-TO_ONE, TO_TWO = "pulsar://10.0.0.2:6650", "pulsar://10.0.0.3:6650"
-
-
-def brokers() -> tuple[Conversation, Conversation]:
-    return dial(server=ONE), dial(40001, server=TWO)
 
 
 def test_two_brokers_that_send_each_other_the_client_are_a_loop(tmp_path: Path) -> None:

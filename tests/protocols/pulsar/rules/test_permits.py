@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.places import CAPTURES
-from tests.scenarios import Conversation, command_frame
+from tests.scenarios import command_frame
 from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios.rules.permits import below_zero
 from tests.scenarios.streams import PING
 
 
@@ -72,10 +73,6 @@ def test_a_refused_consumer_is_not_starved(tmp_path: Path) -> None:
     talk = connected().client(command_frame("SUBSCRIBE", consumer_id=1, request_id=5, topic=TOPIC, subscription="s", subType="Shared"))
     talk.server(command_frame("ERROR", request_id=5, error="ConsumerBusy", message="busy")).wait(10 * SECOND).close()
     assert "consumer-starved" not in diagnose(tmp_path, talk).codes
-
-
-def below_zero() -> Conversation:
-    return subscribed(connected()).client(flow(3)).server(delivery(1, batch=10)).client(flow(50)).client(closing()).close()
 
 
 def test_a_batch_larger_than_the_permits_takes_them_below_zero(tmp_path: Path) -> None:

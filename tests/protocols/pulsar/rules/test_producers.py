@@ -9,6 +9,7 @@ import pytest
 from pulsarscope.model.findings import ERROR
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.producers import free_again
 from tests.scenarios.rules.recorded import (
     PING,
     PONG,
@@ -124,13 +125,6 @@ def test_one_that_gave_the_place_up_before_does_not_hold_it(tmp_path: Path) -> N
     first = dial().client(subscribe()).server(success(2)).client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=3))
     second = dial(40001, start=SECOND).client(subscribe()).server(error(2, "ConsumerBusy"))
     assert only(judged(tmp_path, first.server(success(3)), second), "consumer-busy")[1]["holders"] == []
-
-
-def free_again() -> list[Conversation]:
-    """A producer closes before another takes its name."""
-    first = dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2))
-    second = dial(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created())
-    return [first.server(success(2)).close(), second.close()]
 
 
 def test_a_name_that_is_free_again_is_no_trouble(tmp_path: Path) -> None:

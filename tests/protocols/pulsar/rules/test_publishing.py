@@ -15,11 +15,11 @@ from pulsarscope.protocols.pulsar.rules.publishing import percentile
 from tests.scenarios import command_frame
 from tests.scenarios.dialogue import receipt, send
 from tests.scenarios.examination import MILLISECOND, SECOND, Examination
+from tests.scenarios.rules.publishing import CLOSED
 
 TOPIC = "persistent://public/default/orders"
 PRODUCER = command_frame("PRODUCER", topic=TOPIC, producer_id=1, producer_name="billing", request_id=1)
 READY = command_frame("PRODUCER_SUCCESS", producer_name="billing", request_id=1)
-CLOSED = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2**64 - 1)
 
 
 def publishing(latency_ns: int, count: int) -> Examination:

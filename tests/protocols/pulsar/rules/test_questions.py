@@ -12,24 +12,26 @@ from pulsarscope.engine.local import run
 from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.protocols.pulsar import rules
 from tests.places import CAPTURES
-from tests.protocols.pulsar.rules import test_acks as acks
-from tests.protocols.pulsar.rules import test_backlog as backlog
-from tests.protocols.pulsar.rules import test_closing as closing
-from tests.protocols.pulsar.rules import test_deduplication as deduplication
-from tests.protocols.pulsar.rules import test_journey as journey
-from tests.protocols.pulsar.rules import test_key_shared as key_shared
-from tests.protocols.pulsar.rules import test_permits as permits
-from tests.protocols.pulsar.rules import test_producers as producers
-from tests.protocols.pulsar.rules import test_redelivery as redelivery
-from tests.protocols.pulsar.rules import test_sizes as sizes
-from tests.protocols.pulsar.rules import test_transactions as transactions
-from tests.protocols.pulsar.rules import test_unacked as unacked
-from tests.protocols.pulsar.rules import test_unload as unload
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.consultation import Diagnosis, diagnose
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.options import Options
-from tests.scenarios.rules import cases
+from tests.scenarios.rules import (
+    acks,
+    backlog,
+    cases,
+    closing,
+    deduplication,
+    journey,
+    key_shared,
+    permits,
+    producers,
+    redelivery,
+    sizes,
+    transactions,
+    unacked,
+    unload,
+)
 from tests.scenarios.rules.recorded import SECOND
 
 Source = str | Callable[[], Sequence[Conversation]]

@@ -12,14 +12,7 @@ from tests.places import CAPTURES
 from tests.scenarios import Conversation, command_frame
 from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, redeliver, subscribed
 from tests.scenarios.dialogue import receipt, send
-
-
-def repeated(times: int, pause: int = 30) -> Conversation:
-    """A consumer that gets one message again and again, as after an ack timeout."""
-    talk = subscribed(connected()).client(flow(1000)).server(delivery(1), delivery(2))
-    for again in range(1, times + 1):
-        talk.wait(pause * SECOND).client(redeliver(2)).server(delivery(2, again=again))
-    return talk.close()
+from tests.scenarios.rules.redelivery import repeated
 
 
 def test_a_message_that_comes_again_without_end_is_a_storm(tmp_path: Path) -> None:

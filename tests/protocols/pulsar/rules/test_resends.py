@@ -9,8 +9,8 @@ from tests.scenarios import command_frame
 from tests.scenarios.dialogue import receipt, send
 from tests.scenarios.examination import Examination
 from tests.scenarios.frames import message_metadata, payload_frame
+from tests.scenarios.rules.resends import REFUSAL
 
-REFUSAL = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ChecksumError", message="Checksum failed on the broker")
 BAD = payload_frame("SEND", message_metadata(), b"payload", checksum=0xDEADBEEF, producer_id=1, sequence_id=0)
 
 

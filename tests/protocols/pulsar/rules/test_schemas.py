@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,14 +11,7 @@ from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar.rules.schemas import FIELDS_MAX, TYPE_CHARACTERS_MAX, description_of, differences
 from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.recorded import SECOND, TOPIC, created, dial, error, found_in, judged, of, only, producer, subscribe
-
-
-def record(name: str, *fields: dict[str, Any], kind: str = "Avro") -> dict[str, Any]:
-    return {"name": "", "type": kind, "schema_data": json.dumps({"type": "record", "name": name, "fields": fields}).encode()}
-
-
-ID = {"name": "id", "type": "int"}
-PRICE = {"name": "price", "type": ["null", "double"], "default": None}
+from tests.scenarios.rules.schemas import ID, PRICE, record
 
 
 def test_the_difference_to_what_another_client_registered() -> None:

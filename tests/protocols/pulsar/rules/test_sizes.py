@@ -11,16 +11,7 @@ from tests.scenarios.conversation import Conversation
 from tests.scenarios.dialogue import send
 from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.recorded import CONNECT, created, found_in, judged, of, only, producer, troubles
-
-LIMIT = 1 << 16
-CONNECTED = command_frame("CONNECTED", server_version="test", protocol_version=21, max_message_size=LIMIT)
-
-
-def sending(*sizes: int) -> Conversation:
-    talk = Conversation(acknowledge=False, mss=60_000).handshake().client(CONNECT).server(CONNECTED).client(producer()).server(created())
-    for number, size in enumerate(sizes):
-        talk.client(send(1, number, b"x" * size))
-    return talk
+from tests.scenarios.rules.sizes import LIMIT, sending
 
 
 def test_a_send_beyond_the_broker_s_limit(tmp_path: Path) -> None:

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pulsarscope.model.findings import ERROR, WARNING
-from tests.scenarios.conversation import Conversation
 from tests.scenarios.dialogue import receipt, send
 from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.recorded import SECOND, TOPIC, created, dial, found_in, judged, of, only, producer, troubles, until
-
-ID: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": 5}
-
-
-def begun() -> Conversation:
-    """A transaction that packets 6 and 7 begin, and to which 8 and 9 add a partition."""
-    talk = dial().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
-    talk.server(command_frame("NEW_TXN_RESPONSE", request_id=1, **ID))
-    talk.client(command_frame("ADD_PARTITION_TO_TXN", request_id=2, partitions=[TOPIC], **ID))
-    return talk.server(command_frame("ADD_PARTITION_TO_TXN_RESPONSE", request_id=2, **ID))
-
-
-def ended(talk: Conversation, action: str = "COMMIT", **answer: Any) -> Conversation:
-    talk.client(command_frame("END_TXN", request_id=3, txn_action=action, **ID))
-    return talk.server(command_frame("END_TXN_RESPONSE", request_id=3, **(answer or ID))).close()
+from tests.scenarios.rules.transactions import ID, begun, ended
 
 
 @pytest.mark.parametrize("capture", ["lo-java-txn.pcap", "rw-raw-ip.pcap"])

@@ -8,14 +8,9 @@ import pytest
 
 from pulsarscope.protocols.pulsar.rules import unacked
 from tests.places import CAPTURES
-from tests.scenarios import Conversation
 from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
+from tests.scenarios.rules.unacked import given, one_after_the_other, with_a_hole
 from tests.scenarios.streams import PING
-
-
-def given(count: int, kind: str = "Shared") -> Conversation:
-    """A consumer that got so many entries, from 0."""
-    return subscribed(connected(), kind=kind).client(flow(1000)).server(*[delivery(entry) for entry in range(count)])
 
 
 def test_the_stuck_consumer_acknowledged_none() -> None:
@@ -62,12 +57,6 @@ def test_messages_of_batches_count_and_the_limit_is_named(tmp_path: Path) -> Non
     assert "limit of 50,000 is reached" in (row.text or "")
 
 
-def with_a_hole() -> list[Conversation]:
-    """All but one of the entries are acknowledged."""
-    talk = given(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND)
-    return [talk.server(delivery(30)).client(ack(30), PING).close()]
-
-
 def test_a_forgotten_message_among_acknowledged_ones_is_a_hole(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path, *with_a_hole())
     row, evidence = diagnosis.only("ack-hole")
@@ -80,14 +69,6 @@ def test_so_is_one_message_of_a_batch(tmp_path: Path) -> None:
     talk.client(ack(0, ack_set=[0b1100]), ack(0, ack_set=[0b0110]), ack(*range(1, 20))).wait(100 * SECOND).client(PING)
     _, evidence = diagnose(tmp_path, talk).only("ack-hole")
     assert (evidence["message_id"], evidence["batch_indexes"], evidence["unacknowledged"]) == ([7, 0], [2], 1)
-
-
-def one_after_the_other() -> list[Conversation]:
-    """Entries acknowledged in order, one every few seconds: each waits long, none is skipped."""
-    talk = given(60)
-    for entry in range(50):
-        talk.wait(5 * SECOND).client(ack(entry), PING)
-    return [talk.close()]
 
 
 def test_messages_in_flight_are_no_hole(tmp_path: Path) -> None:

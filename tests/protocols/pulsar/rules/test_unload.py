@@ -27,13 +27,9 @@ from tests.scenarios.rules.recorded import (
     troubles,
     until,
 )
+from tests.scenarios.rules.unload import BY_BROKER, close_producer, stopping
 
-BY_BROKER = (1 << 64) - 1
 OTHER = "pulsar://10.0.0.3:6650"
-
-
-def close_producer(number: int = 1, **fields: str) -> bytes:
-    return command_frame("CLOSE_PRODUCER", producer_id=number, request_id=BY_BROKER, **fields)
 
 
 def close_consumer(number: int = 1) -> bytes:
@@ -103,13 +99,6 @@ def test_two_unloads_are_two(tmp_path: Path) -> None:
     rows = of(judged(tmp_path, talk), "topic-unloaded")
     assert len(rows) == 2
     assert all("it came back after" in (row.text or "") for row in rows)
-
-
-def stopping(topics: int) -> Conversation:
-    talk = dial()
-    for number in range(topics):
-        talk.client(producer(number, request=number, topic=f"{TOPIC}-{number}")).server(created(request=number))
-    return until(talk, SECOND).server(*(close_producer(number) for number in range(topics))).close("server")
 
 
 def test_a_broker_that_stops_closes_many_at_once(tmp_path: Path) -> None:

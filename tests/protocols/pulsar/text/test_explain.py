@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.protocols.pulsar.text.explain import explain
-from tests.protocols.pulsar.text.test_summary import ALL_FIELDS, odd_values
+from tests.scenarios.odd_values import ALL_FIELDS, odd_values
 
 
 @given(st.sampled_from(ALL_FIELDS), odd_values)

@@ -10,6 +10,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.frame.pulsar_pb2 import BaseCommand
 from pulsarscope.protocols.pulsar.text.command_phrases import PHRASES
 from pulsarscope.protocols.pulsar.text.summary import FREQUENT, summary
+from tests.scenarios.odd_values import ALL_FIELDS, odd_values
 
 TOPIC = "persistent://public/default/orders"
 COMMAND_NAMES = [value.name for value in BaseCommand.Type.DESCRIPTOR.values]
@@ -225,25 +226,6 @@ def test_a_value_of_megabytes_is_cut() -> None:
     assert len(words("SEND", {"sequence_id": 1}, topic="t" * 5_000_000)) < 400
 
 
-ALL_FIELDS = sorted(
-    {field.name for kind in BaseCommand.DESCRIPTOR.fields if kind.message_type for field in kind.message_type.fields}
-    | {
-        "partition_key",
-        "compression",
-        "num_chunks_from_msg",
-        "chunk_id",
-        "marker_type",
-        "null_value",
-        "deliver_at_time",
-        "ledgerId",
-        "entryId",
-    }
-)
-odd_values = st.recursive(
-    st.none() | st.integers() | st.text() | st.binary() | st.booleans() | st.floats(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(ALL_FIELDS), inner, max_size=3),
-    max_leaves=8,
-)
 odd_fields = st.dictionaries(st.sampled_from(ALL_FIELDS), odd_values, max_size=8)
 
 

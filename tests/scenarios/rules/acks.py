@@ -1,0 +1,27 @@
+"""Conversations with acknowledgements, answered, refused, and too late."""
+
+from __future__ import annotations
+
+from tests.scenarios import Conversation, command_frame
+from tests.scenarios.consultation import SECOND, ack, closing, connected, delivery, flow, subscribed
+from tests.scenarios.streams import PING
+
+
+def unanswered() -> list[Conversation]:
+    talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2))
+    return [talk.client(ack(1, request_id=50)).client(ack(2, request_id=51)).wait(5 * SECOND).client(PING).close()]
+
+
+def answered() -> list[Conversation]:
+    """Two ACKs: one with its response, one that asks for none."""
+    talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2)).client(ack(1, request_id=50), ack(2))
+    return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50)).wait(5 * SECOND).client(PING).close()]
+
+
+def refused() -> list[Conversation]:
+    talk = subscribed(connected()).client(flow(10)).server(delivery(1)).client(ack(1, request_id=50))
+    return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="PersistenceError", message="taken")).close()]
+
+
+def behind_the_close() -> list[Conversation]:
+    return [subscribed(connected()).client(flow(10)).server(delivery(1)).client(closing()).client(ack(1)).close()]

@@ -1,0 +1,23 @@
+"""Conversations with a consumer that waits for a published message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.scenarios import Conversation, command_frame
+from tests.scenarios.consultation import SECOND, TOPIC, connected, delivery, flow, subscribed
+from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.streams import PING
+
+
+def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None, name: str = "p") -> Conversation:
+    """A connection whose producer sends one message."""
+    talk.client(command_frame("PRODUCER", topic=topic, producer_id=1, request_id=7))
+    talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name=name))
+    return talk.client(send(metadata=metadata)).server(receipt(entry=entry))
+
+
+def silent() -> list[Conversation]:
+    """A consumer with permits that does not get a published message."""
+    waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
+    return [waiting, producing(connected(1, after=2 * SECOND), entry=2).close()]

@@ -1,0 +1,11 @@
+"""Conversations with a consumer of batches."""
+
+from __future__ import annotations
+
+from tests.scenarios import Conversation
+from tests.scenarios.consultation import connected, delivery, flow, subscribed
+
+
+def batches(count: int = 2, size: int = 8) -> Conversation:
+    """A consumer with so many batches."""
+    return subscribed(connected()).client(flow(1000)).server(*[delivery(entry, batch=size) for entry in range(count)])

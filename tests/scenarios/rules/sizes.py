@@ -1,0 +1,18 @@
+"""Conversations with payloads around the broker's limit."""
+
+from __future__ import annotations
+
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.dialogue import send
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules.recorded import CONNECT, created, producer
+
+LIMIT = 1 << 16
+CONNECTED = command_frame("CONNECTED", server_version="test", protocol_version=21, max_message_size=LIMIT)
+
+
+def sending(*sizes: int) -> Conversation:
+    talk = Conversation(acknowledge=False, mss=60_000).handshake().client(CONNECT).server(CONNECTED).client(producer()).server(created())
+    for number, size in enumerate(sizes):
+        talk.client(send(1, number, b"x" * size))
+    return talk
