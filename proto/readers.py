@@ -198,7 +198,7 @@ def single_messages(
 
 
 def _batch_function(rows: Iterable[FieldRow]) -> str:
-    """The loop of BATCH with its varints and lengths."""
+    """Return the loop of BATCH with its varints and lengths."""
     kinds = {row[1]: row[2] for row in rows}
     length = LENGTH.format(tag_bytes=1)
     ladders = {

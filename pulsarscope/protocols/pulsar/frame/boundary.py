@@ -16,6 +16,7 @@ from pulsarscope.protocols.pulsar.frame.commands import OPENING_COMMANDS, Comman
 from pulsarscope.protocols.pulsar.frame.decoder import SIZES, FrameDecoder
 from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
 from pulsarscope.protocols.pulsar.frame.protobuf import WireError, walk
+from pulsarscope.protocols.pulsar.frame.schema import ENUMS
 
 HEADER_BYTES = 8
 WALK_COST = 16
@@ -24,7 +25,8 @@ WALK_COST = 16
 LOOKAHEAD_BYTES = 10
 """Two sizes, the tag of BaseCommand.type and its value."""
 
-_HEAD = re.compile(rb"(?=[\x00-\x04]...\x00[\x00-\x4f]..\x08[\x02-\x51])", re.DOTALL)
+_LAST_TYPE = re.escape(bytes([max(ENUMS["BaseCommand.Type"])]))
+_HEAD = re.compile(rb"(?=[\x00-\x04]...\x00[\x00-\x4f]..\x08[\x02-" + _LAST_TYPE + rb"])", re.DOTALL)
 """totalSize below 64 MiB + ..., commandSize below 5 MiB, BaseCommand.type first and within the known numbers."""
 
 COMMAND_MAX_BYTES = 64 << 10

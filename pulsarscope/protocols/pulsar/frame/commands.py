@@ -1,6 +1,6 @@
 """The command table: one row for each BaseCommand.Type, made from the protocol's schema and the few facts they lack.
 
-Facts are from the binary protocol specification of the Pulsar documentation; see `pairs` in `session.py` for requests and responses.
+Facts are from the binary protocol specification of the Pulsar documentation; `session/exchanges.py` says which command answers which.
 """
 
 from __future__ import annotations

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsarscope.dissect.rules import ConnectionRule
 from pulsarscope.model.findings import SEVERITIES, Code
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.rules import RULES
@@ -16,7 +18,8 @@ from tests.scenarios.frames import message_metadata, sized
 from tests.scenarios.rules.recorded import SECOND, dial, judged
 from tests.scenarios.samples import VARIANTS, fill
 
-SOURCES = "\n".join(path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar" / "rules").glob("*.py")))
+ROOM = PACKAGE / "protocols" / "pulsar" / "rules"
+SOURCES = "\n".join(path.read_text() for path in sorted(ROOM.glob("*.py")))
 BODIES = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields}
 NUMBERS = sorted(value.number for value in pb.BaseCommand.Type.DESCRIPTOR.values if value.number in BODIES)
 
@@ -55,6 +58,22 @@ def test_nothing_that_is_said_makes_them_fail(
         assert row.text
         assert row.text.endswith(".")
         assert all(re.fullmatch(r"0:\d+\.\d+", name) for name in (row.evidence or {}).get("frames", ()))
+
+
+def test_all_rules_and_codes_of_the_room_are_listed() -> None:
+    modules = [import_module(f"pulsarscope.protocols.pulsar.rules.{path.stem}") for path in ROOM.glob("[!_]*.py")]
+    codes = {code for module in modules for code in getattr(module, "CODES", ())}
+    rules = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, ConnectionRule)
+        and value.__module__ == module.__name__
+        and not value.__subclasses__()
+    }
+    assert codes == set(RULES.codes)
+    assert rules == set(RULES.connection)
 
 
 @pytest.mark.parametrize("code", RULES.codes.values(), ids=lambda code: code.code)
