@@ -30,11 +30,12 @@ from tests.places import CAPTURES
 from tests.scenarios.capture_bytes import Pcapng
 from tests.scenarios.capturefile import Packet, pcap, write_pcap
 from tests.scenarios.chance import randoms
+from tests.scenarios.commands import CONNECT, CONNECTED, PING
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.frames import command_frame, message_metadata, payload_frame
 from tests.scenarios.pcapng_blocks import blocks, comments
 from tests.scenarios.recapture import Segment, doubled, packets_of, segments_of, shuffled
-from tests.scenarios.streams import CONNECT, CONNECTED, PING, frames_of
+from tests.scenarios.streams import frames_of
 from tests.scenarios.tls.feeding import packets_of as tls_packets
 from tests.scenarios.tls.peers import record
 from tests.scenarios.wrapping import FRAME_WRAPPERS, fragments, framed

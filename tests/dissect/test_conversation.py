@@ -15,7 +15,8 @@ from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Data, Gap, Item
 from tests.scenarios import command_frame, message_metadata, payload_frame
 from tests.scenarios.chance import randoms
-from tests.scenarios.streams import CONNECT, CONNECTED, PING, SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups
+from tests.scenarios.commands import CONNECT, CONNECTED, PING
+from tests.scenarios.streams import SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups
 
 DISSECTOR = PulsarDissector(show_secrets=True)
 SUCCESS = command_frame("SUCCESS", request_id=1)

@@ -14,8 +14,9 @@ from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, TRUNCATED
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios import command_frame, message_metadata, payload_frame
 from tests.scenarios.chance import damaged, randoms
+from tests.scenarios.commands import CONNECT, PING
 from tests.scenarios.frames import sized
-from tests.scenarios.streams import CONNECT, PING, cut, frames_of, garbage
+from tests.scenarios.streams import cut, frames_of, garbage
 
 SEND = payload_frame("SEND", message_metadata(), b"payload", producer_id=1, sequence_id=2)
 TRAILING = b"\x00\x00\x00\x20trailing"

@@ -21,7 +21,7 @@ from pulsarscope.testing import ScriptedConnection
 from tests.dissect.third_protocol import card, put, taken, write_capture
 from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector, PostcardSession
 from tests.scenarios import command_frame, message_metadata, payload_frame
-from tests.scenarios.streams import CONNECT, CONNECTED, PING
+from tests.scenarios.commands import CONNECT, CONNECTED, PING
 
 SEND = payload_frame("SEND", message_metadata(), b"payload", producer_id=1, sequence_id=1)
 PULSAR = ScriptedConnection(6650).client(CONNECT).server(CONNECTED).client(SEND, PING).server(command_frame("PONG")).close()

@@ -16,8 +16,9 @@ from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios import command_frame, message_metadata, payload_frame
 from tests.scenarios.chance import randoms
+from tests.scenarios.commands import CONNECT, PING
 from tests.scenarios.frames import base_command, sized
-from tests.scenarios.streams import CONNECT, PING, SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups, split
+from tests.scenarios.streams import SplitFrame, Stream, cut, frames_in, frames_of, garbage, groups, split
 
 DISSECTOR = PulsarDissector(show_secrets=True)
 KEEP = KeptBytes(payload=True)

@@ -16,7 +16,7 @@ from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow, FrameRow,
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp import Assembler
 from tests.scenarios import Conversation, Packet, command_frame, pcap
-from tests.scenarios.streams import CONNECT, CONNECTED, PING
+from tests.scenarios.commands import CONNECT, CONNECTED, PING
 from tests.scenarios.tls.feeding import packets_of, secrets_of
 from tests.scenarios.tls.peers import record
 

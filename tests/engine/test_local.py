@@ -25,10 +25,9 @@ from pulsarscope.model.records import ConnectionRow, EntryMessages, FindingRow, 
 from pulsarscope.output.export.arrow import table
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap, write_pcapng
-from tests.scenarios.dialogue import message, receipt, send
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, message, receipt, send
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import Segment, bridged, doubled, packets_of, resegmented, retimed, segments_of, shuffled
-from tests.scenarios.streams import CONNECT, CONNECTED, PING
 from tests.scenarios.wrapping import FRAME_WRAPPERS, Wrapper, fragments, framed
 
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))

@@ -15,7 +15,7 @@ from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from tests.scenarios.examination import ruled
+from tests.scenarios.dialogue import dissector_with
 
 MADE: list[str] = []
 
@@ -58,7 +58,7 @@ def doctor_of() -> RuleEngine:
     MADE.clear()
     rules = Rules({}, (Named, Other), (KeyRule("topics", 1, nothing),))
     return RuleEngine(
-        [ruled(rules, "d")], {f"0:{number}": ("a:1", "b:2") for number in range(1, 100)}, {f"0:{n}": "d" for n in range(1, 100)}
+        [dissector_with(rules, "d")], {f"0:{number}": ("a:1", "b:2") for number in range(1, 100)}, {f"0:{n}": "d" for n in range(1, 100)}
     )
 
 
@@ -147,7 +147,7 @@ def raising_engine(*rules: Rules) -> RuleEngine:
     MADE.clear()
     names = [f"d{number}" for number in range(len(rules))]
     connections = {f"0:{number + 1}": name for number, name in enumerate(names)}
-    dissectors = [ruled(each, name) for name, each in zip(names, rules, strict=True)]
+    dissectors = [dissector_with(each, name) for name, each in zip(names, rules, strict=True)]
     return RuleEngine(dissectors, dict.fromkeys(connections, ("a:1", "b:2")), connections)
 
 

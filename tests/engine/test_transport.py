@@ -9,7 +9,7 @@ import pytest
 from pulsarscope.engine.transport import HEAD_MAX_BYTES, Transport, is_plain
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item
-from tests.scenarios.streams import CONNECT
+from tests.scenarios.commands import CONNECT
 from tests.scenarios.tls import sealing
 
 HELLO = sealing.clear(sealing.HANDSHAKE, sealing.client_hello())

@@ -8,6 +8,8 @@ from tests.scenarios.packets import ACK, FIN, PSH, RST, SYN, ethernet, ip_packet
 Endpoint = tuple[str, int]
 
 START_NS = 1_700_000_000_000_000_000
+MILLISECOND = 1_000_000
+SECOND = 1_000 * MILLISECOND
 STEP_NS = 100_000
 """Time between packets: 0.1 ms."""
 

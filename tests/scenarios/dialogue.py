@@ -1,28 +1,33 @@
-"""Frames handed to a session one by one, each in a packet of its own unless told otherwise; the rows that it gives, by kind."""
+"""Frames handed to sessions one by one, each in a packet of its own by default, and the rows or findings that result."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from typing_extensions import Self
 
 from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
+from pulsarscope.dissect.rules import Rules
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.engine.pairing import Pairing
+from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from tests.scenarios.frames import command_frame, message_metadata, payload_frame
+from pulsarscope.protocols.pulsar.rules import RULES
+from tests.scenarios.conversation import MILLISECOND, START_NS
 
 AnyRow = TypeVar("AnyRow", bound=Row)
+Steps = TypeVar("Steps", bound="_FrameSteps")
 
 DISSECTOR = PulsarDissector(show_secrets=True)
 STEP_NS = 1000
-"""Between packets."""
+"""Time between the packets of a dialogue."""
 
 
 def frames_of(dissector: Dissector, data: bytes, stream: int, connection: str) -> FrameBatch:
@@ -36,8 +41,70 @@ def frames_of(dissector: Dissector, data: bytes, stream: int, connection: str) -
     return batch.part(0, 1)
 
 
-class Dialogue:
-    """Usage: `Dialogue().client(frame).server(frame).end()`; packet n has time n × STEP_NS."""
+class _FrameSteps:
+    """Sessions by connection, and the packets and times of the frames that they get."""
+
+    def __init__(self, start_ns: int, step_ns: int) -> None:
+        self.packet = 0
+        self._step_ns = step_ns
+        self._origin_ns = start_ns
+        """Time of packet 0, later by all waiting."""
+        self._sessions: dict[str, SessionRows] = {}
+
+    def client(self, *frames: bytes, on: str = "0:1", packet: int | None = None, time: int | None = None) -> Self:
+        """Hand over frames of the client, each in the next packet, or all in the one named."""
+        self._send(0, frames, on, packet, time)
+        return self
+
+    def server(self, *frames: bytes, on: str = "0:1", packet: int | None = None, time: int | None = None) -> Self:
+        """Hand over frames of the broker."""
+        self._send(1, frames, on, packet, time)
+        return self
+
+    def wait(self, nanoseconds: int) -> Self:
+        """Let time pass."""
+        self._origin_ns += nanoseconds
+        return self
+
+    @property
+    def time(self) -> int:
+        """Time of the last packet, and all waiting after it."""
+        return self._time_of(self.packet)
+
+    def _time_of(self, packet: int) -> int:
+        return self._origin_ns + packet * self._step_ns
+
+    def _context(self, connection: str) -> SessionContext:
+        raise NotImplementedError
+
+    def _take(self, rows: list[Any]) -> None:
+        raise NotImplementedError
+
+    def _session(self, connection: str) -> SessionRows:
+        if connection not in self._sessions:
+            self._sessions[connection] = SessionRows(DISSECTOR, self._context(connection))
+        return self._sessions[connection]
+
+    def _send(self, stream: int, frames: tuple[bytes, ...], on: str, packet: int | None, time: int | None) -> None:
+        session = self._session(on)
+        for sub, data in enumerate(frames, 1):
+            if packet is None:
+                self.packet += 1
+            batch = frames_of(DISSECTOR, data, stream, on)
+            frame = batch.rows[0]
+            frame.packet = self.packet if packet is None else packet
+            frame.sub = 1 if packet is None else sub
+            frame.time = self._time_of(frame.packet) if time is None else time
+            rows: list[Any] = []
+            session.observe(batch, rows)
+            self._take(rows)
+
+
+class Dialogue(_FrameSteps):
+    """Rows of one session.
+
+    Usage: `Dialogue().client(frame).server(frame).end()`; packet n has time n × STEP_NS.
+    """
 
     def __init__(
         self,
@@ -49,6 +116,7 @@ class Dialogue:
         schemas: tuple[GivenSchema, ...] = (),
         decoders: tuple[tuple[str, PayloadDecoder], ...] = (),
     ) -> None:
+        super().__init__(0, STEP_NS)
         context = SessionContext(
             Origin(None, "0:1", DISSECTOR.name),
             frozenset(kinds or ROWS),
@@ -60,34 +128,16 @@ class Dialogue:
             schemas=schemas,
             payload_decoders=decoders,
         )
-        self.session = SessionRows(DISSECTOR, context)
+        self.session = self._sessions["0:1"] = SessionRows(DISSECTOR, context)
         self.rows: list[Any] = []
-        self.packet = 0
-
-    def client(self, *frames: bytes, packet: int | None = None, time: int | None = None) -> Dialogue:
-        """The client sends these, each in the next packet, or all in the one named."""
-        return self._give(0, frames, packet, time)
-
-    def server(self, *frames: bytes, packet: int | None = None, time: int | None = None) -> Dialogue:
-        """The server sends these."""
-        return self._give(1, frames, packet, time)
 
     def end(self) -> Dialogue:
-        """The connection ends."""
+        """End the connection."""
         self.session.finish(self.rows)
         return self
 
-    def _give(self, stream: int, frames: tuple[bytes, ...], packet: int | None, time: int | None) -> Dialogue:
-        for sub, data in enumerate(frames, 1):
-            if packet is None:
-                self.packet += 1
-            frames = frames_of(DISSECTOR, data, stream, "0:1")
-            frame = frames.rows[0]
-            frame.packet = self.packet if packet is None else packet
-            frame.sub = 1 if packet is None else sub
-            frame.time = frame.packet * STEP_NS if time is None else time
-            self.session.observe(frames, self.rows)
-        return self
+    def _take(self, rows: list[Any]) -> None:
+        self.rows += rows
 
     def of(self, kind: type[AnyRow]) -> list[AnyRow]:
         """The rows of a kind so far."""
@@ -120,29 +170,71 @@ class Dialogue:
         return row
 
 
-def send(
-    producer_id: int = 1, sequence_id: int = 0, payload: bytes = b"payload", metadata: dict[str, Any] | None = None, **fields: Any
-) -> bytes:
-    """A SEND; the metadata's sequence id is the command's."""
-    head = message_metadata(**({"sequence_id": sequence_id} | (metadata or {})))
-    return payload_frame("SEND", head, payload, producer_id=producer_id, sequence_id=sequence_id, **fields)
+def dissector_with(rules: Rules, name: str = DISSECTOR.name) -> PulsarDissector:
+    """A dissector with these rules."""
+    dissector = PulsarDissector()
+    dissector.name, dissector.rules = name, rules
+    return dissector
 
 
-def receipt(producer_id: int = 1, sequence_id: int = 0, ledger: int = 7, entry: int = 0, **ident: Any) -> bytes:
-    """A SEND_RECEIPT."""
-    message_id = {"ledgerId": ledger, "entryId": entry, **ident}
-    return command_frame("SEND_RECEIPT", producer_id=producer_id, sequence_id=sequence_id, message_id=message_id)
+class RuleDialogue(_FrameSteps):
+    """Findings of rules in the dialogues of several connections.
+
+    Usage: `RuleDialogue().client(frame).wait(SECOND).server(frame).end()`; the packets are one millisecond apart. Connections are named
+    by `on`; that of the steps that name none is "0:1".
+    """
+
+    def __init__(self, rules: Rules = RULES) -> None:
+        super().__init__(START_NS, MILLISECOND)
+        self.findings: list[FindingRow] = []
+        self._endpoints: dict[str, tuple[str, str]] = {}
+        self._rule_engine = RuleEngine([dissector_with(rules)], self._endpoints, _DissectorNames(self._endpoints))
+
+    def report(self, code: str, text: str = "", evidence: dict[str, Any] | None = None, on: str = "0:1") -> RuleDialogue:
+        """Hand over a finding of TCP's layer about a connection."""
+        self._session(on)
+        self._take([FindingRow(None, 0, self.packet, None, self.time, on, None, code, "note", "tcp", text, evidence or {})])
+        return self
+
+    def close(self, on: str = "0:1", *findings: FindingRow) -> RuleDialogue:
+        """End a connection; the findings stand behind its row."""
+        rows: list[Any] = []
+        self._sessions.pop(on).finish(rows)
+        rows.append(Closed(ConnectionRow(None, 0, 1, None, START_NS, on, start=START_NS, end=self.time)))
+        self._take([*rows, *findings])
+        return self
+
+    def end(self) -> list[FindingRow]:
+        """End the capture, and return all findings."""
+        for on in list(self._sessions):
+            self.close(on)
+        self._rule_engine.finish()
+        self._take([])
+        return self.findings
+
+    def codes(self) -> list[str | None]:
+        """End the capture, and return the codes of all findings."""
+        return [row.code for row in self.end()]
+
+    def _context(self, connection: str) -> SessionContext:
+        self._endpoints[connection] = (f"10.0.0.{len(self._endpoints) + 1}:40000", "10.0.0.99:6650")
+        return SessionContext(Origin(None, connection, DISSECTOR.name), frozenset(ROWS), Pairing(), payload=None, payloads=False)
+
+    def _take(self, rows: list[Any]) -> None:
+        if rows:
+            self._rule_engine.feed(rows)
+        self.findings += [row for _, row in self._rule_engine.take()]
 
 
-def message(
-    consumer_id: int = 1,
-    entry: int = 0,
-    payload: bytes = b"payload",
-    metadata: dict[str, Any] | None = None,
-    broker_entry: dict[str, Any] | None = None,
-    **fields: Any,
-) -> bytes:
-    """A MESSAGE."""
-    head = message_metadata(**(metadata or {}))
-    ident = {"ledgerId": 7, "entryId": entry}
-    return payload_frame("MESSAGE", head, payload, broker_entry=broker_entry, consumer_id=consumer_id, message_id=ident, **fields)
+class _DissectorNames(dict[str, str]):
+    """The name of the dissector, for every connection."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> str:
+        return DISSECTOR.name

@@ -13,15 +13,12 @@ from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model.records import FrameRow
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
 from tests.scenarios.chance import damaged
+from tests.scenarios.commands import CONNECT, PING
 from tests.scenarios.frames import Single, base_command, batch, command_frame, compress, message_metadata, payload_frame
 
 STEP_NS = 1000
 LARGE = 3000
 """Bytes of the larger payloads: a few segments."""
-
-CONNECT = command_frame("CONNECT", client_version="x", protocol_version=21)
-CONNECTED = command_frame("CONNECTED", server_version="y", protocol_version=21)
-PING = command_frame("PING")
 
 
 def frames_of(random: Random, count: int) -> list[bytes]:

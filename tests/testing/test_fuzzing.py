@@ -13,8 +13,8 @@ from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.testing import check_account, check_splitting, damaged, fuzz, streams
 from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios.commands import CONNECT, PING
 from tests.scenarios.kafka07 import fetch, fetch_response, message_set, produce
-from tests.scenarios.streams import CONNECT, PING
 
 PULSAR = [
     CONNECT,

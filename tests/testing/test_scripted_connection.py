@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pulsarscope as ps
 from pulsarscope.testing import ScriptedConnection
-from tests.scenarios.streams import CONNECT, CONNECTED, PING
+from tests.scenarios.commands import CONNECT, CONNECTED, PING
 
 
 def test_a_scripted_connection_is_a_capture_of_it(tmp_path: Path) -> None:

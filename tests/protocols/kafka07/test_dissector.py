@@ -12,9 +12,9 @@ from pulsarscope.protocols import DISSECTORS
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.kafka07.session import Kafka07Session
 from tests.protocols.kafka07.cases import look, talk
+from tests.scenarios.commands import CONNECT, CONNECTED
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.kafka07 import fetch, fetch_response, later_request, message_set, produce
-from tests.scenarios.streams import CONNECT, CONNECTED
 
 DISSECTOR = Kafka07Dissector()
 

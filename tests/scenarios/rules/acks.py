@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.scenarios import Conversation, command_frame
-from tests.scenarios.consultation import SECOND, ack, closing, connected, delivery, flow, subscribed
-from tests.scenarios.streams import PING
+from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
 
 
 def unanswered() -> list[Conversation]:
@@ -24,4 +25,4 @@ def refused() -> list[Conversation]:
 
 
 def behind_the_close() -> list[Conversation]:
-    return [subscribed(connected()).client(flow(10)).server(delivery(1)).client(closing()).client(ack(1)).close()]
+    return [subscribed(connected()).client(flow(10)).server(delivery(1)).client(close_consumer()).client(ack(1)).close()]

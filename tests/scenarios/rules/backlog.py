@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scenarios import Conversation, command_frame
-from tests.scenarios.consultation import SECOND, TOPIC, connected, delivery, flow, subscribed
-from tests.scenarios.dialogue import receipt, send
-from tests.scenarios.streams import PING
+from tests.scenarios.commands import PING, TOPIC, delivery, flow, receipt, send
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
 
 
 def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None, name: str = "p") -> Conversation:
@@ -20,4 +20,4 @@ def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict
 def silent() -> list[Conversation]:
     """A consumer with permits that does not get a published message."""
     waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
-    return [waiting, producing(connected(1, after=2 * SECOND), entry=2).close()]
+    return [waiting, producing(connected(40001, start=2 * SECOND), entry=2).close()]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.scenarios import Conversation
-from tests.scenarios.consultation import connected, delivery, flow, subscribed
+from tests.scenarios.commands import delivery, flow
+from tests.scenarios.connections import connected, subscribed
 
 
 def batches(count: int = 2, size: int = 8) -> Conversation:

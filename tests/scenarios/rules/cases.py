@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.scenarios.consultation import ack, closing, connected, delivery, flow, redeliver, subscribed
-from tests.scenarios.conversation import Conversation
-from tests.scenarios.dialogue import receipt, send
-from tests.scenarios.frames import command_frame
-from tests.scenarios.rules import backlog, batch_index, chunks, journey, key_shared, lookups, publishing, resends, schemas, transactions
-from tests.scenarios.rules.recorded import (
+from tests.scenarios.commands import (
     PING,
     PONG,
-    SECOND,
+    ack,
+    close_consumer,
     created,
-    dial,
-    looked_up,
+    delivery,
+    flow,
     lookup,
+    lookup_response,
     producer,
+    receipt,
+    redeliver,
+    send,
     subscribe,
     success,
-    until,
 )
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.frames import command_frame
+from tests.scenarios.rules import backlog, batch_index, chunks, journey, key_shared, lookups, publishing, resends, schemas, transactions
 
 MILLISECOND = SECOND // 1_000
 HOUR = 3_600 * SECOND
@@ -34,36 +37,36 @@ def consumer_at_its_own_pace() -> list[Conversation]:
     for entry in range(10):
         talk.wait(12 * SECOND).client(ack(entry), PING).server(PONG)
     talk.client(flow(10)).server(delivery(20)).client(ack(*range(10, 21))).close()
-    return [talk, backlog.producing(connected(1, after=110 * SECOND), entry=20).close()]
+    return [talk, backlog.producing(connected(40001, start=110 * SECOND), entry=20).close()]
 
 
 def refused_without_damage() -> list[Conversation]:
     """A SEND refused for another reason, an intact message sent again with success, and its delivery."""
     refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="PersistenceError", message="full")
-    talk = dial().client(producer()).server(created())
+    talk = connected().client(producer()).server(created())
     for _ in range(4):
         talk.client(send()).server(refusal)
     return [
         talk.client(send()).server(receipt()).close(),
-        subscribed(connected(9, after=SECOND)).client(flow(9)).server(delivery(0)).close(),
+        subscribed(connected(40009, start=SECOND)).client(flow(9)).server(delivery(0)).close(),
     ]
 
 
 def refused_again_and_again() -> list[Conversation]:
-    talk = dial().client(producer()).server(created())
+    talk = connected().client(producer()).server(created())
     for _ in range(3):
         talk.client(send()).server(resends.REFUSAL)
     return [talk.close()]
 
 
 def damaged_behind_the_broker() -> list[Conversation]:
-    told = subscribed(connected(1, after=SECOND)).client(flow(10)).server(journey.corrupted())
-    return [dial().client(producer()).server(created()).client(send()).server(receipt()).close(), told.close()]
+    told = subscribed(connected(40001, start=SECOND)).client(flow(10)).server(journey.corrupted())
+    return [connected().client(producer()).server(created()).client(send()).server(receipt()).close(), told.close()]
 
 
 def subscription_that_is_free_again() -> list[Conversation]:
-    first = dial().client(subscribe()).server(success(2)).client(closing(request_id=3)).server(success(3)).close()
-    return [first, dial(40001, start=SECOND).client(subscribe(name="d")).server(success(2)).close()]
+    first = connected().client(subscribe()).server(success(2)).client(close_consumer(request=3)).server(success(3)).close()
+    return [first, connected(40001, start=SECOND).client(subscribe(name="d")).server(success(2)).close()]
 
 
 def redirects(times: int) -> list[Conversation]:
@@ -71,60 +74,64 @@ def redirects(times: int) -> list[Conversation]:
     talks = lookups.brokers()
     for hop in range(times):
         url = (lookups.TO_TWO, lookups.TO_ONE)[hop % 2]
-        until(talks[hop % 2], (hop + 1) * SECOND).client(lookup(hop, authoritative=hop > 0)).server(looked_up("Redirect", url, hop))
+        wait_until(talks[hop % 2], (hop + 1) * SECOND).client(lookup(hop, authoritative=hop > 0)).server(
+            lookup_response("Redirect", url, hop)
+        )
     last = talks[times % 2]
     own = (lookups.TO_ONE, lookups.TO_TWO)[times % 2]
-    until(last, (times + 1) * SECOND).client(lookup(times, authoritative=True)).server(looked_up("Connect", own, times))
+    wait_until(last, (times + 1) * SECOND).client(lookup(times, authoritative=True)).server(lookup_response("Connect", own, times))
     return [talk.close() for talk in talks]
 
 
 def acked_and_again() -> list[Conversation]:
     talk = batch_index.batches().client(ack(0, ack_set=[0b11110000])).wait(5 * SECOND).client(redeliver(0))
-    return [talk.server(delivery(0, batch=8, again=1)).client(closing()).close()]
+    return [talk.server(delivery(0, batch=8, again=1)).client(close_consumer()).close()]
 
 
 def the_rest_again() -> list[Conversation]:
     """A batch of which half is delivered again, and acknowledged then."""
     talk = batch_index.batches().client(ack(0, ack_set=[0b11110000])).wait(5 * SECOND).client(redeliver(0))
     talk.server(delivery(0, batch=8, again=1, ack_set=[0b11110000])).client(ack(0, ack_set=[0b00001111]), ack(1))
-    return [talk.client(closing()).close()]
+    return [talk.client(close_consumer()).close()]
 
 
 def chunked(delivered: Sequence[int], **more: Any) -> list[Conversation]:
     """A message of which all chunks are stored, and these are delivered."""
-    sender = dial().client(producer()).server(created())
+    sender = connected().client(producer()).server(created())
     for chunk in range(chunks.COUNT):
         sender.client(send(is_chunk=True, metadata=chunks.part(chunk, **more))).server(receipt(entry=chunk))
-    taker = subscribed(connected(1, after=SECOND), kind="Exclusive").client(flow(10))
+    taker = subscribed(connected(40001, start=SECOND), kind="Exclusive").client(flow(10))
     taker.server(*(delivery(chunk, **chunks.part(chunk, **more)) for chunk in delivered))
     return [sender.close(), taker.wait(6 * SECOND).client(PING).close()]
 
 
 def left_waiting() -> list[Conversation]:
-    return [dial().client(producer()).server(created()).client(send()).close("client")]
+    return [connected().client(producer()).server(created()).client(send()).close("client")]
 
 
 def orderly_end() -> list[Conversation]:
-    told = dial().client(producer()).server(created()).client(send()).server(receipt())
-    told = until(told, 30 * SECOND).server(PING).client(PONG)
-    return [until(told, 60 * SECOND).client(PING).server(PONG).client(publishing.CLOSED).server(success((1 << 64) - 1)).close("server")]
+    told = connected().client(producer()).server(created()).client(send()).server(receipt())
+    told = wait_until(told, 30 * SECOND).server(PING).client(PONG)
+    return [
+        wait_until(told, 60 * SECOND).client(PING).server(PONG).client(publishing.CLOSED).server(success((1 << 64) - 1)).close("server")
+    ]
 
 
 def many_lookups(refused: int) -> list[Conversation]:
     """Fifty lookups at once, so many of them refused."""
-    told = dial()
+    told = connected()
     for request in range(50):
         told.client(lookup(request))
     for request in range(50):
         if request < refused:
-            told.server(looked_up("Failed", "", request, error="TooManyRequests", message="full"))
+            told.server(lookup_response("Failed", "", request, error="TooManyRequests", message="full"))
         else:
-            told.server(looked_up("Connect", lookups.TO_ONE, request))
+            told.server(lookup_response("Connect", lookups.TO_ONE, request))
     return [told.close()]
 
 
 def outlived() -> list[Conversation]:
-    return [until(transactions.begun(), 90 * SECOND).client(PING).server(PONG)]
+    return [wait_until(transactions.begun(), 90 * SECOND).client(PING).server(PONG)]
 
 
 def expired() -> list[Conversation]:
@@ -133,15 +140,17 @@ def expired() -> list[Conversation]:
 
 def schema_that_is_taken() -> list[Conversation]:
     """A schema other than the one before, which the broker accepts."""
-    first = dial().client(producer(schema=schemas.record("A", schemas.ID))).server(created())
+    first = connected().client(producer(schema=schemas.record("A", schemas.ID))).server(created())
     second = (
-        dial(40001, start=SECOND).client(producer(name="q", schema=schemas.record("A", schemas.ID, schemas.PRICE))).server(created("q"))
+        connected(40001, start=SECOND)
+        .client(producer(name="q", schema=schemas.record("A", schemas.ID, schemas.PRICE)))
+        .server(created("q"))
     )
     return [first, second]
 
 
 def slow_receipts(latency: int, times: int) -> list[Conversation]:
-    told = dial().client(producer()).server(created())
+    told = connected().client(producer()).server(created())
     for number in range(times):
         told.client(send(1, number)).wait(latency).server(receipt(1, number, entry=number))
     return [told.client(PING).close()]
@@ -149,15 +158,15 @@ def slow_receipts(latency: int, times: int) -> list[Conversation]:
 
 def no_receipt(pause: int) -> list[Conversation]:
     """A SEND without a receipt on a connection that goes on for so many ns."""
-    return [dial().client(producer()).server(created()).client(send()).wait(pause).client(PING).server(PONG).close()]
+    return [connected().client(producer()).server(created()).client(send()).wait(pause).client(PING).server(PONG).close()]
 
 
 def published_by_a_clock(offset: int, pause: int = SECOND) -> list[Conversation]:
     """A producer with a clock ahead by an offset, and a delivery after a pause, in ns."""
-    sender = dial().client(producer()).server(created())
+    sender = connected().client(producer()).server(created())
     publish_time = (sender.time_ns + offset) // MILLISECOND
     sender.client(send(metadata={"publish_time": publish_time})).server(receipt()).close()
-    taker = subscribed(connected(1, after=pause)).client(flow(10)).server(delivery(0, publish_time=publish_time)).client(ack(0))
+    taker = subscribed(connected(40001, start=pause)).client(flow(10)).server(delivery(0, publish_time=publish_time)).client(ack(0))
     return [sender, taker.close()]
 
 

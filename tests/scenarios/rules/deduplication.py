@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.scenarios.conversation import Conversation
-from tests.scenarios.dialogue import receipt, send
-from tests.scenarios.rules.recorded import SECOND, created, dial, producer
+from tests.scenarios.commands import created, producer, receipt, send
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND, Conversation
 
 MINUS_ONE = (1 << 64) - 1
 
@@ -17,7 +17,7 @@ def dropped(number: int) -> bytes:
 
 def producing(port: int = 40000, start: int = 0, stored: int = -1, **fields: Any) -> Conversation:
     """A connection whose packets 6 and 7 create the producer."""
-    return dial(port, start=start).client(producer(**fields)).server(created(last_sequence_id=stored))
+    return connected(port, start=start).client(producer(**fields)).server(created(last_sequence_id=stored))
 
 
 def sends(talk: Conversation, *numbers: int) -> Conversation:

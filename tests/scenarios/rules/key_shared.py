@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scenarios import Conversation
-from tests.scenarios.consultation import SECOND, ack, connected, delivery, flow, subscribed
+from tests.scenarios.commands import ack, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
 
 
 def keyed(number: int, *, after: int = 0, kind: str = "Key_Shared", **meta: Any) -> Conversation:
     """A connection with one consumer."""
     fields: dict[str, Any] = {"keySharedMeta": {"keySharedMode": "AUTO_SPLIT", **meta}} if kind == "Key_Shared" else {}
-    return subscribed(connected(number, after=after), number, kind=kind, **fields).client(flow(1000, number))
+    return subscribed(connected(40000 + number, start=after), number, kind=kind, **fields).client(flow(1000, number))
 
 
 def given(talk: Conversation, number: int, *entries: int, key: str = "k", **fields: Any) -> Conversation:

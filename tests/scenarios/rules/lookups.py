@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.scenarios.connections import connected
 from tests.scenarios.conversation import Conversation
-from tests.scenarios.rules.recorded import dial
 
 ONE, TWO = ("10.0.0.2", 6650), ("10.0.0.3", 6650)
 
@@ -12,4 +12,4 @@ TO_ONE, TO_TWO = "pulsar://10.0.0.2:6650", "pulsar://10.0.0.3:6650"
 
 
 def brokers() -> tuple[Conversation, Conversation]:
-    return dial(server=ONE), dial(40001, server=TWO)
+    return connected(server=ONE), connected(40001, server=TWO)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.scenarios import Conversation
-from tests.scenarios.consultation import closing, connected, delivery, flow, subscribed
+from tests.scenarios.commands import close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed
 
 
 def below_zero() -> Conversation:
-    return subscribed(connected()).client(flow(3)).server(delivery(1, batch=10)).client(flow(50)).client(closing()).close()
+    return subscribed(connected()).client(flow(3)).server(delivery(1, batch=10)).client(flow(50)).client(close_consumer()).close()

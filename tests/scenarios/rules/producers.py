@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.commands import created, producer, success
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.frames import command_frame
-from tests.scenarios.rules.recorded import (
-    SECOND,
-    created,
-    dial,
-    producer,
-    success,
-)
 
 
 def free_again() -> list[Conversation]:
     """A producer closes before another takes its name."""
-    first = dial().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2))
-    second = dial(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created())
+    first = connected().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2))
+    second = connected(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created())
     return [first.server(success(2)).close(), second.close()]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.scenarios import Conversation
-from tests.scenarios.consultation import SECOND, connected, delivery, flow, redeliver, subscribed
+from tests.scenarios.commands import delivery, flow, redeliver
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
 
 
 def repeated(times: int, pause: int = 30) -> Conversation:

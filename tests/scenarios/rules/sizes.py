@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from tests.scenarios.commands import CONNECT, created, producer, send
 from tests.scenarios.conversation import Conversation
-from tests.scenarios.dialogue import send
 from tests.scenarios.frames import command_frame
-from tests.scenarios.rules.recorded import CONNECT, created, producer
 
 LIMIT = 1 << 16
 CONNECTED = command_frame("CONNECTED", server_version="test", protocol_version=21, max_message_size=LIMIT)

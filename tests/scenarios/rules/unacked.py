@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.scenarios import Conversation
-from tests.scenarios.consultation import SECOND, ack, connected, delivery, flow, subscribed
-from tests.scenarios.streams import PING
+from tests.scenarios.commands import PING, ack, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
 
 
 def given(count: int, kind: str = "Shared") -> Conversation:

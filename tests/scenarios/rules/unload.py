@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.commands import TOPIC, created, producer
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.frames import command_frame
-from tests.scenarios.rules.recorded import (
-    SECOND,
-    TOPIC,
-    created,
-    dial,
-    producer,
-    until,
-)
 
 BY_BROKER = (1 << 64) - 1
 
@@ -21,7 +15,7 @@ def close_producer(number: int = 1, **fields: str) -> bytes:
 
 
 def stopping(topics: int) -> Conversation:
-    talk = dial()
+    talk = connected()
     for number in range(topics):
         talk.client(producer(number, request=number, topic=f"{TOPIC}-{number}")).server(created(request=number))
-    return until(talk, SECOND).server(*(close_producer(number) for number in range(topics))).close("server")
+    return wait_until(talk, SECOND).server(*(close_producer(number) for number in range(topics))).close("server")

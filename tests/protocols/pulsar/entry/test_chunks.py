@@ -18,7 +18,8 @@ from pulsarscope.protocols.pulsar.entry import chunks as module
 from pulsarscope.protocols.pulsar.entry.chunks import Chunks, Owner
 from tests.scenarios import compress
 from tests.scenarios.chance import randoms
-from tests.scenarios.dialogue import Dialogue, message, send
+from tests.scenarios.commands import message, send
+from tests.scenarios.dialogue import Dialogue
 
 MIB = 1 << 20
 

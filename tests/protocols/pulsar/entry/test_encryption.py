@@ -19,7 +19,8 @@ from pulsarscope.protocols.pulsar.entry import encryption
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES, Decryption
 from tests.scenarios import Single, batch, compress
 from tests.scenarios.chance import damaged, randoms
-from tests.scenarios.dialogue import Dialogue, message, send
+from tests.scenarios.commands import message, send
+from tests.scenarios.dialogue import Dialogue
 from tests.scenarios.encryption import KEY_FORMS, Encryptor, key_file, rsa_key, wrap
 
 TEXT = b"some text that repeats itself, some text that repeats itself" * 9

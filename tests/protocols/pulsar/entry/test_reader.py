@@ -18,7 +18,8 @@ from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.scenarios import Single, batch, compress, payload_frame
 from tests.scenarios.chance import damaged, randoms
-from tests.scenarios.dialogue import Dialogue, message, send
+from tests.scenarios.commands import message, send
+from tests.scenarios.dialogue import Dialogue
 from tests.scenarios.frames import message_metadata, sized
 
 MILLISECOND = 1_000_000

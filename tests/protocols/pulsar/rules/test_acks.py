@@ -8,7 +8,10 @@ import pytest
 
 from pulsarscope.protocols.pulsar.rules import acks
 from tests.places import CAPTURES
-from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios.commands import ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.acks import answered, behind_the_close, refused, unanswered
 
 
@@ -44,7 +47,7 @@ def test_an_ack_behind_the_close_is_lost(tmp_path: Path) -> None:
 
 
 def test_one_that_crosses_the_broker_s_close_is_not_said_but_a_later_one_is(tmp_path: Path) -> None:
-    talk = subscribed(connected()).client(flow(10)).server(delivery(1)).server(closing(request_id=(1 << 64) - 1)).client(ack(1))
+    talk = subscribed(connected()).client(flow(10)).server(delivery(1)).server(close_consumer(request=(1 << 64) - 1)).client(ack(1))
     assert "ack-after-close" not in diagnose(tmp_path, talk).codes
     talk.wait(3 * SECOND).client(ack(1)).close()
     row, evidence = diagnose(tmp_path, talk).only("ack-after-close")
@@ -53,7 +56,7 @@ def test_one_that_crosses_the_broker_s_close_is_not_said_but_a_later_one_is(tmp_
 
 
 def test_a_new_consumer_of_the_number_may_acknowledge(tmp_path: Path) -> None:
-    talk = subscribed(connected()).client(flow(10)).client(closing())
+    talk = subscribed(connected()).client(flow(10)).client(close_consumer())
     subscribed(talk).client(flow(10)).server(delivery(1)).client(ack(1)).close()
     assert "ack-after-close" not in diagnose(tmp_path, talk).codes
 

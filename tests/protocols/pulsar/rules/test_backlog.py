@@ -9,10 +9,12 @@ import pytest
 
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, command_frame
-from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios.commands import PING, TOPIC, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.frames import message_metadata, payload_frame
 from tests.scenarios.rules.backlog import producing, silent
-from tests.scenarios.streams import PING
 
 
 def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path: Path) -> None:
@@ -34,14 +36,14 @@ ELSEWHERE = ("10.0.0.3", 6650)
 def test_what_another_broker_stored_is_due_only_if_it_is_of_the_same_ledgers(tmp_path: Path, last: int, silent: bool) -> None:
     first = payload_frame("MESSAGE", message_metadata(), b"payload", consumer_id=1, message_id={"ledgerId": last, "entryId": 1})
     waiting = subscribed(connected()).client(flow(10)).server(first).wait(60 * SECOND).client(PING).close()
-    diagnosis = diagnose(tmp_path, waiting, producing(connected(1, after=2 * SECOND, server=ELSEWHERE), entry=2).close())
+    diagnosis = diagnose(tmp_path, waiting, producing(connected(40001, start=2 * SECOND, server=ELSEWHERE), entry=2).close())
     assert ("broker-silent" in diagnosis.codes) is silent
 
 
 @pytest.mark.parametrize(("name", "metadata"), [("pulsar.repl.east-->west", {}), ("p", {"replicated_from": "east"})])
 def test_what_a_replicator_copies_is_no_backlog(tmp_path: Path, name: str, metadata: dict[str, Any]) -> None:
     waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
-    published = producing(connected(1, after=2 * SECOND), entry=2, metadata=metadata, name=name).close()
+    published = producing(connected(40001, start=2 * SECOND), entry=2, metadata=metadata, name=name).close()
     assert "broker-silent" not in diagnose(tmp_path, waiting, published).codes
 
 
@@ -57,7 +59,7 @@ def test_the_last_message_id_says_so_on_one_connection(tmp_path: Path) -> None:
 
 def test_old_brokers_count_entries_whole(tmp_path: Path) -> None:
     talk = subscribed(connected()).client(flow(10)).server(delivery(1, batch=10, ack_set=[1]))
-    diagnosis = diagnose(tmp_path, talk.wait(20 * SECOND).client(PING).close(), producing(connected(1, after=SECOND), entry=2).close())
+    diagnosis = diagnose(tmp_path, talk.wait(20 * SECOND).client(PING).close(), producing(connected(40001, start=SECOND), entry=2).close())
     row, evidence = diagnosis.only("broker-silent")
     assert (evidence["permits"], evidence["permits_by_whole_entries"]) == (9, 0)
     assert "counted by whole entries" in (row.text or "")
@@ -65,21 +67,21 @@ def test_old_brokers_count_entries_whole(tmp_path: Path) -> None:
 
 def served(number: int, kind: str, entry: int, topic: str = TOPIC) -> Conversation:
     """A second consumer, which gets the message."""
-    talk = subscribed(connected(number), kind=kind, topic=topic).client(flow(10)).wait(3 * SECOND)
+    talk = subscribed(connected(40000 + number), kind=kind, topic=topic).client(flow(10)).wait(3 * SECOND)
     return talk.server(delivery(entry)).wait(30 * SECOND).close()
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Failover", "Key_Shared"])
 def test_what_another_consumer_of_the_subscription_got_is_no_backlog(tmp_path: Path, kind: str) -> None:
     waiting = subscribed(connected(), kind=kind).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
-    published = producing(connected(2, after=2 * SECOND), entry=2).close()
+    published = producing(connected(40002, start=2 * SECOND), entry=2).close()
     assert "broker-silent" not in diagnose(tmp_path, waiting, served(3, kind, entry=2), published).codes
 
 
 def test_an_inactive_failover_consumer_waits_rightly(tmp_path: Path) -> None:
     waiting = subscribed(connected(), kind="Failover").client(flow(10))
     waiting.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=False)).wait(60 * SECOND).client(PING).close()
-    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(1, after=2 * SECOND), entry=2).close()).codes
+    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(40001, start=2 * SECOND), entry=2).close()).codes
 
 
 @pytest.mark.parametrize(
@@ -94,18 +96,18 @@ def test_an_inactive_failover_consumer_waits_rightly(tmp_path: Path) -> None:
 def test_what_is_not_due_is_no_backlog(tmp_path: Path, topic: str, metadata: dict[str, Any]) -> None:
     own = topic if topic.startswith("non-") else TOPIC
     waiting = subscribed(connected(), topic=own).client(flow(10)).server(delivery(1)).wait(60 * SECOND).client(PING).close()
-    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(1, after=SECOND), 2, topic, metadata).close()).codes
+    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(40001, start=SECOND), 2, topic, metadata).close()).codes
 
 
 def test_what_was_published_before_the_subscription_may_not_be_due(tmp_path: Path) -> None:
-    published = producing(connected(1), entry=2).close()
-    waiting = subscribed(connected(2, after=3 * SECOND)).client(flow(10)).wait(60 * SECOND).client(PING).close()
+    published = producing(connected(40001), entry=2).close()
+    waiting = subscribed(connected(40002, start=3 * SECOND)).client(flow(10)).wait(60 * SECOND).client(PING).close()
     assert "broker-silent" not in diagnose(tmp_path, waiting, published).codes
 
 
 def test_a_message_that_comes_soon_is_no_silence(tmp_path: Path) -> None:
     waiting = subscribed(connected()).client(flow(10)).server(delivery(1)).wait(30 * SECOND).server(delivery(2)).wait(SECOND).close()
-    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(1, after=29 * SECOND), entry=2).close()).codes
+    assert "broker-silent" not in diagnose(tmp_path, waiting, producing(connected(40001, start=29 * SECOND), entry=2).close()).codes
 
 
 def test_the_stuck_consumer_is_not_the_broker_s_fault() -> None:

@@ -10,7 +10,10 @@ from pulsarscope.protocols.pulsar.rules import batch_index
 from pulsarscope.protocols.pulsar.rules.message_ids import bitmap, indexes_of
 from tests.places import CAPTURES
 from tests.scenarios import command_frame
-from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
+from tests.scenarios.commands import ack, close_consumer, delivery, flow, redeliver
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.batch_index import batches
 
 
@@ -35,7 +38,7 @@ def test_the_capture_of_batch_index_acks_tells_what_is_left() -> None:
 def test_acks_add_up_over_an_entry(tmp_path: Path) -> None:
     """A set bit is not acknowledged; a later ack_set may repeat bits that are cleared."""
     talk = batches().client(ack(0, ack_set=[0b11111100])).client(ack(0, ack_set=[0b01111111])).client(ack(1, ack_set=[1]), ack(1))
-    diagnosis = diagnose(tmp_path, talk.client(closing()).close())
+    diagnosis = diagnose(tmp_path, talk.client(close_consumer()).close())
     row, evidence = diagnosis.only("batch-partly-acked")
     assert evidence["not_acknowledged"] == [{"message_id": (7, 0), "batch_indexes": [2, 3, 4, 5, 6]}]
     assert diagnosis.commands(row) == ["ACK"]
@@ -49,7 +52,7 @@ def test_a_cumulative_ack_completes_what_is_before_it(tmp_path: Path) -> None:
 
 
 def test_whole_acks_leave_nothing(tmp_path: Path) -> None:
-    codes = diagnose(tmp_path, batches().client(ack(0, 1)).client(closing()).close()).codes
+    codes = diagnose(tmp_path, batches().client(ack(0, 1)).client(close_consumer()).close()).codes
     assert codes == ["connection-closed-by-client"]  # whose last request has no answer
 
 
@@ -67,7 +70,7 @@ def test_indexes_that_come_again_although_acknowledged_are_named(tmp_path: Path)
 def test_a_whole_entry_too_unless_the_broker_closed_the_consumer(tmp_path: Path, closed_by: str) -> None:
     """The broker closes consumers for a seek and for an unload."""
     talk = batches().client(ack(0, 1)).wait(5 * SECOND)
-    talk = talk.client(closing()) if closed_by == "client" else talk.server(closing(request_id=(1 << 64) - 1))
+    talk = talk.client(close_consumer()) if closed_by == "client" else talk.server(close_consumer(request=(1 << 64) - 1))
     subscribed(talk, 2).client(flow(1000, 2)).server(delivery(1, 2, batch=8)).close()
     assert ("acked-redelivered" in diagnose(tmp_path, talk).codes) == (closed_by == "client")
 

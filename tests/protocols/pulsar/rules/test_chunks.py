@@ -12,27 +12,28 @@ from pulsarscope.model.findings import ERROR, WARNING
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from tests.places import CAPTURES
 from tests.scenarios import command_frame
-from tests.scenarios.dialogue import message, receipt, send
-from tests.scenarios.examination import SECOND, Examination
+from tests.scenarios.commands import message, receipt, send
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.rules.chunks import COUNT, part
 
 TOPIC = "persistent://public/default/videos"
 
 
-def sent(chunks: Iterable[int] = range(COUNT)) -> Examination:
+def sent(chunks: Iterable[int] = range(COUNT)) -> RuleDialogue:
     """Packet 1 subscribes on 0:50; packets 2, 3: the first chunk and its receipt; and so on."""
     subscribe = command_frame("SUBSCRIBE", topic=TOPIC, subscription="view", subType="Exclusive", consumer_id=1, request_id=1)
-    talk = Examination().client(subscribe, on="0:50")
+    talk = RuleDialogue().client(subscribe, on="0:50")
     for chunk in chunks:
         talk.client(send(is_chunk=True, metadata=part(chunk))).server(receipt(entry=chunk))
     return talk
 
 
-def deliver(talk: Examination, chunks: Iterable[int]) -> Examination:
+def deliver(talk: RuleDialogue, chunks: Iterable[int]) -> RuleDialogue:
     return talk.server(*(message(entry=chunk, metadata=part(chunk)) for chunk in chunks), on="0:50")
 
 
-def stuck(talk: Examination) -> list[Any]:
+def stuck(talk: RuleDialogue) -> list[Any]:
     return [row for row in talk.end() if row.code == "chunk-stuck"]
 
 
@@ -92,7 +93,7 @@ def test_another_consumer_of_the_subscription_may_have_it_whole() -> None:
 
 
 def test_chunks_that_do_not_add_up() -> None:
-    talk = Examination()
+    talk = RuleDialogue()
     for chunk in range(COUNT):
         talk.client(send(is_chunk=True, metadata=part(chunk, total_chunk_msg_size=30))).server(receipt(entry=chunk))
     rows = [row for row in talk.end() if row.code == "chunk-size-mismatch"]
@@ -104,7 +105,7 @@ def test_chunks_that_do_not_add_up() -> None:
 
 @pytest.mark.parametrize(("announced", "codes"), [(COUNT * 7, set()), (COUNT * 7 + 1, {"chunk-size-mismatch"})])
 def test_what_encryption_adds_to_each_chunk_is_not_counted(announced: int, codes: set[str]) -> None:
-    talk = Examination()
+    talk = RuleDialogue()
     keys = [{"key": "k", "value": b"v"}]
     for chunk in range(COUNT):
         metadata = part(chunk, total_chunk_msg_size=announced, encryption_keys=keys)
@@ -113,7 +114,7 @@ def test_what_encryption_adds_to_each_chunk_is_not_counted(announced: int, codes
 
 
 def test_a_message_of_more_chunks_than_facts_are_kept_is_not_judged() -> None:
-    talk = Examination()
+    talk = RuleDialogue()
     many = {"num_chunks_from_msg": 400, "total_chunk_msg_size": 2800}
     for chunk in range(400):
         talk.client(send(is_chunk=True, metadata=part(chunk, **many))).server(receipt(entry=chunk))
@@ -123,7 +124,7 @@ def test_a_message_of_more_chunks_than_facts_are_kept_is_not_judged() -> None:
 
 def test_a_count_of_chunks_that_cannot_be_costs_nothing() -> None:
     many = {"num_chunks_from_msg": 2**31 - 1, "total_chunk_msg_size": 2**31 - 1}
-    talk = Examination().client(send(is_chunk=True, metadata=part(1, **many))).server(receipt(entry=1))
+    talk = RuleDialogue().client(send(is_chunk=True, metadata=part(1, **many))).server(receipt(entry=1))
     talk.server(message(entry=0, metadata=part(0, **many)), message(entry=2, metadata=part(5, **many)), on="0:50")
     (row,) = stuck(talk)
     assert row.evidence["missing"] == [1, 2, 3, 4, 6, 7, 8, 9, 10, 11]

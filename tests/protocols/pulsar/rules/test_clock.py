@@ -9,20 +9,21 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.model.findings import NOTE
 from tests.places import CAPTURES
-from tests.scenarios.dialogue import message, receipt, send
-from tests.scenarios.examination import MILLISECOND, SECOND, START, Examination
+from tests.scenarios.commands import message, receipt, send
+from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS
+from tests.scenarios.dialogue import RuleDialogue
 
-NOW = START // MILLISECOND
+NOW = START_NS // MILLISECOND
 """When the capture begins, in milliseconds."""
 
 
-def skews(talk: Examination) -> list[Any]:
+def skews(talk: RuleDialogue) -> list[Any]:
     return [row for row in talk.end() if row.code == "clock-skew"]
 
 
-def published(*offsets_ms: int) -> Examination:
+def published(*offsets_ms: int) -> RuleDialogue:
     """SENDs in packets 1, 3, …, one millisecond after each other, and their receipts; publish times so far from the first one's."""
-    talk = Examination()
+    talk = RuleDialogue()
     for number, offset in enumerate(offsets_ms):
         times = {"publish_time": NOW + offset}
         talk.client(send(sequence_id=number, metadata=times)).server(receipt(sequence_id=number, entry=number))
@@ -49,10 +50,10 @@ def test_one_prompt_message_shows_that_the_others_only_waited() -> None:
 
 def test_a_replicator_keeps_the_times_of_another_cluster() -> None:
     times = {"publish_time": NOW - 90_000, "replicated_from": "west"}
-    assert skews(Examination().client(send(metadata=times))) == []
+    assert skews(RuleDialogue().client(send(metadata=times))) == []
 
 
-def delivered(offset_ms: int, *, wait_ns: int = 0) -> Examination:
+def delivered(offset_ms: int, *, wait_ns: int = 0) -> RuleDialogue:
     """Entry 7:0, sent in packet 1, and delivered on another connection in packet 3; stamped by a broker with such a clock."""
     stamp = {"broker_timestamp": NOW + 1 + offset_ms, "index": 0}
     return published(0).wait(wait_ns).server(message(broker_entry=stamp), on="0:50")

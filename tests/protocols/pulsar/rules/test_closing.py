@@ -7,128 +7,118 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import NOTE, WARNING
-from tests.scenarios.conversation import Conversation
-from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.commands import PING, created, lookup, lookup_response, producer, receipt, send, success
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.closing import half_dead
-from tests.scenarios.rules.recorded import (
-    PING,
-    SECOND,
-    created,
-    dial,
-    found_in,
-    judged,
-    looked_up,
-    lookup,
-    of,
-    only,
-    producer,
-    success,
-    troubles,
-    until,
-)
 
 CLOSE = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9)
 
 
 def test_a_broker_that_drops_a_fenced_producer() -> None:
-    rows = found_in("java-errors.pcap")
+    rows = findings_in("java-errors.pcap")
     text, evidence = only(rows, "connection-closed-by-broker")
     assert "with a FIN 3.0 ms after the last frame, leaving 1 SEND unanswered, producer am-wait open" in text
     assert "the client's last command was SEND (0:111.1), the broker's SEND_RECEIPT (0:102.1)" in text
     assert evidence["unanswered"] == {"SEND": 1}
-    assert of(rows, "connection-closed-by-broker")[0].severity == WARNING
+    assert with_code(rows, "connection-closed-by-broker")[0].severity == WARNING
 
 
 def test_a_broker_that_drops_who_asks_what_it_cannot_answer() -> None:
-    text, evidence = only(found_in("raw-stats.pcap"), "connection-closed-by-broker")
+    text, evidence = only(findings_in("raw-stats.pcap"), "connection-closed-by-broker")
     assert "with a RST" in text
     assert evidence["unanswered"] == {"CONSUMER_STATS": 1, "UNSUBSCRIBE": 1}
 
 
 def test_a_broker_that_drops_who_sends_what_it_cannot_read() -> None:
-    rows = of(found_in("raw-strange.pcap"), "connection-closed-by-broker")
+    rows = with_code(findings_in("raw-strange.pcap"), "connection-closed-by-broker")
     assert [row.packet for row in rows] == [19, 30, 41, 53, 60]
     assert "after the frame 0:19.1 that it could not read" in (rows[0].text or "")
 
 
 def test_a_client_that_goes_while_it_waits_is_a_note(tmp_path: Path) -> None:
-    rows = judged(tmp_path, dial().client(producer()).server(created()).client(send()).close("client"))
-    assert [row.severity for row in of(rows, "connection-closed-by-client")] == [NOTE]
+    rows = findings_of(tmp_path, connected().client(producer()).server(created()).client(send()).close("client"))
+    assert [row.severity for row in with_code(rows, "connection-closed-by-client")] == [NOTE]
     assert only(rows, "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
 
 
 def test_a_producer_that_waits_for_its_turn_is_answered(tmp_path: Path) -> None:
-    talk = dial().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
-    assert of(judged(tmp_path, talk.close("client")), "connection-closed-by-client") == []
+    talk = connected().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
+    assert with_code(findings_of(tmp_path, talk.close("client")), "connection-closed-by-client") == []
 
 
 def departed() -> Conversation:
     """A SEND that meets the broker's CLOSE_PRODUCER gets no answer; its producer begins anew."""
-    talk = dial().client(producer()).server(created()).client(send(1, 0), send(1, 1))
+    talk = connected().client(producer()).server(created()).client(send(1, 0), send(1, 1))
     talk.server(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1))
     return talk.client(producer(request=2, epoch=1)).server(created(request=2))
 
 
 def test_what_is_sent_again_is_answered(tmp_path: Path) -> None:
     talk = departed().client(send(1, 0), send(1, 1)).server(receipt(1, 0), receipt(1, 1)).close("client")
-    assert of(judged(tmp_path, talk), "connection-closed-by-client") == []
+    assert with_code(findings_of(tmp_path, talk), "connection-closed-by-client") == []
 
 
 @pytest.mark.parametrize("again", [True, False])
 def test_of_what_is_sent_again_only_the_last_is_unanswered(again: bool, tmp_path: Path) -> None:
     talk = departed().client(send(1, 0)).server(receipt(1, 0))
     talk = talk.client(send(1, 1)) if again else talk
-    assert only(judged(tmp_path, talk.close("client")), "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
+    assert only(findings_of(tmp_path, talk.close("client")), "connection-closed-by-client")[1]["unanswered"] == {"SEND": 1}
 
 
 def test_a_topic_that_is_not_ready_takes_the_others_along(tmp_path: Path) -> None:
-    talk = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="ServiceNotReady"))
-    text, evidence = only(judged(tmp_path, talk.close("client")), "connection-closed-by-client")
+    talk = (
+        connected().client(producer()).server(created()).client(lookup(5)).server(lookup_response("Failed", "", 5, error="ServiceNotReady"))
+    )
+    text, evidence = only(findings_of(tmp_path, talk.close("client")), "connection-closed-by-client")
     assert "leaving producer p open, after ServiceNotReady (0:9.1)" in text
     assert (evidence["after_error"], evidence["open"], evidence["frames"][0]) == ("ServiceNotReady", 1, "0:9.1")
 
 
 def test_other_errors_do_not(tmp_path: Path) -> None:
-    talk = dial().client(producer()).server(created()).client(lookup(5)).server(looked_up("Failed", "", 5, error="TopicNotFound"))
-    assert of(judged(tmp_path, talk.close("client")), "connection-closed-by-client") == []
+    talk = (
+        connected().client(producer()).server(created()).client(lookup(5)).server(lookup_response("Failed", "", 5, error="TopicNotFound"))
+    )
+    assert with_code(findings_of(tmp_path, talk.close("client")), "connection-closed-by-client") == []
 
 
 @pytest.mark.parametrize("by", ["client", "server"])
 def test_an_end_that_leaves_nothing_open_is_none(by: str, tmp_path: Path) -> None:
-    talk = dial().client(producer()).server(created()).client(send()).server(receipt()).client(CLOSE).server(success(9))
-    assert judged(tmp_path, talk.close(by)) == []
+    talk = connected().client(producer()).server(created()).client(send()).server(receipt()).client(CLOSE).server(success(9))
+    assert findings_of(tmp_path, talk.close(by)) == []
 
 
 def test_a_broker_that_says_goodbye_first_leaves_nothing_open(tmp_path: Path) -> None:
     goodbye = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1)
-    rows = judged(tmp_path, dial().client(producer()).server(created(), goodbye).close("server"))
-    assert troubles(rows) == []
+    rows = findings_of(tmp_path, connected().client(producer()).server(created(), goodbye).close("server"))
+    assert problem_codes(rows) == []
 
 
 def test_a_client_that_answers_no_ping_is_silent(tmp_path: Path) -> None:
-    rows = judged(tmp_path, *half_dead())
+    rows = findings_of(tmp_path, *half_dead())
     text, evidence = only(rows, "keepalive-lost")
     assert text.startswith("The client 10.0.0.1:40000 has not answered 2 PINGs for 30.0 s, its last command was PONG 60.0 s before the end")
     assert text.endswith("the broker closed.")
     assert evidence["frames"] == ["0:7.1", "0:8.1", "0:9.1"]
     assert (evidence["silent"], evidence["pongs_before"], evidence["closed_by"]) == ("client", 1, "server")
-    assert of(rows, "connection-closed-by-broker") == []
+    assert with_code(rows, "connection-closed-by-broker") == []
 
 
 def test_a_broker_that_answers_no_ping_is_silent(tmp_path: Path) -> None:
-    talk = until(until(dial(), 30 * SECOND).client(PING), 60 * SECOND).client(PING)
-    assert only(judged(tmp_path, talk), "keepalive-lost")[1]["silent"] == "server"
+    talk = wait_until(wait_until(connected(), 30 * SECOND).client(PING), 60 * SECOND).client(PING)
+    assert only(findings_of(tmp_path, talk), "keepalive-lost")[1]["silent"] == "server"
 
 
 def test_one_that_speaks_without_a_pong_is_alive(tmp_path: Path) -> None:
-    talk = until(dial().client(producer()).server(created(), PING).client(send()).server(receipt()), 30 * SECOND).client(CLOSE)
-    assert troubles(judged(tmp_path, talk.server(success(9)).close())) == []
+    talk = wait_until(connected().client(producer()).server(created(), PING).client(send()).server(receipt()), 30 * SECOND).client(CLOSE)
+    assert problem_codes(findings_of(tmp_path, talk.server(success(9)).close())) == []
 
 
 def test_a_ping_at_the_end_of_the_capture_may_still_be_answered(tmp_path: Path) -> None:
-    assert troubles(judged(tmp_path, until(dial(), 30 * SECOND).server(PING))) == []
+    assert problem_codes(findings_of(tmp_path, wait_until(connected(), 30 * SECOND).server(PING))) == []
 
 
 def test_real_keep_alives_are_answered() -> None:
-    assert of(found_in("token-refresh-java.pcap"), "keepalive-lost") == []
+    assert with_code(findings_in("token-refresh-java.pcap"), "keepalive-lost") == []

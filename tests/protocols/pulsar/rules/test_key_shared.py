@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from pulsarscope.protocols.pulsar.rules import key_shared
-from tests.scenarios.consultation import SECOND, ack, closing, connected, diagnose, flow, redeliver, subscribed
+from tests.scenarios.commands import ack, close_consumer, flow, redeliver
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import diagnose
 from tests.scenarios.rules.key_shared import given, keyed, on_two_consumers, out_of_order
 
 
@@ -36,7 +39,7 @@ def test_a_key_may_move_when_nothing_of_it_is_held(tmp_path: Path, how: str) -> 
         "acknowledged": [ack(1, 2, number=1)],
         "given back": [redeliver(1, 2, number=1)],
         "all given back": [redeliver(number=1)],
-        "closed": [closing(1)],
+        "closed": [close_consumer(1)],
         "connection lost": [],
     }[how]
     item = item.client(*last).wait(20 * SECOND).close() if last else item.reset()
@@ -88,6 +91,6 @@ def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     talk = keyed(1)
     for entry in range(20):
         given(talk, 1, entry, key=f"k{entry}")
-    given(talk, 1, 0, key="k0" * 200).client(ack(*range(20), number=1)).client(closing(1)).close()
+    given(talk, 1, 0, key="k0" * 200).client(ack(*range(20), number=1)).client(close_consumer(1)).close()
     two = given(keyed(2, after=SECOND), 2, 30, key="k1").close()
     assert "key-on-two-consumers" not in diagnose(tmp_path, talk, two).codes

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.scenarios.commands import lookup, lookup_response
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
 from tests.scenarios.rules.lookups import ONE, TO_ONE, TO_TWO, brokers
-from tests.scenarios.rules.recorded import SECOND, dial, judged, looked_up, lookup, of, only, troubles, until
 
 
 def test_two_brokers_that_send_each_other_the_client_are_a_loop(tmp_path: Path) -> None:
     item, two = brokers()
-    until(item, SECOND).client(lookup(1)).server(looked_up("Redirect", TO_TWO, 1))
-    until(two, 2 * SECOND).client(lookup(2, authoritative=True)).server(looked_up("Redirect", TO_ONE, 2))
-    until(item, 3 * SECOND).client(lookup(3, authoritative=True)).server(looked_up("Redirect", TO_TWO, 3))
-    text, evidence = only(judged(tmp_path, item, two), "lookup-loop")
+    wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1))
+    wait_until(two, 2 * SECOND).client(lookup(2, authoritative=True)).server(lookup_response("Redirect", TO_ONE, 2))
+    wait_until(item, 3 * SECOND).client(lookup(3, authoritative=True)).server(lookup_response("Redirect", TO_TWO, 3))
+    text, evidence = only(findings_of(tmp_path, item, two), "lookup-loop")
     assert "10.0.0.2:6650 → 10.0.0.3:6650 → 10.0.0.2:6650" in text
     assert "3 redirects in 2.0 s" in text
     assert text.endswith("no lookup follows the redirect to pulsar://10.0.0.3:6650.")
@@ -28,62 +31,64 @@ def test_two_brokers_that_send_each_other_the_client_are_a_loop(tmp_path: Path) 
 
 def test_one_redirect_is_none(tmp_path: Path) -> None:
     item, two = brokers()
-    until(item, SECOND).client(lookup(1)).server(looked_up("Redirect", TO_TWO, 1)).close()
-    until(two, 2 * SECOND).client(lookup(2, authoritative=True)).server(looked_up("Connect", TO_TWO, 2)).close()
-    assert troubles(judged(tmp_path, item, two)) == []
+    wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1)).close()
+    wait_until(two, 2 * SECOND).client(lookup(2, authoritative=True)).server(lookup_response("Connect", TO_TWO, 2)).close()
+    assert problem_codes(findings_of(tmp_path, item, two)) == []
 
 
 def test_several_lookups_of_one_client_at_a_time_are_none(tmp_path: Path) -> None:
     item, two = brokers()
-    until(item, SECOND)
+    wait_until(item, SECOND)
     for request in range(4):
-        item.client(lookup(request)).server(looked_up("Redirect", TO_TWO, request))
-    until(two, 2 * SECOND)
+        item.client(lookup(request)).server(lookup_response("Redirect", TO_TWO, request))
+    wait_until(two, 2 * SECOND)
     for request in range(4):
-        two.client(lookup(request)).server(looked_up("Connect", TO_TWO, request))
-    assert troubles(judged(tmp_path, item, two)) == []
+        two.client(lookup(request)).server(lookup_response("Connect", TO_TWO, request))
+    assert problem_codes(findings_of(tmp_path, item, two)) == []
 
 
 def test_a_broker_that_names_itself_is_a_loop(tmp_path: Path) -> None:
-    item = dial(server=ONE)
+    item = connected(server=ONE)
     for request in range(3):
-        item.client(lookup(request)).server(looked_up("Redirect", TO_ONE, request))
-    text, _ = only(judged(tmp_path, item.client(lookup(9)).server(looked_up("Failed", "", 9, error="ServiceNotReady"))), "lookup-loop")
+        item.client(lookup(request)).server(lookup_response("Redirect", TO_ONE, request))
+    text, _ = only(
+        findings_of(tmp_path, item.client(lookup(9)).server(lookup_response("Failed", "", 9, error="ServiceNotReady"))), "lookup-loop"
+    )
     assert "3 redirects" in text
     assert text.endswith("it failed with ServiceNotReady.")
 
 
 def test_names_of_brokers_may_be_any_but_the_one_that_was_asked(tmp_path: Path) -> None:
     item, two = brokers()
-    until(item, SECOND).client(lookup(1)).server(looked_up("Redirect", "pulsar://b:6650", 1))
-    until(two, 2 * SECOND).client(lookup(2)).server(looked_up("Redirect", "pulsar://a:6650", 2))
-    until(item, 3 * SECOND).client(lookup(3)).server(looked_up("Connect", "pulsar://a:6650", 3))
-    text, _ = only(judged(tmp_path, item, two), "lookup-loop")
+    wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", "pulsar://b:6650", 1))
+    wait_until(two, 2 * SECOND).client(lookup(2)).server(lookup_response("Redirect", "pulsar://a:6650", 2))
+    wait_until(item, 3 * SECOND).client(lookup(3)).server(lookup_response("Connect", "pulsar://a:6650", 3))
+    text, _ = only(findings_of(tmp_path, item, two), "lookup-loop")
     assert text.endswith("it ended with Connect to pulsar://a:6650.")
 
 
 def test_refusals_are_told_with_how_many_waited(tmp_path: Path) -> None:
-    item = dial()
+    item = connected()
     for request in range(8):
         item.client(lookup(request))
     for request in range(8):
         if request < 5:
-            item.server(looked_up("Connect", TO_ONE, request))
+            item.server(lookup_response("Connect", TO_ONE, request))
         else:
-            item.server(looked_up("Failed", "", request, error="TooManyRequests", message="full"))
-    findings = judged(tmp_path, item)
+            item.server(lookup_response("Failed", "", request, error="TooManyRequests", message="full"))
+    findings = findings_of(tmp_path, item)
     text, evidence = only(findings, "too-many-requests")
     assert "3 requests of 10.0.0.1:40000 were refused with TooManyRequests" in text
     assert "up to 8 lookups waited at once, 3 when the first was refused" in text
     assert (evidence["refused"], evidence["lookups"], evidence["outstanding_max"]) == ({"LOOKUP": 3}, 8, 8)
     assert evidence["frames"] == ["0:11.1", "0:13.1"]
-    assert of(findings, "request-failed") == []
+    assert with_code(findings, "request-failed") == []
 
 
 def test_many_lookups_that_are_answered_are_none(tmp_path: Path) -> None:
-    item = dial()
+    item = connected()
     for request in range(50):
         item.client(lookup(request))
     for request in range(50):
-        item.server(looked_up("Connect", TO_ONE, request))
-    assert troubles(judged(tmp_path, item)) == []
+        item.server(lookup_response("Connect", TO_ONE, request))
+    assert problem_codes(findings_of(tmp_path, item)) == []

@@ -8,9 +8,11 @@ import pytest
 
 from tests.places import CAPTURES
 from tests.scenarios import command_frame
-from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, ack, closing, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios.commands import PING, TOPIC, ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.permits import below_zero
-from tests.scenarios.streams import PING
 
 
 def test_the_stuck_consumer_used_up_its_permits_and_gave_no_more() -> None:
@@ -27,7 +29,7 @@ def test_the_stuck_consumer_used_up_its_permits_and_gave_no_more() -> None:
 
 
 def test_a_client_that_never_gives_permits_starves_its_consumer(tmp_path: Path) -> None:
-    talk = subscribed(connected()).wait(6 * SECOND).client(closing()).close()
+    talk = subscribed(connected()).wait(6 * SECOND).client(close_consumer()).close()
     diagnosis = diagnose(tmp_path, talk)
     row, evidence = diagnosis.only("consumer-starved")
     assert (evidence["granted"], evidence["topic"], evidence["subscription"]) == (0, TOPIC, "s")

@@ -7,37 +7,23 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.commands import PING, PONG, created, error, producer, subscribe, success
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.producers import free_again
-from tests.scenarios.rules.recorded import (
-    PING,
-    PONG,
-    SECOND,
-    created,
-    dial,
-    error,
-    found_in,
-    judged,
-    of,
-    only,
-    producer,
-    subscribe,
-    success,
-    troubles,
-    until,
-)
 
 
 def test_a_name_that_is_taken_is_told_with_its_holder() -> None:
-    text, evidence = only(found_in("errors.pcap"), "producer-busy")
+    text, evidence = only(findings_in("errors.pcap"), "producer-busy")
     assert "producer same-name (Shared) on connection 0:1 of 10.9.0.11:44872 has held it for 4.4 ms and is alive" in text
     assert evidence["frames"] == ["0:25.1", "0:29.1"]
     assert evidence["holders"] == [{"frame": "0:12.1", "connection": "0:1", "name": "same-name"}]
 
 
 def test_a_topic_that_is_taken_alone_is_told_with_its_holder() -> None:
-    rows = of(found_in("java-errors.pcap"), "producer-busy")
+    rows = with_code(findings_in("java-errors.pcap"), "producer-busy")
     assert [(row.severity, row.packet, (row.evidence or {})["holders"][0]["frame"]) for row in rows] == [
         (ERROR, 27, "0:14.1"),
         (ERROR, 86, "0:80.1"),
@@ -45,7 +31,7 @@ def test_a_topic_that_is_taken_alone_is_told_with_its_holder() -> None:
 
 
 def test_a_takeover_names_winner_and_loser() -> None:
-    text, evidence = only(found_in("java-errors.pcap"), "producer-fenced")
+    text, evidence = only(findings_in("java-errors.pcap"), "producer-fenced")
     assert text.startswith("Producer am-fence (ExclusiveWithFencing) of 10.9.0.12:55640 took topic")
     assert evidence["frames"] == ["0:107.1", "0:108.1", "0:92.1"]
     assert "am-wait (WaitForExclusive) on connection 0:16 of 10.9.0.12:55644, which had it for 35.1 ms" in text
@@ -54,25 +40,25 @@ def test_a_takeover_names_winner_and_loser() -> None:
 
 @pytest.mark.parametrize(("capture", "packets"), [("errors.pcap", [42, 50]), ("java-errors.pcap", [46, 54])])
 def test_a_subscription_that_is_taken_is_told_with_its_holder(capture: str, packets: list[int]) -> None:
-    rows = of(found_in(capture), "consumer-busy")
+    rows = with_code(findings_in(capture), "consumer-busy")
     assert [row.packet for row in rows] == packets
     assert all("consumer one (Exclusive) on connection 0:1" in (row.text or "") for row in rows)
 
 
 def test_a_refusal_is_told_once() -> None:
-    rows = found_in("errors.pcap")
+    rows = findings_in("errors.pcap")
     frames = [(row.evidence or {})["frames"][0] for row in rows if row.severity == ERROR]
     assert sorted(frames) == sorted(set(frames))
-    assert {(row.evidence or {})["error"] for row in of(rows, "request-failed")} == {"TopicNotFound"}
+    assert {(row.evidence or {})["error"] for row in with_code(rows, "request-failed")} == {"TopicNotFound"}
 
 
 def test_a_holder_that_answers_no_ping_is_called_so(tmp_path: Path) -> None:
-    dead = until(dial().client(producer()).server(created()), 30 * SECOND).server(PING)
-    dead = until(dead, 60 * SECOND).server(PING).reset()
-    again = dial(40001, start=40 * SECOND)
+    dead = wait_until(connected().client(producer()).server(created()), 30 * SECOND).server(PING)
+    dead = wait_until(dead, 60 * SECOND).server(PING).reset()
+    again = connected(40001, start=40 * SECOND)
     for attempt in range(3):
         again.client(producer(request=attempt, epoch=attempt)).server(error(attempt, "ProducerBusy")).wait(SECOND)
-    text, evidence = only(judged(tmp_path, dead, again), "producer-busy")
+    text, evidence = only(findings_of(tmp_path, dead, again), "producer-busy")
     assert "with ProducerBusy, 3 times in 2.0 s: producer p (Shared) on connection 0:1 of 10.0.0.1:40000 has held it for 40.0 s" in text
     assert text.endswith("has answered no PING for 10.0 s.")
     assert [attempt["epoch"] for attempt in evidence["attempts"]] == [0, 1, 2]
@@ -80,58 +66,58 @@ def test_a_holder_that_answers_no_ping_is_called_so(tmp_path: Path) -> None:
 
 def waiting(port: int, name: str = "w", start: int = 0) -> Conversation:
     """A producer that has to wait for its turn."""
-    talk = dial(port, start=start).client(producer(name=name, producer_access_mode="WaitForExclusive"))
+    talk = connected(port, start=start).client(producer(name=name, producer_access_mode="WaitForExclusive"))
     return talk.server(created(name, producer_ready=False))
 
 
 def test_one_that_waits_for_its_turn_holds_nothing_yet(tmp_path: Path) -> None:
-    holder = dial().client(producer(name="h", producer_access_mode="Exclusive")).server(created("h"))
-    holder = until(holder, 10 * SECOND).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
-    waiter = until(waiting(40001, start=SECOND), 11 * SECOND).server(created("w", producer_ready=True))
-    early = dial(40002, start=2 * SECOND).client(producer(name="e")).server(error(1, "ProducerBusy"))
-    late = dial(40003, start=13 * SECOND).client(producer(name="l")).server(error(1, "ProducerBusy"))
-    rows = of(judged(tmp_path, holder, waiter, early, late), "producer-busy")
+    holder = connected().client(producer(name="h", producer_access_mode="Exclusive")).server(created("h"))
+    holder = wait_until(holder, 10 * SECOND).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    waiter = wait_until(waiting(40001, start=SECOND), 11 * SECOND).server(created("w", producer_ready=True))
+    early = connected(40002, start=2 * SECOND).client(producer(name="e")).server(error(1, "ProducerBusy"))
+    late = connected(40003, start=13 * SECOND).client(producer(name="l")).server(error(1, "ProducerBusy"))
+    rows = with_code(findings_of(tmp_path, holder, waiter, early, late), "producer-busy")
     assert [[item["name"] for item in (row.evidence or {})["holders"]] for row in rows] == [["h"], ["w"]]
     assert "producer w (WaitForExclusive) on connection 0:8 of 10.0.0.1:40001 has held it for 2.0 s" in (rows[1].text or "")
 
 
 def test_a_holder_that_closes_while_the_other_is_refused_held_it(tmp_path: Path) -> None:
-    holder = dial().client(producer(name="h", producer_access_mode="Exclusive")).server(created("h"))
-    until(holder, 5 * SECOND).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
-    other = until(dial(40001, start=4 * SECOND).client(producer(name="o")), 6 * SECOND).server(error(1, "ProducerBusy"))
-    text, _ = only(judged(tmp_path, holder, other), "producer-busy")
+    holder = connected().client(producer(name="h", producer_access_mode="Exclusive")).server(created("h"))
+    wait_until(holder, 5 * SECOND).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    other = wait_until(connected(40001, start=4 * SECOND).client(producer(name="o")), 6 * SECOND).server(error(1, "ProducerBusy"))
+    text, _ = only(findings_of(tmp_path, holder, other), "producer-busy")
     assert "has held it for 5.0 s and is alive: it closed 999.5 ms later." in text
 
 
 def test_one_that_still_waits_is_not_fenced(tmp_path: Path) -> None:
-    taker = dial(40001, start=SECOND).client(producer(name="x", producer_access_mode="ExclusiveWithFencing")).server(created("x"))
-    assert of(judged(tmp_path, waiting(40000), taker), "producer-fenced") == []
+    taker = connected(40001, start=SECOND).client(producer(name="x", producer_access_mode="ExclusiveWithFencing")).server(created("x"))
+    assert with_code(findings_of(tmp_path, waiting(40000), taker), "producer-fenced") == []
 
 
 def test_a_holder_that_spoke_later_is_alive(tmp_path: Path) -> None:
-    alive = until(dial().client(producer()).server(created()), 30 * SECOND).server(PING).client(PONG).close()
-    again = dial(40001, start=10 * SECOND).client(producer()).server(error(1, "ProducerBusy"))
-    text, _ = only(judged(tmp_path, alive, again), "producer-busy")
+    alive = wait_until(connected().client(producer()).server(created()), 30 * SECOND).server(PING).client(PONG).close()
+    again = connected(40001, start=10 * SECOND).client(producer()).server(error(1, "ProducerBusy"))
+    text, _ = only(findings_of(tmp_path, alive, again), "producer-busy")
     assert "is alive: it sent frames for another 20.0 s" in text
 
 
 def test_a_holder_that_is_not_in_the_capture_is_not_made_up(tmp_path: Path) -> None:
-    text, evidence = only(judged(tmp_path, dial().client(subscribe()).server(error(2, "ConsumerBusy"))), "consumer-busy")
+    text, evidence = only(findings_of(tmp_path, connected().client(subscribe()).server(error(2, "ConsumerBusy"))), "consumer-busy")
     assert text.endswith("its holder is not in the capture.")
     assert evidence["holders"] == []
 
 
 def test_one_that_gave_the_place_up_before_does_not_hold_it(tmp_path: Path) -> None:
-    first = dial().client(subscribe()).server(success(2)).client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=3))
-    second = dial(40001, start=SECOND).client(subscribe()).server(error(2, "ConsumerBusy"))
-    assert only(judged(tmp_path, first.server(success(3)), second), "consumer-busy")[1]["holders"] == []
+    first = connected().client(subscribe()).server(success(2)).client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=3))
+    second = connected(40001, start=SECOND).client(subscribe()).server(error(2, "ConsumerBusy"))
+    assert only(findings_of(tmp_path, first.server(success(3)), second), "consumer-busy")[1]["holders"] == []
 
 
 def test_a_name_that_is_free_again_is_no_trouble(tmp_path: Path) -> None:
-    assert troubles(judged(tmp_path, *free_again())) == []
+    assert problem_codes(findings_of(tmp_path, *free_again())) == []
 
 
 def test_a_fenced_send_is_told(tmp_path: Path) -> None:
     refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ProducerFenced", message="fenced")
-    text, _ = only(judged(tmp_path, dial().client(producer()).server(created(), refusal)), "producer-fenced")
+    text, _ = only(findings_of(tmp_path, connected().client(producer()).server(created(), refusal)), "producer-fenced")
     assert text == "A SEND of producer p to persistent://public/default/t was refused with ProducerFenced: fenced."

@@ -13,8 +13,9 @@ from pulsarscope.model.records import FindingRow
 from pulsarscope.protocols.pulsar.rules import publishing as publishing_rule
 from pulsarscope.protocols.pulsar.rules.publishing import percentile
 from tests.scenarios import command_frame
-from tests.scenarios.dialogue import receipt, send
-from tests.scenarios.examination import MILLISECOND, SECOND, Examination
+from tests.scenarios.commands import receipt, send
+from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.rules.publishing import CLOSED
 
 TOPIC = "persistent://public/default/orders"
@@ -22,9 +23,9 @@ PRODUCER = command_frame("PRODUCER", topic=TOPIC, producer_id=1, producer_name="
 READY = command_frame("PRODUCER_SUCCESS", producer_name="billing", request_id=1)
 
 
-def publishing(latency_ns: int, count: int) -> Examination:
+def publishing(latency_ns: int, count: int) -> RuleDialogue:
     """Packets 3, 4: the first SEND and its receipt; and so on."""
-    talk = Examination().client(PRODUCER).server(READY)
+    talk = RuleDialogue().client(PRODUCER).server(READY)
     for number in range(count):
         talk.client(send(sequence_id=number)).wait(latency_ns - MILLISECOND).server(receipt(sequence_id=number, entry=number))
     return talk
@@ -71,7 +72,7 @@ def test_the_broker_that_stops_reading_is_named_beside_it() -> None:
 
 
 def test_sends_in_flight_are_counted() -> None:
-    talk = Examination().client(PRODUCER).server(READY).client(*(send(sequence_id=number) for number in range(12))).wait(11 * SECOND)
+    talk = RuleDialogue().client(PRODUCER).server(READY).client(*(send(sequence_id=number) for number in range(12))).wait(11 * SECOND)
     talk.server(*(receipt(sequence_id=number, entry=number) for number in range(12)))
     (row,) = talk.end()
     assert (row.evidence or {})["in_flight_max"] == 12
@@ -85,7 +86,7 @@ def test_a_send_without_an_answer_while_the_connection_goes_on() -> None:
 
 
 def test_a_verdict_is_qualified_when_the_capture_lacks_bytes() -> None:
-    talk = publishing(5 * MILLISECOND, 1).hear("stream-gap").client(send(sequence_id=3)).wait(4 * SECOND)
+    talk = publishing(5 * MILLISECOND, 1).report("stream-gap").client(send(sequence_id=3)).wait(4 * SECOND)
     (row,) = talk.end()
     assert "the capture lacks bytes" in (row.text or "")
 
@@ -108,9 +109,9 @@ def test_a_producer_that_the_broker_closed_knows_to_send_again(steps: str) -> No
     assert "send-unanswered" not in talk.wait(4 * SECOND).codes()
 
 
-def series(latency_ns: int, producers: int) -> Examination:
+def series(latency_ns: int, producers: int) -> RuleDialogue:
     """Producers that come and go, one after the other; each sends once."""
-    talk = Examination()
+    talk = RuleDialogue()
     for number in range(1, producers + 1):
         talk.client(command_frame("PRODUCER", topic=TOPIC, producer_id=number, producer_name=f"p{number}", request_id=number))
         talk.server(command_frame("PRODUCER_SUCCESS", producer_name=f"p{number}", request_id=number))

@@ -13,8 +13,8 @@ from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.protocols.pulsar import rules
 from tests.places import CAPTURES
 from tests.scenarios.capturefile import write_pcap
-from tests.scenarios.consultation import Diagnosis, diagnose
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.options import Options
 from tests.scenarios.rules import (
     acks,
@@ -32,7 +32,6 @@ from tests.scenarios.rules import (
     unacked,
     unload,
 )
-from tests.scenarios.rules.recorded import SECOND
 
 Source = str | Callable[[], Sequence[Conversation]]
 """A capture by its name, or connections that are told to make one."""

@@ -8,27 +8,14 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import WARNING
-from tests.scenarios.conversation import Conversation
-from tests.scenarios.dialogue import message
-from tests.scenarios.rules.recorded import (
-    SECOND,
-    created,
-    dial,
-    error,
-    found_in,
-    judged,
-    looked_up,
-    lookup,
-    of,
-    only,
-    producer,
-    subscribe,
-    success,
-)
+from tests.scenarios.commands import created, error, lookup, lookup_response, message, producer, subscribe, success
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.evaluation import findings_in, findings_of, only, with_code
 
 
 def refused(talk: Conversation) -> Conversation:
-    return talk.client(lookup()).server(looked_up("Failed", "", error="ServiceNotReady")).close()
+    return talk.client(lookup()).server(lookup_response("Failed", "", error="ServiceNotReady")).close()
 
 
 def worked(talk: Conversation) -> Conversation:
@@ -36,11 +23,11 @@ def worked(talk: Conversation) -> Conversation:
 
 
 def several(number: int, what: Callable[[Conversation], Conversation], every: int = SECOND) -> list[Conversation]:
-    return [what(dial(40000 + index, start=index * every)) for index in range(number)]
+    return [what(connected(40000 + index, start=index * every)) for index in range(number)]
 
 
 def test_a_client_with_an_expired_token_comes_again_and_again() -> None:
-    rows = found_in("token-auth-py.pcap")
+    rows = findings_in("token-auth-py.pcap")
     text, evidence = only(rows, "reconnect-loop")
     assert text == (
         "10.9.0.13 connected to 10.9.0.1:6670 15 times in 12.1 s and failed each time: AuthenticationError (14), AuthorizationError (1)."
@@ -48,11 +35,11 @@ def test_a_client_with_an_expired_token_comes_again_and_again() -> None:
     assert len(set(evidence["connections"])) == 15
     assert (evidence["count"], evidence["reasons"]) == (15, {"AuthenticationError": 14, "AuthorizationError": 1})
     assert evidence["frames"][:2] == ["0:34.1", "0:44.1"]
-    assert [(row.severity, row.packet, row.sub) for row in of(rows, "reconnect-loop")] == [(WARNING, 34, 1)]
+    assert [(row.severity, row.packet, row.sub) for row in with_code(rows, "reconnect-loop")] == [(WARNING, 34, 1)]
 
 
 def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
-    assert [row for row in found_in("token-refresh-java.pcap") if row.severity != "note"] == []
+    assert [row for row in findings_in("token-refresh-java.pcap") if row.severity != "note"] == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +53,7 @@ def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
     ],
 )
 def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_path: Path) -> None:
-    assert only(judged(tmp_path, *several(6, what)), "reconnect-loop")[1]["reasons"] == {reason: 6}
+    assert only(findings_of(tmp_path, *several(6, what)), "reconnect-loop")[1]["reasons"] == {reason: 6}
 
 
 @pytest.mark.parametrize(
@@ -75,16 +62,18 @@ def test_reasons(reason: str, what: Callable[[Conversation], Conversation], tmp_
         pytest.param(several(50, worked), id="they work"),
         pytest.param(several(4, refused), id="too few"),
         pytest.param(several(8, refused, every=120 * SECOND), id="too rarely"),
-        pytest.param([*several(6, refused), *[worked(dial(41000 + n, start=n * SECOND // 2)) for n in range(12)]], id="mostly they work"),
-        pytest.param([refused(dial(40000, host=f"10.0.1.{n}", start=n * SECOND)) for n in range(9)], id="each is another"),
+        pytest.param(
+            [*several(6, refused), *[worked(connected(41000 + n, start=n * SECOND // 2)) for n in range(12)]], id="mostly they work"
+        ),
+        pytest.param([refused(connected(40000, host=f"10.0.1.{n}", start=n * SECOND)) for n in range(9)], id="each is another"),
     ],
 )
 def test_no_loop(talk: list[Conversation], tmp_path: Path) -> None:
-    assert of(judged(tmp_path, *talk), "reconnect-loop") == []
+    assert with_code(findings_of(tmp_path, *talk), "reconnect-loop") == []
 
 
 def test_one_refusal_within_much_success_is_no_failure(tmp_path: Path) -> None:
     talk = several(
         8, lambda talk: talk.client(producer()).server(created()).client(producer(2, "q", 7)).server(error(7, "ProducerBusy")).close()
     )
-    assert of(judged(tmp_path, *talk), "reconnect-loop") == []
+    assert with_code(findings_of(tmp_path, *talk), "reconnect-loop") == []

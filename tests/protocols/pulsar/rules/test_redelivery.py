@@ -10,8 +10,10 @@ import pytest
 from pulsarscope.protocols.pulsar.rules.redelivery import period_of
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, command_frame
-from tests.scenarios.consultation import SECOND, TOPIC, Diagnosis, connected, delivery, diagnose, flow, redeliver, subscribed
-from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.commands import TOPIC, delivery, flow, receipt, redeliver, send
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.redelivery import repeated
 
 

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from pulsarscope.protocols.pulsar.rules.requests import SLOW_NS
-from tests.scenarios.consultation import SECOND, TOPIC, connected, diagnose
+from tests.scenarios.commands import TOPIC
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import diagnose
 from tests.scenarios.frames import command_frame
 
 

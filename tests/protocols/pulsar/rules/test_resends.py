@@ -6,8 +6,8 @@ import pulsarscope as ps
 from pulsarscope.model.findings import ERROR, WARNING
 from tests.places import CAPTURES
 from tests.scenarios import command_frame
-from tests.scenarios.dialogue import receipt, send
-from tests.scenarios.examination import Examination
+from tests.scenarios.commands import receipt, send
+from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.frames import message_metadata, payload_frame
 from tests.scenarios.rules.resends import REFUSAL
 
@@ -22,14 +22,14 @@ def test_the_real_broker_refuses_what_its_producer_sent_corrupted() -> None:
 
 
 def test_a_right_checksum_that_is_refused_was_damaged_on_the_way_to_the_broker() -> None:
-    rows = [row for row in Examination().client(send()).server(REFUSAL).end() if row.code == "message-corrupted"]
+    rows = [row for row in RuleDialogue().client(send()).server(REFUSAL).end() if row.code == "message-corrupted"]
     assert len(rows) == 1
     assert "between the place of the capture and the broker" in (rows[0].text or "")
     assert (rows[0].evidence or {})["frames"] == ["0:1.1", "0:2.1"]
 
 
 def test_one_resend_that_succeeds_is_no_loop() -> None:
-    talk = Examination().client(BAD).server(REFUSAL).client(send()).server(receipt())
+    talk = RuleDialogue().client(BAD).server(REFUSAL).client(send()).server(receipt())
     rows = {row.code: row for row in talk.end()}
     assert "resend-loop" not in rows
     evidence = rows["message-corrupted"].evidence or {}
@@ -39,7 +39,7 @@ def test_one_resend_that_succeeds_is_no_loop() -> None:
 
 
 def test_three_refusals_of_one_message_are_a_loop() -> None:
-    talk = Examination()
+    talk = RuleDialogue()
     for _ in range(3):
         talk.client(send()).server(REFUSAL)
     rows = {row.code: row for row in talk.end()}
@@ -50,11 +50,11 @@ def test_three_refusals_of_one_message_are_a_loop() -> None:
 
 def test_a_receipt_of_another_chunk_is_not_taken_for_the_bad_ones() -> None:
     chunk = {"uuid": "u", "num_chunks_from_msg": 2, "chunk_id": 0}
-    talk = Examination().client(send(is_chunk=True, metadata=chunk), BAD).server(receipt())
+    talk = RuleDialogue().client(send(is_chunk=True, metadata=chunk), BAD).server(receipt())
     rows = [row for row in talk.end() if row.code == "message-corrupted"]
     assert "the broker never took it" in (rows[0].text or "")
 
 
 def test_other_refusals_are_no_corruption() -> None:
     refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="PersistenceError", message="full")
-    assert "message-corrupted" not in Examination().client(send()).server(refusal).codes()
+    assert "message-corrupted" not in RuleDialogue().client(send()).server(refusal).codes()

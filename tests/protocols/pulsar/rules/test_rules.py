@@ -14,8 +14,10 @@ from pulsarscope.model.findings import SEVERITIES, Code
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.rules import RULES
 from tests.places import PACKAGE
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import findings_of
 from tests.scenarios.frames import message_metadata, sized
-from tests.scenarios.rules.recorded import SECOND, dial, judged
 from tests.scenarios.samples import VARIANTS, fill
 
 ROOM = PACKAGE / "protocols" / "pulsar" / "rules"
@@ -47,14 +49,14 @@ def test_nothing_that_is_said_makes_them_fail(
 ) -> None:
     talk = []
     for port, steps in enumerate(dialogues):
-        item = dial(40000 + port)
+        item = connected(40000 + port)
         for by_client, number, variant, required_only, pause in steps:
             frame = frame_of(number, variant, required_only=required_only)
             (item.client if by_client else item.server)(frame).wait(pause * SECOND)
         if ending != "open":
             (item.close if ending == "close" else item.reset)("server")
         talk.append(item)
-    for row in judged(tmp_path_factory.getbasetemp(), *talk):
+    for row in findings_of(tmp_path_factory.getbasetemp(), *talk):
         assert row.text
         assert row.text.endswith(".")
         assert all(re.fullmatch(r"0:\d+\.\d+", name) for name in (row.evidence or {}).get("frames", ()))

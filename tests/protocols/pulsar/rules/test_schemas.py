@@ -9,39 +9,42 @@ import pytest
 
 from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar.rules.schemas import FIELDS_MAX, TYPE_CHARACTERS_MAX, description_of, differences
+from tests.scenarios.commands import TOPIC, created, error, producer, subscribe
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import findings_in, findings_of, only, with_code
 from tests.scenarios.frames import command_frame
-from tests.scenarios.rules.recorded import SECOND, TOPIC, created, dial, error, found_in, judged, of, only, producer, subscribe
 from tests.scenarios.rules.schemas import ID, PRICE, record
 
 
 def test_the_difference_to_what_another_client_registered() -> None:
-    rows = found_in("errors.pcap")
+    rows = findings_in("errors.pcap")
     text, evidence = only(rows, "schema-incompatible")
     assert "(10.9.0.11:44880) for persistent://public/default/errors-schema-19 was refused with IncompatibleSchema" in text
     assert "its schema is Avro Bad, that of PRODUCER of 10.9.0.11:44872 (0:57.1) is Avro Item" in text
     assert "field id is string instead of int" in evidence["difference"]
     assert "field other is new (int)" in evidence["difference"]
     assert evidence["frames"] == ["0:63.1", "0:64.1", "0:57.1"]
-    assert [row.severity for row in of(rows, "schema-incompatible")] == [ERROR]
-    assert "IncompatibleSchema" not in {(row.evidence or {}).get("error") for row in of(rows, "request-failed")}
+    assert [row.severity for row in with_code(rows, "schema-incompatible")] == [ERROR]
+    assert "IncompatibleSchema" not in {(row.evidence or {}).get("error") for row in with_code(rows, "request-failed")}
 
 
 def test_another_type_of_schema() -> None:
-    evidence = only(found_in("java-errors.pcap"), "schema-incompatible")[1]
+    evidence = only(findings_in("java-errors.pcap"), "schema-incompatible")[1]
     assert evidence["difference"] == ["type String instead of Avro", "name String instead of Item"]
 
 
 @pytest.mark.parametrize("capture", ["java-schemas.pcap", "schemas-py-zst.pcap.zst"])
 def test_schemas_that_are_taken_are_none(capture: str) -> None:
-    assert of(found_in(capture), "schema-incompatible") == []
+    assert with_code(findings_in(capture), "schema-incompatible") == []
 
 
 def test_a_schema_that_the_broker_gave_tells_the_difference_too(tmp_path: Path) -> None:
-    talk = dial().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
+    talk = connected().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
     talk.server(command_frame("GET_SCHEMA_RESPONSE", request_id=1, schema=record("A", ID, PRICE)))
     for attempt in range(2):
         talk.client(subscribe(request=5 + attempt, schema=record("A", ID))).server(error(5 + attempt, "IncompatibleSchema", "no"))
-    text, evidence = only(judged(tmp_path, talk), "schema-incompatible")
+    text, evidence = only(findings_of(tmp_path, talk), "schema-incompatible")
     assert "SUBSCRIBE of c (10.0.0.1:40000)" in text
     assert "was refused 2 times" in text
     assert "GET_SCHEMA_RESPONSE of 10.0.0.1:40000 (0:7.1) is Avro A: field price is missing" in text
@@ -49,14 +52,16 @@ def test_a_schema_that_the_broker_gave_tells_the_difference_too(tmp_path: Path) 
 
 
 def test_the_latest_schema_before_is_the_one_to_compare_with(tmp_path: Path) -> None:
-    first = dial().client(producer(schema=record("A", ID))).server(created())
-    second = dial(40001, start=SECOND).client(producer(name="q", schema=record("A", ID, PRICE))).server(created("q"))
-    third = dial(40002, start=2 * SECOND).client(producer(name="r", schema=record("A", PRICE))).server(error(1, "IncompatibleSchema"))
-    assert only(judged(tmp_path, first, second, third), "schema-incompatible")[1]["difference"] == ["field id is missing (int)"]
+    first = connected().client(producer(schema=record("A", ID))).server(created())
+    second = connected(40001, start=SECOND).client(producer(name="q", schema=record("A", ID, PRICE))).server(created("q"))
+    third = connected(40002, start=2 * SECOND).client(producer(name="r", schema=record("A", PRICE))).server(error(1, "IncompatibleSchema"))
+    assert only(findings_of(tmp_path, first, second, third), "schema-incompatible")[1]["difference"] == ["field id is missing (int)"]
 
 
 def test_nothing_known_is_said_so(tmp_path: Path) -> None:
-    text, evidence = only(judged(tmp_path, dial().client(producer()).server(error(1, "IncompatibleSchema"))), "schema-incompatible")
+    text, evidence = only(
+        findings_of(tmp_path, connected().client(producer()).server(error(1, "IncompatibleSchema"))), "schema-incompatible"
+    )
     assert text.endswith("it has no schema; the topic's own schema is not in the capture.")
     assert evidence["known"] is None
 

@@ -7,40 +7,40 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR
+from tests.scenarios.commands import CONNECT, created, producer, send
 from tests.scenarios.conversation import Conversation
-from tests.scenarios.dialogue import send
+from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
-from tests.scenarios.rules.recorded import CONNECT, created, found_in, judged, of, only, producer, troubles
 from tests.scenarios.rules.sizes import LIMIT, sending
 
 
 def test_a_send_beyond_the_broker_s_limit(tmp_path: Path) -> None:
-    rows = judged(tmp_path, sending(10, LIMIT + 1, LIMIT + 100))
+    rows = findings_of(tmp_path, sending(10, LIMIT + 1, LIMIT + 100))
     text, evidence = only(rows, "message-too-large")
     assert "2 SENDs of 10.0.0.1:40000 (producer-1 to persistent://public/default/t) with up to 65,636 bytes of payload" in text
     assert text.endswith("the broker allows 65,536.")
     assert evidence == {"frames": ["0:10.1", "0:12.1"], "count": 2, "largest": LIMIT + 100, "max_message_size": LIMIT}
-    assert [row.severity for row in of(rows, "message-too-large")] == [ERROR]
+    assert [row.severity for row in with_code(rows, "message-too-large")] == [ERROR]
 
 
 def test_a_send_of_just_the_limit_is_none(tmp_path: Path) -> None:
-    assert troubles(judged(tmp_path, sending(LIMIT))) == []
+    assert problem_codes(findings_of(tmp_path, sending(LIMIT))) == []
 
 
 def test_a_frame_beyond_the_limit_and_its_padding_is_too_large(tmp_path: Path) -> None:
-    rows = judged(tmp_path, sending(LIMIT + 20_000))
+    rows = findings_of(tmp_path, sending(LIMIT + 20_000))
     assert "the limit is 75776" in only(rows, "frame-too-large")[0]
 
 
 def test_without_a_limit_announced_nothing_is_judged(tmp_path: Path) -> None:
     connected = command_frame("CONNECTED", server_version="test", protocol_version=12)
     talk = Conversation(acknowledge=False).handshake().client(CONNECT).server(connected).client(producer()).server(created())
-    assert of(judged(tmp_path, talk.client(send(1, 0, b"x" * (LIMIT + 1)))), "message-too-large") == []
+    assert with_code(findings_of(tmp_path, talk.client(send(1, 0, b"x" * (LIMIT + 1)))), "message-too-large") == []
 
 
 @pytest.mark.parametrize(
     ("code", "first"), [("tls-on-plain-port", b"\x16\x03\x01\x00"), ("http-on-plain-port", b"GET ")], ids=["TLS", "HTTP"]
 )
 def test_other_protocols_on_the_plain_port_are_named_with_what_the_broker_logs(code: str, first: bytes) -> None:
-    (row,) = of(found_in("raw-not-pulsar.pcap"), code)
+    (row,) = with_code(findings_in("raw-not-pulsar.pcap"), code)
     assert str(int.from_bytes(first, "big") + 4) in (row.hint or "")

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios import Conversation
-from tests.scenarios.consultation import SECOND, ack, closing, connected, delivery, diagnose, flow, subscribed
+from tests.scenarios.commands import ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import diagnose
 
 
 def holding(number: int, *, after: int = 0) -> Conversation:
     """A connection with one consumer that holds 48,000 messages in batches."""
-    talk = subscribed(connected(number, after=after), number).client(flow(10**6, number))
+    talk = subscribed(connected(40000 + number, start=after), number).client(flow(10**6, number))
     return talk.server(*[delivery(entry, number, batch=12_000) for entry in range(4)])
 
 
@@ -30,5 +33,5 @@ def test_what_one_gave_up_before_does_not_count(tmp_path: Path, given_up: str) -
     if given_up == "connection lost":
         talks[0].reset()
     else:
-        talks[0].client(ack(0, 1, 2, 3, number=1) if given_up == "acknowledged" else closing(1))
+        talks[0].client(ack(0, 1, 2, 3, number=1) if given_up == "acknowledged" else close_consumer(1))
     assert "consumer-not-acking" not in diagnose(tmp_path, *talks, holding(9, after=SECOND)).codes

@@ -7,22 +7,24 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR, WARNING
-from tests.scenarios.dialogue import receipt, send
+from tests.scenarios.commands import TOPIC, created, producer, receipt, send
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
-from tests.scenarios.rules.recorded import SECOND, TOPIC, created, dial, found_in, judged, of, only, producer, troubles, until
 from tests.scenarios.rules.transactions import ID, begun, ended
 
 
 @pytest.mark.parametrize("capture", ["lo-java-txn.pcap", "rw-raw-ip.pcap"])
 def test_transactions_that_are_committed_or_aborted_are_healthy(capture: str) -> None:
-    rows = found_in(capture)
-    assert of(rows, "txn-open") == of(rows, "txn-failed") == []
+    rows = findings_in(capture)
+    assert with_code(rows, "txn-open") == with_code(rows, "txn-failed") == []
 
 
 def test_one_that_outlives_its_timeout_is_open(tmp_path: Path) -> None:
     talk = begun().client(producer(request=7)).server(created(request=7)).client(send(1, 0, **ID)).server(receipt())
-    until(talk, 90 * SECOND).client(command_frame("PING")).server(command_frame("PONG"))
-    rows = judged(tmp_path, talk)
+    wait_until(talk, 90 * SECOND).client(command_frame("PING")).server(command_frame("PONG"))
+    rows = findings_of(tmp_path, talk)
     text, evidence = only(rows, "txn-open")
     assert "Transaction (3,5) has no END_TXN after 90.0 s, its timeout is 60.0 s; its connection is open" in text
     assert text.endswith("steps seen: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 SEND.")
@@ -31,38 +33,38 @@ def test_one_that_outlives_its_timeout_is_open(tmp_path: Path) -> None:
         ("0:8.1", "ADD_PARTITION_TO_TXN", TOPIC),
         ("0:12.1", "SEND", TOPIC),
     ]
-    row = of(rows, "txn-open")[0]
+    row = with_code(rows, "txn-open")[0]
     assert (row.severity, row.packet) == (WARNING, 7)
 
 
 def test_one_that_its_client_leaves_is_open(tmp_path: Path) -> None:
-    text, evidence = only(judged(tmp_path, begun().close("client")), "txn-open")
+    text, evidence = only(findings_of(tmp_path, begun().close("client")), "txn-open")
     assert "the client closed the connection" in text
     assert evidence["closed_by"] == "client"
 
 
 def test_one_that_has_time_left_when_the_capture_ends_is_none(tmp_path: Path) -> None:
-    assert troubles(judged(tmp_path, begun())) == []
+    assert problem_codes(findings_of(tmp_path, begun())) == []
 
 
 @pytest.mark.parametrize("action", ["COMMIT", "ABORT"])
 def test_one_that_ends_is_none_whichever_way(action: str, tmp_path: Path) -> None:
-    assert troubles(judged(tmp_path, ended(begun(), action))) == []
+    assert problem_codes(findings_of(tmp_path, ended(begun(), action))) == []
 
 
 def test_one_that_ends_on_another_connection_is_none(tmp_path: Path) -> None:
-    other = ended(dial(40001, start=2 * SECOND))
-    assert of(judged(tmp_path, begun().close("server"), other), "txn-open") == []
+    other = ended(connected(40001, start=2 * SECOND))
+    assert with_code(findings_of(tmp_path, begun().close("server"), other), "txn-open") == []
 
 
 def test_a_step_that_is_refused_is_told_with_the_whole_transaction(tmp_path: Path) -> None:
-    rows = judged(tmp_path, ended(begun(), error="TransactionNotFound", message="expired"))
+    rows = findings_of(tmp_path, ended(begun(), error="TransactionNotFound", message="expired"))
     text, evidence = only(rows, "txn-failed")
     assert text.startswith("END_TXN of transaction (3,5) was refused with TransactionNotFound: expired")
     assert text.endswith("steps seen: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 END_TXN.")
     assert evidence["frames"] == ["0:10.1", "0:11.1"]
-    assert troubles(rows) == ["txn-failed"]
-    assert of(rows, "txn-failed")[0].severity == ERROR
+    assert problem_codes(rows) == ["txn-failed"]
+    assert with_code(rows, "txn-failed")[0].severity == ERROR
 
 
 def test_a_conflict_of_acknowledgements_is_told_with_its_topic(tmp_path: Path) -> None:
@@ -70,12 +72,12 @@ def test_a_conflict_of_acknowledgements_is_told_with_its_topic(tmp_path: Path) -
     talk.server(command_frame("SUCCESS", request_id=7))
     talk.client(command_frame("ACK", consumer_id=1, ack_type="Individual", message_id=[{"ledgerId": 7, "entryId": 0}], request_id=8, **ID))
     talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=8, error="TransactionConflict", message="taken", **ID))
-    text, _ = only(judged(tmp_path, ended(talk)), "txn-failed")
+    text, _ = only(findings_of(tmp_path, ended(talk)), "txn-failed")
     assert text.startswith(f"ACK for {TOPIC} of transaction (3,5) was refused with TransactionConflict: taken")
 
 
 def test_one_that_cannot_begin_is_told_without_an_id(tmp_path: Path) -> None:
-    talk = dial().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
+    talk = connected().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
     talk.server(command_frame("NEW_TXN_RESPONSE", request_id=1, error="TransactionCoordinatorNotFound", message="none")).close()
-    text, _ = only(judged(tmp_path, talk), "txn-failed")
+    text, _ = only(findings_of(tmp_path, talk), "txn-failed")
     assert text == "NEW_TXN was refused with TransactionCoordinatorNotFound: none; no transaction is known for it."

@@ -8,9 +8,11 @@ import pytest
 
 from pulsarscope.protocols.pulsar.rules import unacked
 from tests.places import CAPTURES
-from tests.scenarios.consultation import SECOND, Diagnosis, ack, closing, connected, delivery, diagnose, flow, redeliver, subscribed
+from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, redeliver
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.unacked import given, one_after_the_other, with_a_hole
-from tests.scenarios.streams import PING
 
 
 def test_the_stuck_consumer_acknowledged_none() -> None:
@@ -40,7 +42,7 @@ def test_one_that_acknowledges_slowly_is_none(tmp_path: Path, pause: int) -> Non
     talk = given(20)
     for entry in range(5):
         talk.wait(pause * SECOND if entry else 0).client(ack(entry))
-    assert not {"consumer-not-acking", "ack-hole"} & set(diagnose(tmp_path, talk.client(closing()).close()).codes)
+    assert not {"consumer-not-acking", "ack-hole"} & set(diagnose(tmp_path, talk.client(close_consumer()).close()).codes)
 
 
 def test_a_reader_has_nothing_to_acknowledge(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_a_cumulative_ack_covers_all_before_it(tmp_path: Path) -> None:
 
 def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unacked, "ENTRIES_MAX", 10)
-    talk = given(30).wait(10 * SECOND).client(closing())
+    talk = given(30).wait(10 * SECOND).client(close_consumer())
     subscribed(talk, 2).client(flow(100, 2)).server(*[delivery(entry, 2) for entry in range(30)]).wait(10 * SECOND).close()
     findings = diagnose(tmp_path, talk).of("consumer-not-acking")
     assert [(row.evidence or {})["unacknowledged"] for row in findings] == [10, 10]

@@ -7,26 +7,11 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR, NOTE
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.commands import TOPIC, created, error, lookup, lookup_response, producer, subscribe, success
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
-from tests.scenarios.rules.recorded import (
-    SECOND,
-    TOPIC,
-    created,
-    dial,
-    error,
-    found_in,
-    judged,
-    looked_up,
-    lookup,
-    of,
-    only,
-    producer,
-    subscribe,
-    success,
-    troubles,
-    until,
-)
 from tests.scenarios.rules.unload import BY_BROKER, close_producer, stopping
 
 OTHER = "pulsar://10.0.0.3:6650"
@@ -38,21 +23,21 @@ def close_consumer(number: int = 1) -> bytes:
 
 def served() -> Conversation:
     """Packets 6 to 9: a producer and a consumer."""
-    return dial().client(producer()).server(created()).client(subscribe()).server(success(2))
+    return connected().client(producer()).server(created()).client(subscribe()).server(success(2))
 
 
 def test_a_real_unload_recovers_and_is_a_note() -> None:
-    rows = found_in("unload-terminate.pcap")
+    rows = findings_in("unload-terminate.pcap")
     text, evidence = only(rows, "topic-unloaded")
     assert "closed producer prod-1, consumer cons-1 of s of persistent://public/default/unload-t-18 within 0 µs" in text
     assert text.endswith("all came back, the last after 120.5 ms.")
     assert evidence["frames"] == ["0:50.1", "0:50.2", "0:60.1", "0:58.1"]
     assert evidence["recovered_ns"] == {"producer prod-1": 120_519_000, "consumer cons-1 of s": 119_855_000}
-    assert [row.severity for row in of(rows, "topic-unloaded")] == [NOTE]
+    assert [row.severity for row in with_code(rows, "topic-unloaded")] == [NOTE]
 
 
 def test_a_real_termination_refuses_the_producer() -> None:
-    rows = found_in("unload-terminate.pcap")
+    rows = findings_in("unload-terminate.pcap")
     text, evidence = only(rows, "topic-terminated")
     assert "refused producer prod-1, because the topic is terminated: 1 attempt" in text
     assert evidence["frames"] == ["0:100.1", "0:101.1"]
@@ -60,33 +45,33 @@ def test_a_real_termination_refuses_the_producer() -> None:
 
 
 def test_the_end_of_a_topic_is_a_note() -> None:
-    text, evidence = only(found_in("v5-scalable.pcap"), "end-of-topic")
+    text, evidence = only(findings_in("v5-scalable.pcap"), "end-of-topic")
     assert "2 consumers reached the end of topic segment://" in text
     assert evidence["frames"] == ["0:261.1", "0:280.1"]
 
 
 def test_a_seek_is_no_unload() -> None:
-    rows = found_in("seek-reader.pcap")
-    assert of(rows, "topic-unloaded") == []
-    assert troubles(rows) == []
+    rows = findings_in("seek-reader.pcap")
+    assert with_code(rows, "topic-unloaded") == []
+    assert problem_codes(rows) == []
 
 
 def test_clients_that_come_back_on_another_connection(tmp_path: Path) -> None:
-    old = until(served(), SECOND).server(close_producer(assignedBrokerServiceUrl=OTHER), close_consumer())
-    new = dial(40001, server=("10.0.0.3", 6650), start=3 * SECOND)
+    old = wait_until(served(), SECOND).server(close_producer(assignedBrokerServiceUrl=OTHER), close_consumer())
+    new = connected(40001, server=("10.0.0.3", 6650), start=3 * SECOND)
     new.client(producer(epoch=1)).server(created()).client(subscribe()).server(success(2))
-    rows = judged(tmp_path, old, new)
+    rows = findings_of(tmp_path, old, new)
     text, evidence = only(rows, "topic-unloaded")
     assert f"and sent them to {OTHER}; all came back, the last after 2.0 s." in text
     assert evidence["frames"] == ["0:10.1", "0:10.2", "0:17.1", "0:19.1"]
-    assert troubles(rows) == []
+    assert problem_codes(rows) == []
 
 
 def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
-    talk = until(served(), SECOND).server(close_producer(), close_consumer())
-    talk.client(lookup(8)).server(looked_up("Failed", "", 8, error="ServiceNotReady"))
+    talk = wait_until(served(), SECOND).server(close_producer(), close_consumer())
+    talk.client(lookup(8)).server(lookup_response("Failed", "", 8, error="ServiceNotReady"))
     talk.client(producer(request=9, epoch=1)).server(created(request=9))
-    text, evidence = only(judged(tmp_path, talk), "topic-unloaded")
+    text, evidence = only(findings_of(tmp_path, talk), "topic-unloaded")
     assert "1 of 2 came back" in text
     assert "not seen to come back: consumer c of s (not seen to ask); 1 request got ServiceNotReady" in text
     assert evidence["service_not_ready"] == 1
@@ -95,63 +80,67 @@ def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
 def test_two_unloads_are_two(tmp_path: Path) -> None:
     talk = served()
     for time in (1, 2):
-        until(talk, time * SECOND).server(close_producer()).client(producer(request=9 + time)).server(created(request=9 + time))
-    rows = of(judged(tmp_path, talk), "topic-unloaded")
+        wait_until(talk, time * SECOND).server(close_producer()).client(producer(request=9 + time)).server(created(request=9 + time))
+    rows = with_code(findings_of(tmp_path, talk), "topic-unloaded")
     assert len(rows) == 2
     assert all("it came back after" in (row.text or "") for row in rows)
 
 
 def test_a_broker_that_stops_closes_many_at_once(tmp_path: Path) -> None:
-    rows = judged(tmp_path, stopping(12))
+    rows = findings_of(tmp_path, stopping(12))
     text, evidence = only(rows, "unload-burst")
     assert text.startswith("Broker 10.0.0.2:6650 closed 12 producers and 0 consumers of 12 topics within")
     assert text.endswith(f"{TOPIC}-9 and 2 more.")
     assert (evidence["topics"], evidence["closed"]) == (12, 12)
-    assert len(of(rows, "topic-unloaded")) == 12
-    assert troubles(rows) == []
+    assert len(with_code(rows, "topic-unloaded")) == 12
+    assert problem_codes(rows) == []
 
 
 def test_one_or_two_topics_are_no_burst(tmp_path: Path) -> None:
-    assert of(judged(tmp_path, stopping(2)), "unload-burst") == []
+    assert with_code(findings_of(tmp_path, stopping(2)), "unload-burst") == []
 
 
 def test_a_seek_on_many_topics_is_no_burst(tmp_path: Path) -> None:
-    talk = dial()
+    talk = connected()
     for number in range(5):
         talk.client(subscribe(number, request=number, topic=f"{TOPIC}-{number}")).server(success(number))
         talk.client(command_frame("SEEK", consumer_id=number, request_id=10 + number, message_publish_time=1))
         talk.server(close_consumer(number), success(10 + number))
-    assert judged(tmp_path, talk) == []
+    assert findings_of(tmp_path, talk) == []
 
 
 def test_a_client_that_closes_is_none(tmp_path: Path) -> None:
     talk = served().client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=5)).server(success(5))
     talk.client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=6)).server(success(6)).close()
-    assert judged(tmp_path, talk) == []
+    assert findings_of(tmp_path, talk) == []
 
 
 def test_a_migration_names_where_to(tmp_path: Path) -> None:
-    talk = until(served(), SECOND)
+    talk = wait_until(served(), SECOND)
     for kind in ("Producer", "Consumer"):
         talk.server(command_frame("TOPIC_MIGRATED", resource_id=1, resource_type=kind, brokerServiceUrl=OTHER))
     talk.server(close_producer(), close_consumer())
     new = (
-        dial(40001, server=("10.0.0.3", 6650), start=2 * SECOND).client(producer()).server(created()).client(subscribe()).server(success(2))
+        connected(40001, server=("10.0.0.3", 6650), start=2 * SECOND)
+        .client(producer())
+        .server(created())
+        .client(subscribe())
+        .server(success(2))
     )
-    rows = judged(tmp_path, talk, new)
+    rows = findings_of(tmp_path, talk, new)
     text, _ = only(rows, "topic-migrated")
     assert f"sent them to {OTHER}; all came back, the last after 1.0 s." in text
-    assert of(rows, "topic-unloaded") == []
-    assert troubles(rows) == []
+    assert with_code(rows, "topic-unloaded") == []
+    assert problem_codes(rows) == []
 
 
 @pytest.mark.parametrize("name", ["ProducerBlockedQuotaExceededException", "ProducerBlockedQuotaExceededError"])
 def test_a_backlog_over_quota_refuses_producers(name: str, tmp_path: Path) -> None:
-    talk = until(served(), SECOND).server(close_producer())
+    talk = wait_until(served(), SECOND).server(close_producer())
     for attempt in range(3):
         talk.client(producer(request=10 + attempt, epoch=attempt)).server(error(10 + attempt, name, "full")).wait(SECOND)
     talk.client(producer(2, "q", 20)).server(error(20, name, "full"))
-    rows = judged(tmp_path, talk)
+    rows = findings_of(tmp_path, talk)
     text, evidence = only(rows, "quota-exceeded")
     assert text == (
         f"Topic {TOPIC} refused producer p, producer q, because the backlog quota is exceeded: 4 attempts within 3.0 s with {name}: full."

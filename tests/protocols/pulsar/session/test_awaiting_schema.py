@@ -9,7 +9,8 @@ import pytest
 from pulsarscope.model.limits import UNREAD_ENTRIES_MAX, UNREAD_MAX_BYTES, UNREAD_MAX_NANOSECONDS
 from pulsarscope.protocols.pulsar.session import awaiting_schema as unread
 from tests.scenarios import Single, batch, command_frame
-from tests.scenarios.dialogue import Dialogue, message
+from tests.scenarios.commands import message
+from tests.scenarios.dialogue import Dialogue
 
 TOPIC = "persistent://public/default/orders-partition-1"
 V0, V1 = bytes(8), bytes(7) + b"\x01"

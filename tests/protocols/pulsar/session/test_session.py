@@ -17,7 +17,8 @@ from pulsarscope.protocols.pulsar.session import session as session_module
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from tests.scenarios import Single, batch, command_frame
 from tests.scenarios.chance import damaged, randoms
-from tests.scenarios.dialogue import STEP_NS, Dialogue, message, receipt, send
+from tests.scenarios.commands import message, receipt, send
+from tests.scenarios.dialogue import STEP_NS, Dialogue
 from tests.scenarios.frames import sized
 from tests.scenarios.samples import command
 

@@ -17,7 +17,8 @@ from pulsarscope.protocols.pulsar.values import connection_values as connection
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.reader import reader_of
 from tests.scenarios import Single, batch, command_frame
-from tests.scenarios.dialogue import Dialogue, message, receipt, send
+from tests.scenarios.commands import message, receipt, send
+from tests.scenarios.dialogue import Dialogue
 
 TOPIC = "persistent://public/default/orders"
 V0, V1 = bytes(8), bytes(7) + b"\x01"

@@ -1,0 +1,73 @@
+"""Findings of the rules in captures: those of the repository, and those of conversations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pulsarscope.engine.local import run
+from pulsarscope.model.records import FindingRow, FrameRow
+from tests.places import CAPTURES
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.conversation import Conversation
+from tests.scenarios.options import Options
+
+
+class Diagnosis:
+    """The findings of captures, and the frames that they name."""
+
+    def __init__(self, *paths: Path) -> None:
+        options = Options(frozenset({"frame", "finding"}), rules=True)
+        rows = [row for batch in run([str(path) for path in paths], options) for row in batch.rows]
+        self.findings = [row for row in rows if isinstance(row, FindingRow)]
+        self.frames = {f"{row.file}:{row.packet}.{row.sub}": row for row in rows if isinstance(row, FrameRow)}
+
+    @property
+    def codes(self) -> list[str]:
+        """Sorted codes of the findings of sessions."""
+        return sorted(row.code or "" for row in self.findings if row.layer == "session")
+
+    def of(self, code: str) -> list[FindingRow]:
+        """The findings of a code."""
+        return with_code(self.findings, code)
+
+    def only(self, code: str) -> tuple[FindingRow, dict[str, Any]]:
+        """The single finding of a code, and its evidence."""
+        (row,) = self.of(code)
+        return row, row.evidence or {}
+
+    def commands(self, row: FindingRow) -> list[str | None]:
+        """The commands of the frames that the evidence of a finding names."""
+        return [self.frames[name].command for name in (row.evidence or {})["frames"]]
+
+
+def diagnose(folder: Path, *conversations: Conversation) -> Diagnosis:
+    """The diagnosis of conversations in one capture, in the order of time."""
+    packets = sorted((packet for conversation in conversations for packet in conversation.packets), key=lambda packet: packet.time_ns)
+    return Diagnosis(write_pcap(folder / "conversations.pcap", packets))
+
+
+def findings_of(folder: Path, *conversations: Conversation) -> list[FindingRow]:
+    """The findings of conversations in one capture."""
+    return diagnose(folder, *conversations).findings
+
+
+def findings_in(capture: str) -> list[FindingRow]:
+    """The findings of one of the repository's captures."""
+    return Diagnosis(CAPTURES / capture).findings
+
+
+def with_code(rows: list[FindingRow], code: str) -> list[FindingRow]:
+    """The findings of a code."""
+    return [row for row in rows if row.code == code]
+
+
+def only(rows: list[FindingRow], code: str) -> tuple[str, dict[str, Any]]:
+    """Text and evidence of the single finding of a code."""
+    (row,) = with_code(rows, code)
+    return row.text or "", row.evidence or {}
+
+
+def problem_codes(rows: list[FindingRow]) -> list[str | None]:
+    """Codes of the errors and warnings."""
+    return [row.code for row in rows if row.severity != "note"]
