@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -34,25 +33,6 @@ class Response(msgspec.Struct, gc=False):
     time: int
     command: str
     fields: dict[str, Any]
-
-
-class Pairing(Protocol):
-    """The waiting requests of one connection; the engine implements it."""
-
-    def ask(self, key: Hashable, request: Request) -> Request | None:
-        """Let a request wait under a key; return one that is given up when there are too many."""
-
-    def answer(self, key: Hashable) -> Request | None:
-        """Remove and return the request of this key that has waited longest."""
-
-    def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
-        """Remove and return the request that has waited longest under any of several keys that a response may mean."""
-
-    def peek(self, key: Hashable) -> Request | None:
-        """Return the request of this key that has waited longest; it goes on waiting."""
-
-    def rest(self) -> list[Request]:
-        """Remove and return all requests, oldest first."""
 
 
 class Placed(Protocol):

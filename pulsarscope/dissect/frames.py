@@ -82,9 +82,7 @@ Kept = TypeVar("Kept")
 class FrameBatch:
     """Decoded frames of one connection in the order in which they became readable: columns of equal length, and sparse attachments.
 
-    The rows are complete but for the names, requests and latencies that only the dissector's session knows. Columns beside the rows
-    rather than one object a frame: that makes splitting, sorting and pairing of small frames 4 % faster than with fields that have to be
-    taken out of the rows again.
+    The rows are complete but for the names, requests and latencies that only the dissector's session knows.
     """
 
     __slots__ = ("attachments", "moments", "rows", "streams")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from pulsarscope.dissect.events import Event, Exchange
-from pulsarscope.dissect.exchange import Pairing, Request, answer, request_of, response_of
+from pulsarscope.dissect.exchange import Request, answer, request_of, response_of
 from pulsarscope.dissect.frames import Note, Origin
+from pulsarscope.dissect.pairing import Pairing
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
 if TYPE_CHECKING:
@@ -70,25 +71,31 @@ class Session:
         """Fill the protocol's columns of the connection row."""
 
 
-class SessionContext(msgspec.Struct):
-    """The circumstances of a session."""
+class SessionSettings(msgspec.Struct, frozen=True):
+    """The settings that all sessions of a run share."""
 
-    origin: Origin
     kinds: frozenset[str]
     """Row kinds that are asked for; a session may leave out the work for others."""
-    pairing: Pairing
-    """The requests that wait for their responses."""
-    payloads: bool
+    payloads: bool = False
     """Open payloads for their findings, even when no message rows are asked for."""
-    payload: str | None
+    payload: str | None = None
     """Form in which message rows give the payload: base64, hex, text; None for none."""
     message_columns: tuple[str, ...] | None = None
     """Columns of message rows that are asked for; None for all."""
     private_keys: tuple[RSAPrivateKey, ...] = ()
     """Keys of the user, to open what is encrypted end to end."""
-    from_start: bool = True
-    """The capture holds the handshake: nothing was said before the first frame."""
     schemas: tuple[GivenSchema, ...] = ()
     """Schemas for payloads, the first that fits a topic counts."""
     payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
     """Decoders of other packages, by name."""
+
+
+class SessionContext(msgspec.Struct):
+    """The circumstances of a session."""
+
+    origin: Origin
+    settings: SessionSettings
+    from_start: bool = True
+    """The capture holds the handshake: nothing was said before the first frame."""
+    pairing: Pairing = msgspec.field(default_factory=Pairing)
+    """The requests that wait for their responses."""

@@ -110,11 +110,6 @@ class StreamSplitter:
             if self._buffer.ends:
                 self._consume(out, at_end=False)
 
-    @property
-    def max_frame(self) -> int:
-        """Largest size of a frame, as last announced."""
-        return self.limits[-1][1]
-
     def waits(self) -> int:
         """Return the number of bytes held."""
         return len(self._buffer)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.conversation import Conversation
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, Failure, failure
-from pulsarscope.dissect.session import SessionContext
-from pulsarscope.engine.pairing import Pairing
+from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, is_plain
 from pulsarscope.inputs.tls_secrets import Secrets
@@ -23,8 +21,6 @@ from pulsarscope.model.flow import CLIENT, SERVER, source_port
 from pulsarscope.model.records import ConnectionRow, FrameRow, RawFrame, Row, finding_row
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-
     from pulsarscope.tcp import Connection
     from pulsarscope.tcp.pieces import Item
     from pulsarscope.tls.connection import TlsConnection
@@ -41,36 +37,28 @@ _kept = cache(KeptBytes)
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What all connections of a run share."""
+    """The settings that all connections of a run share."""
 
     dissectors: tuple[Dissector, ...]
     codes: Mapping[str, Code]
-    kinds: frozenset[str]
-    """Row kinds wanted."""
+    session: SessionSettings
     forced: Mapping[int, Dissector] = {}
     """Dissectors by server port, given by the user: not recognised by content there."""
     source: str | None = None
-    payloads: bool = False
-    """Open payloads for their findings, even when no message rows are wanted."""
-    payload: str | None = None
     raw: bool = False
-    message_columns: tuple[str, ...] | None = None
-    """Columns of message rows wanted; None for whole rows."""
+    """Put a RawFrame behind each frame row."""
     secrets: Secrets = msgspec.field(default_factory=Secrets)
     """Of TLS connections; those that the capture brings come to them."""
     places: bool = False
     """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
-    private_keys: tuple[RSAPrivateKey, ...] = ()
-    schemas: tuple[GivenSchema, ...] = ()
-    payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
 
     def kept(self) -> KeptBytes:
         """Return the bytes that must be kept beside frames."""
-        return _kept("message" in self.kinds or self.payloads, self.raw)
+        return _kept("message" in self.session.kinds or self.session.payloads, self.raw)
 
 
 class Timeline:
-    """Feed it what tcp gives for one connection; it gives frames to order, and rows for them."""
+    """One connection: segments and gaps of TCP in, frames to order and their rows out."""
 
     __slots__ = (
         "_conversation",
@@ -96,7 +84,7 @@ class Timeline:
             from_start=connection.opened == "syn",
             forced=forced is not None,
         )
-        self._undecided = True  # whether it is TLS
+        self._undecided = True  # TLS or not
         self._transport: Transport | None = None  # unless it is plain
         self._rows: SessionRows | None = None  # once it is known who speaks what
         self._directions = (CLIENT, SERVER)
@@ -126,14 +114,14 @@ class Timeline:
         return None if found is None else found.name
 
     def endpoints(self) -> tuple[str, str]:
-        """(client, server); a guess by port until a SYN or a frame has told."""
+        """Return (client, server); a guess by port until a SYN or a frame shows them."""
         client = self._client()
         return self.connection.endpoint(client), self.connection.endpoint(1 - client)
 
     # ---- frames
 
     def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """What the two streams have brought → frames, in the order of their moments."""
+        """Return the frames that these items of both streams complete, in the order of their moments."""
         if self._undecided:
             items = self._look(items)
         elif self._transport is not None:
@@ -141,7 +129,7 @@ class Timeline:
         return self._ready(self._conversation.feed(items))
 
     def close(self, moment: int) -> FrameBatch:
-        """The streams have ended with packet `moment`: the last frames."""
+        """Return the last frames: the streams have ended with packet `moment`."""
         frames = FrameBatch()
         if self._transport is not None:
             frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
@@ -149,7 +137,7 @@ class Timeline:
         return self._ready(frames, at_end=True)
 
     def _look(self, items: Sequence[Sequence[Item]]) -> Sequence[Sequence[Item]]:
-        """Find out whether it is TLS; gives what the conversation is to see so far."""
+        """Decide between TLS and plain bytes; return the items for the conversation so far."""
         if not (items[0] or items[1]):
             return items
         if self._transport is None:
@@ -181,25 +169,15 @@ class Timeline:
         if connection.client is None:
             connection.set_client(self._client())
         self._directions = (CLIENT, SERVER) if connection.client == 0 else (SERVER, CLIENT)
-        context = SessionContext(
-            Origin(settings.source, connection.name, dissector.name),
-            settings.kinds,
-            Pairing(),
-            settings.payloads,
-            settings.payload,
-            settings.message_columns,
-            settings.private_keys,
-            connection.opened == "syn",
-            settings.schemas,
-            settings.payload_decoders,
-        )
+        origin = Origin(settings.source, connection.name, dissector.name)
+        context = SessionContext(origin, settings.session, connection.opened == "syn")
         self._rows = SessionRows(dissector, context, raw=settings.raw)
         frames.assign(self._directions)
         self._conversation.assign(self._directions)
         return frames
 
     def _assign_roles(self, dissector: Dissector, frames: FrameBatch) -> bool:
-        """Who is the client, when no SYN told: who sends what only a client sends. False when these frames do not tell, either."""
+        """Recognise the client, when no SYN shows it, by a command that only one side sends; return False when none does."""
         connection = self.connection
         if connection.client is None:
             try:
@@ -212,7 +190,7 @@ class Timeline:
         return connection.client is not None
 
     def _client(self) -> int:
-        """Index of the client's stream; by port when nothing has told."""
+        """Return the index of the client's stream; a guess by port when nothing shows it."""
         if self.connection.client is not None:
             return self.connection.client
         if self._tls is not None and self._tls.client is not None:
@@ -224,7 +202,7 @@ class Timeline:
         return 1 if ports[0] < ports[1] else 0
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
-        """Those of TCP that may be told: of a connection of no known protocol none is, its row has the counts."""
+        """Return the findings to report; those of TCP only for a known protocol: the row of any other connection has the counts."""
         if not (found or self._held):
             return []
         if self._rows is None:
@@ -235,7 +213,7 @@ class Timeline:
         return [*held, *found]
 
     def place(self, row: FrameRow) -> tuple[int, int]:
-        """Where the bytes of a frame lie in the stream of TCP: start and end; inside TLS those of whole records."""
+        """Return start and end of the bytes of a frame in the stream of TCP; inside TLS those of whole records."""
         start = row.offset or 0
         end = start + (row.size or 0)
         if self._tls is None:
@@ -243,23 +221,23 @@ class Timeline:
         return self._tls.place(self._directions.index(row.direction or CLIENT), start, end)
 
     def preamble(self) -> tuple[int, int]:
-        """Length of what stands at the start of the client's and the server's stream and has the parameters of TLS; 0 without TLS."""
+        """Return the size of the TLS handshake at the start of the client's and of the server's stream; 0 without TLS."""
         tls, client = self._tls, self._client()
         return (0, 0) if tls is None else (tls.directions[client].clear_bytes, tls.directions[1 - client].clear_bytes)
 
     # ---- rows
 
     def observe(self, frames: FrameBatch, out: list[Row | RawFrame]) -> None:
-        """The rows of these frames."""
+        """Append the rows of these frames."""
         if self._rows is not None:
             self._rows.observe(frames, out)
 
     def end(self, out: list[Row | RawFrame]) -> EndedTimeline:
-        """No frames will come: the rows of all that still waited. What is left of the connection stays until late packets are counted."""
+        """Append the rows of all that still waits; return the rest of the connection, for which late packets are counted."""
         recognised = self._rows is not None
         if self._rows is not None:
             self._rows.finish(out)
-        wanted = "connection" in self._settings.kinds
+        wanted = "connection" in self._settings.session.kinds
         row = self._connection_row() if wanted or not recognised or self._tls is not None else None
         doubt = None if row is None else self._of_tls(row) or (None if recognised else self._foreign(row))
         for failed in self._all_failures():
@@ -270,7 +248,7 @@ class Timeline:
         return EndedTimeline(self.connection, row if wanted else None, doubt, self._settings.source, self.dissector if recognised else None)
 
     def _of_tls(self, row: ConnectionRow) -> Finding | None:
-        """What of TLS could not be read, when that is of interest: somebody gave secrets, or the port is one of a known protocol."""
+        """Return the finding about unread TLS, if decryption failed or the port is one of a known protocol."""
         tls = self._tls
         unread = None if tls is None else tls.undecrypted()
         if tls is None or unread is None:
@@ -288,11 +266,11 @@ class Timeline:
         return self._finding(code, f"the connection is TLS, and {unread.text}", row, evidence)
 
     def _owner(self, port: int) -> Dissector | None:
-        """Whose port it is."""
-        return next((one for one in self._settings.dissectors if port in one.ports), None)
+        """Return the dissector that expects its protocol on a port."""
+        return next((dissector for dissector in self._settings.dissectors if port in dissector.ports), None)
 
     def _foreign(self, row: ConnectionRow) -> Finding | None:
-        """Traffic on a port of a known protocol that is not that protocol."""
+        """Return the finding about traffic of another protocol on a port of a known one."""
         if not (row.client_bytes or row.server_bytes):
             return None
         port = _server_port(row)
@@ -316,21 +294,10 @@ class Timeline:
         return self._conversation.foreign if self._tls is None or self._tls.decrypted else "TLS"
 
     def _finding(self, code: str, text: str, row: ConnectionRow, more: Mapping[str, Any]) -> Finding:
-        known = self._settings.codes[code]
         evidence = {"client": row.client, "server": row.server, "bytes": (row.client_bytes or 0) + (row.server_bytes or 0), **more}
-        return Finding(
-            code,
-            known.severity,
-            known.layer,
-            f"Connection {row.connection}: {text}.",
-            evidence,
-            known.hint,
-            row.file,
-            row.packet,
-            None,
-            row.time,
-            row.connection,
-        )
+        text = f"Connection {row.connection}: {text}."
+        place = {"file": row.file, "packet": row.packet, "time": row.time}
+        return self._settings.codes[code].at(text, evidence, **place, connection=row.connection)
 
     def _connection_row(self) -> ConnectionRow:
         connection = self.connection
@@ -357,7 +324,7 @@ class Timeline:
         return row
 
     def _account(self, stream: int) -> tuple[int, int, int, int, int]:
-        """(bytes, frames, missing, skipped, tail) of a stream: what is not in frames adds up to the bytes."""
+        """Return (bytes, frames, missing, skipped, tail) of a stream; these and the bytes in frames add up."""
         length, missing = self.connection.streams[stream].length, self.connection.streams[stream].missing
         account = self._conversation.account(stream)
         if account is None:
@@ -369,14 +336,14 @@ class Timeline:
 
 
 class EndedTimeline:
-    """A connection whose streams have ended, small: there may be very many. Late packets still change its counts."""
+    """The small rest of a connection whose streams have ended, of which there may be very many. Late packets still change its counts."""
 
     __slots__ = ("_connection", "_doubt", "_row", "dissector", "source")
 
     def __init__(
         self, connection: Connection, row: ConnectionRow | None, doubt: Finding | None, source: str | None, dissector: str | None
     ) -> None:
-        """`row`: None when no connection rows are wanted. `doubt`: why it, or not all of it, was read."""
+        """Take the row, when connection rows are asked for, and the finding about what of it was not read."""
         self._connection = connection
         self._row = row
         self._doubt = doubt
@@ -389,24 +356,20 @@ class EndedTimeline:
         return [finding for finding in found if finding.layer != "tcp" or self.dissector is not None]
 
     def so_far(self) -> ConnectionRow | None:
-        """The row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
+        """Return the row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
         return self._row
 
     def finish(self, out: list[Row | RawFrame]) -> None:
-        """The row of the connection."""
+        """Append the row of the connection."""
         if self._doubt is not None:
             out.append(finding_row(self._doubt, self.source, self.dissector))
-        if self._row is not None:
-            _count_packets(self._connection, self._row)
-            out.append(self._row)
+        row, connection = self._row, self._connection
+        if row is not None:
+            row.end, row.packets = connection.end, connection.packets
+            row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
+            row.out_of_order = sum(stream.out_of_order for stream in connection.streams)
+            out.append(row)
 
 
 def _server_port(row: ConnectionRow) -> int:
     return int((row.server or "").rpartition(":")[2])
-
-
-def _count_packets(connection: Connection, row: ConnectionRow) -> None:
-    """What late packets may still change."""
-    row.end, row.packets = connection.end, connection.packets
-    row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
-    row.out_of_order = sum(stream.out_of_order for stream in connection.streams)

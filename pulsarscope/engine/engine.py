@@ -17,6 +17,7 @@ from typing import Any
 from pulsarscope.capture import Block, Inputs
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.registry import finding_codes, payload_decoders
+from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order
@@ -88,22 +89,17 @@ class Engine:
         kinds = options.records | evaluated
         payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
         self._secrets = Secrets(options.key_logs.secrets)
-        settings = Settings(
-            made,
-            finding_codes(made, rules=False),
+        session = SessionSettings(
             kinds,
-            self._forced(options),
-            None,
             payloads,
             options.payload,
-            options.raw,
             options.message_columns,
-            self._secrets,
-            options.places,
             rsa_keys(options.private_keys),
             options.schemas,
             payload_decoders() if payloads or "message" in kinds else (),
         )
+        codes = finding_codes(made, rules=False)
+        settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places)
         messages_evaluated = MessageRow.kind in evaluated
         self._timelines.configure(settings, messages_evaluated=messages_evaluated)
         self._rows_max = options.rows_max or sys.maxsize
@@ -156,7 +152,7 @@ class Engine:
         if events := self._assembler.expire(time):
             yield from self._advance(events, [])
         if self._rules is not None:
-            self._rules.settle(time)
+            self._rules.facts.settle(time)
             yield self._batch([row for _, row in self._rules.take()])
 
     def end_file(self, file: int) -> Iterator[RowBatch]:
@@ -254,8 +250,8 @@ class Engine:
     def _shared(self, sources: Iterable[str | None]) -> Shared:
         """Objects that connections refer to and each process makes for itself: settings, dissectors and what is in them."""
         named: dict[str, object] = {f"settings {source!r}": self._timelines.settings[source] for source in sources}
-        settings = self._timelines.settings[None]
-        named |= {"settings": settings, "keys": settings.private_keys, "decoders": settings.payload_decoders}
+        session = self._timelines.settings[None].session
+        named |= {"session settings": session, "keys": session.private_keys, "decoders": session.payload_decoders}
         named |= {"rule engine": self._rules, "secrets": self._secrets}
         if self._rules is not None:
             named |= {f"rules of {name}": rule_set for name, rule_set in self._rules.rule_sets.items()}

@@ -78,8 +78,12 @@ class Facts:
         if self._size > FACTS_MAX_BYTES:
             self._make_room()
 
+    def idle_ns(self, rule: str) -> int:
+        """Return how long a rule remembers a key."""
+        return self._pending[rule].rule.idle_ns
+
     def settle(self, time: int) -> None:
-        """Evaluate keys silent for too long: someone watches, and it is this time.
+        """Evaluate keys silent for too long: someone watches, and it is this time, nanoseconds since the epoch.
 
         Those that are quiet are evaluated by the rules that can report early, and kept for what follows.
         """

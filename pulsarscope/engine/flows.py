@@ -200,11 +200,11 @@ def evaluate(
             keep(kept, fact)
         count = len(kept)
         if wait is not None and newest is not None:
-            count = _settled(kept, rule_engine.idle_ns(rule), newest)
+            count = _settled(kept, rule_engine.facts.idle_ns(rule), newest)
             for fact in kept[count:]:
                 wait(rule, key, fact)
         if count:
-            rule_engine.evaluate(rule, key, kept[:count])
+            rule_engine.facts.evaluate(rule, key, kept[:count])
             yield from (row for _, row in rule_engine.take())
 
 

@@ -24,7 +24,7 @@ from pulsarscope.dissect.rules import (
 )
 from pulsarscope.engine.facts import Facts
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES, Finding
+from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
 
@@ -208,7 +208,6 @@ class RuleEngine:
             for dissector, rule_set in self.rule_sets.items()
             for name, rule in rule_set.keys.items()
         }
-        self._idle_ns = {name: rule.idle_ns for name, (rule, _) in keys.items()}
         self.facts = Facts(keys)
         """Of rules across connections."""
         self.emit_fact = self.facts.add if emit_fact is None else emit_fact
@@ -221,9 +220,11 @@ class RuleEngine:
 
     def report(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding of a dissector's rules."""
-        known = self.rule_sets[dissector].codes[code]
-        row = FindingRow(*where, dissector, known.code, known.severity, known.layer, text, evidence, known.hint)
-        self._findings.append((self.key, row))
+        source, file, packet, sub, time, connection = where
+        finding = (
+            self.rule_sets[dissector].codes[code].at(text, evidence, file=file, packet=packet, sub=sub, time=time, connection=connection)
+        )
+        self._findings.append((self.key, finding_row(finding, source, dissector)))
 
     def feed(self, rows: Sequence[Any], keys: Iterable[RowKey] = repeat((0, 0))) -> None:
         """Run the rules over rows, which may have keys: findings and facts that they bring about have those of their rows."""
@@ -254,25 +255,9 @@ class RuleEngine:
         findings, self._findings = self._findings, []
         return findings
 
-    def idle_ns(self, rule: str) -> int:
-        """Return how long a rule that looks across connections remembers a key."""
-        return self._idle_ns[rule]
-
-    def evaluate(self, rule: str, key: str, facts: Sequence[Fact]) -> None:
-        """Evaluate the facts of one key, sorted by place."""
-        self.facts.evaluate(rule, key, facts)
-
-    def settle(self, time: int) -> None:
-        """Evaluate what can be said already of keys that are quiet: someone watches, and it is this time, nanoseconds since the epoch."""
-        self.facts.settle(time)
-
     def finish(self) -> None:
-        """Evaluate the keys that still wait: the capture has ended."""
+        """Evaluate the keys that still wait: the capture has ended. Report it when the bound on facts may have changed a verdict."""
         self.facts.finish()
-        self._report_cap()
-
-    def _report_cap(self) -> None:
-        """Whether the bound on facts may have changed a verdict."""
         parted, unknown = self.facts.parted, self.facts.unknown
         if not parted and not unknown:
             return
@@ -282,8 +267,7 @@ class RuleEngine:
         text += f"; of {unknown:,} more that is not known" if unknown else ""
         text += f": what waits for a verdict takes at most {FACTS_MAX_BYTES >> 20} MiB."
         evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
-        code = CAPTURE_CODES["memory-cap"]
-        self._findings.append((self.key, finding_row(Finding(code.code, code.severity, code.layer, text, evidence, code.hint), None)))
+        self._findings.append((self.key, finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """The connection of this name, if it has a dissector."""

@@ -15,7 +15,7 @@ from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame, finding_row
 
 FAILURES_MAX = 10
 """Exceptions of a dissector that are kept for one connection: an event that fails does so with each frame."""
@@ -26,8 +26,7 @@ _NOTHING = Attachment()
 class SessionRows:
     """Shows frames to the session of a connection, and writes their rows and those of its events.
 
-    A session walks through the frames itself and completes their rows in place; all else it reports as events. So a frame costs no call:
-    with a call for each, and an event for each SEND and receipt, decoding of small frames takes an eighth longer.
+    A session walks through the frames itself and completes their rows in place; all else it reports as events. So a frame costs no call.
     """
 
     __slots__ = (
@@ -55,10 +54,11 @@ class SessionRows:
         except Exception as error:  # noqa: BLE001 - other people's code
             self.fail("session", error)
         self._origin = context.origin
-        self._wants_exchanges = ExchangeRow.kind in context.kinds
-        self._messages = MessageRows(context.message_columns, context.payload) if MessageRow.kind in context.kinds else None
+        settings = context.settings
+        self._wants_exchanges = ExchangeRow.kind in settings.kinds
+        self._messages = MessageRows(settings.message_columns, settings.payload) if MessageRow.kind in settings.kinds else None
         self._events: list[Event] = []
-        self.wants_frames = FrameRow.kind in context.kinds
+        self.wants_frames = FrameRow.kind in settings.kinds
         self.raw = raw
 
     def observe(self, batch: FrameBatch, out: list[Any]) -> None:
@@ -137,7 +137,7 @@ class SessionRows:
                 self._messages.add_several(event, out)
 
     def _finding(self, remark: Remark) -> FindingRow:
-        known = CAPTURE_CODES.get(remark.code) or self._dissector.code(remark.code)
+        code = CAPTURE_CODES.get(remark.code) or self._dissector.code(remark.code)
         place = remark.place
         name = frame_name(place.file, place.packet, place.sub)
         text = remark.text
@@ -145,8 +145,8 @@ class SessionRows:
             command = None if isinstance(place, MessageRow) else place.command
             text = f"{command or 'Bytes'} {name}: {text}."
         source, connection, dissector = self._origin
-        where = source, place.file, place.packet, place.sub, place.time, connection, dissector
-        return FindingRow(*where, known.code, known.severity, known.layer, text, {"frame": name, **remark.evidence}, known.hint)
+        where = {"file": place.file, "packet": place.packet, "sub": place.sub, "time": place.time}
+        return finding_row(code.at(text, {"frame": name, **remark.evidence}, **where, connection=connection), source, dissector)
 
     def _write_exchange(self, exchange: Exchange, out: list[Any]) -> None:
         request, response = exchange.request, exchange.response

@@ -64,7 +64,7 @@ class Timelines:
     """The timelines of connections that are not finished, by name."""
 
     def __init__(self, inputs: Inputs, options: Options) -> None:
-        """`inputs` and `options` are those of the run."""
+        """Begin without any, for these inputs and options of a run."""
         self.table: dict[str, Timeline | EndedTimeline] = {}
         self.recognised: dict[str, Timeline] = {}
         """Connections of a known protocol that had not ended before the latest part."""
@@ -89,7 +89,7 @@ class Timelines:
         # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None
         self._together = self._options.together and not (some or messages_evaluated or self.gives_payloads)
-        self._by_connection = "frame" in settings.kinds and not self._gives_messages
+        self._by_connection = "frame" in settings.session.kinds and not self._gives_messages
         """Rows are few for each frame, and tell where those of the next one begin."""
 
     def steps(self, events: Iterable[tuple[int, ConnectionEvents]]) -> tuple[dict[str, int], list[Step], list[tuple[str, FindingRow]]]:

@@ -29,18 +29,28 @@ class Code(msgspec.Struct, frozen=True):
     hint: str
 
     def at(
-        self, text: str, evidence: dict[str, Any], *, file: int | None = None, packet: int | None = None, time: int | None = None
+        self,
+        text: str,
+        evidence: dict[str, Any],
+        *,
+        file: int | None = None,
+        packet: int | None = None,
+        sub: int | None = None,
+        time: int | None = None,
+        connection: str | None = None,
     ) -> Finding:
-        """Return a finding of this code, placed at a packet, a file, or nowhere.
+        """Return a finding of this code, placed at a frame, a packet, a file, or nowhere.
 
         Args:
             text: one sentence with the numbers.
             evidence: frames, ids and counts by name.
             file: position in the run's list of files.
             packet: number of the packet in its file.
+            sub: number of the frame in its packet.
             time: ns since the epoch.
+            connection: name of the connection.
         """
-        return Finding(self.code, self.severity, self.layer, text, evidence, self.hint, file=file, packet=packet, time=time)
+        return Finding(self.code, self.severity, self.layer, text, evidence, self.hint, file, packet, sub, time, connection)
 
 
 class Finding(msgspec.Struct, gc=False):

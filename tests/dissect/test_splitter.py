@@ -360,7 +360,7 @@ class TestLimit:
     def test_what_cannot_be_is_bounded(self, announced: int) -> None:
         used = splitter(synced=True)
         split(used, Stream().piece(self.connected(announced)))
-        assert limits.FRAME_PADDING_BYTES <= used.max_frame <= limits.FRAME_HARD_MAX_BYTES
+        assert limits.FRAME_PADDING_BYTES <= used.limits[-1][1] <= limits.FRAME_HARD_MAX_BYTES
 
     def test_a_length_within_the_limit_is_waited_for_without_taking_memory_for_it(self) -> None:
         used = splitter(synced=True)

@@ -11,9 +11,8 @@ from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
 from pulsarscope.dissect.rules import Rules
-from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.dissect.splitter import StreamSplitter
-from pulsarscope.engine.pairing import Pairing
 from pulsarscope.engine.rule_engine import Closed, RuleEngine
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -117,17 +116,8 @@ class Dialogue(_FrameSteps):
         decoders: tuple[tuple[str, PayloadDecoder], ...] = (),
     ) -> None:
         super().__init__(0, STEP_NS)
-        context = SessionContext(
-            Origin(None, "0:1", DISSECTOR.name),
-            frozenset(kinds or ROWS),
-            Pairing(),
-            payloads,
-            payload,
-            columns,
-            private_keys,
-            schemas=schemas,
-            payload_decoders=decoders,
-        )
+        settings = SessionSettings(frozenset(kinds or ROWS), payloads, payload, columns, private_keys, schemas, decoders)
+        context = SessionContext(Origin(None, "0:1", DISSECTOR.name), settings)
         self.session = self._sessions["0:1"] = SessionRows(DISSECTOR, context)
         self.rows: list[Any] = []
 
@@ -218,7 +208,7 @@ class RuleDialogue(_FrameSteps):
 
     def _context(self, connection: str) -> SessionContext:
         self._endpoints[connection] = (f"10.0.0.{len(self._endpoints) + 1}:40000", "10.0.0.99:6650")
-        return SessionContext(Origin(None, connection, DISSECTOR.name), frozenset(ROWS), Pairing(), payload=None, payloads=False)
+        return SessionContext(Origin(None, connection, DISSECTOR.name), SessionSettings(frozenset(ROWS)))
 
     def _take(self, rows: list[Any]) -> None:
         if rows:

@@ -73,9 +73,9 @@ class Kafka07Session(Session):
     """The knowledge about one connection of Kafka 0.7."""
 
     def __init__(self, context: SessionContext) -> None:
-        self._wants_exchanges = "exchange" in context.kinds
+        self._wants_exchanges = "exchange" in context.settings.kinds
         self._pairing = context.pairing
-        self._deliveries = Deliveries(wanted="message" in context.kinds)
+        self._deliveries = Deliveries(wanted="message" in context.settings.kinds)
         self._asked: deque[_Asked] = deque()
         """As they wait in the pairing."""
         self._early: deque[_Early] = deque()

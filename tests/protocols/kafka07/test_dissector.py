@@ -5,8 +5,7 @@ import pytest
 from pulsarscope.dissect import FrameSplitter
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import SPLITTER_CODES, Origin
-from pulsarscope.dissect.session import SessionContext
-from pulsarscope.engine.pairing import Pairing
+from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
@@ -28,7 +27,7 @@ def test_it_keeps_the_contract() -> None:
 
 
 def test_a_session_is_its_own() -> None:
-    context = SessionContext(Origin(None, "0:1", "kafka07"), frozenset({"frame"}), Pairing(), payloads=False, payload=None)
+    context = SessionContext(Origin(None, "0:1", "kafka07"), SessionSettings(frozenset({"frame"})))
     item, two = DISSECTOR.session(context), DISSECTOR.session(context)
     assert isinstance(item, Kafka07Session)
     assert item is not two

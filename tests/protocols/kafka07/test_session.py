@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.engine import pairing as pairing_module
+from pulsarscope.dissect import pairing as pairing_module
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.protocols.kafka07 import session as session_module
 from tests.protocols.kafka07.cases import Seen, look, talk

@@ -8,8 +8,7 @@ import pytest
 
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import Origin
-from pulsarscope.dissect.session import SessionContext
-from pulsarscope.engine.pairing import Pairing
+from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.model.limits import FRAME_PADDING_BYTES
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -83,7 +82,7 @@ def test_senders_are_told_by_command() -> None:
 
 
 def test_a_session_is_its_own() -> None:
-    context = SessionContext(Origin(None, "0:1", "pulsar"), frozenset({"frame"}), Pairing(), payloads=False, payload=None)
+    context = SessionContext(Origin(None, "0:1", "pulsar"), SessionSettings(frozenset({"frame"})))
     one, two = DISSECTOR.session(context), DISSECTOR.session(context)
     assert isinstance(one, PulsarSession)
     assert one is not two

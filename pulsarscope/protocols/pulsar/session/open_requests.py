@@ -6,7 +6,8 @@ from collections.abc import Hashable
 from typing import Any
 
 from pulsarscope.dissect.events import Event, Exchange, Remark
-from pulsarscope.dissect.exchange import Pairing, Request, Response, answer, elapsed, response_of
+from pulsarscope.dissect.exchange import Request, Response, answer, elapsed, response_of
+from pulsarscope.dissect.pairing import Pairing
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow

@@ -46,16 +46,17 @@ class PulsarSession(Session):
     """The knowledge about one connection of Pulsar: bounded by constants."""
 
     def __init__(self, context: SessionContext, single_plan: Plan) -> None:
-        self._wants_messages = "message" in context.kinds
-        self._opens_payloads = self._wants_messages or context.payloads
+        settings = context.settings
+        self._wants_messages = "message" in settings.kinds
+        self._opens_payloads = self._wants_messages or settings.payloads
         self._single_plan = single_plan
-        self._payload_form = context.payload
-        self._message_columns = context.message_columns if self._wants_messages else ()
-        self._private_keys = context.private_keys
+        self._payload_form = settings.payload
+        self._message_columns = settings.message_columns if self._wants_messages else ()
+        self._private_keys = settings.private_keys
         wants_values = not self._message_columns or "value" in self._message_columns
-        self._values = Values(context.schemas, context.payload_decoders) if wants_values and self._opens_payloads else None
+        self._values = Values(settings.schemas, settings.payload_decoders) if wants_values and self._opens_payloads else None
         self._unread = None if self._values is None else UnreadEntries(self._values)
-        self._requests = OpenRequests(context.pairing, wants_exchanges="exchange" in context.kinds)
+        self._requests = OpenRequests(context.pairing, wants_exchanges="exchange" in settings.kinds)
         self._sends = Sends(self._requests)
         self._consumers: dict[int, Consumer] = {}
         self._connect: dict[str, Any] | None = None
@@ -104,7 +105,7 @@ class PulsarSession(Session):
                 if waiting and (waiting[0].sequence_id == sequence_id or sends.align(fields, producer, events)):
                     sent = waiting.popleft()
                     sends.waiting -= 1
-                    # As `frame_name`: a call costs 1 % of decoding.
+                    # As `frame_name`, without the call: this is done for every receipt.
                     frame.request = f"{sent.file}:{sent.packet}.{sent.sub}"
                     if sent.time <= frame.time and sent.packet <= frame.packet and sent.file == frame.file:
                         frame.latency_ns = latency = frame.time - sent.time

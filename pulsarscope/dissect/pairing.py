@@ -1,9 +1,10 @@
-"""Requests wait for their responses: first in, first out for each key. Knows no protocol; a dissector says what the keys are."""
+"""Requests that wait for their responses: first in, first out for each key. A dissector chooses the keys."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable
+from operator import itemgetter
 
 from pulsarscope.dissect.exchange import Request
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
@@ -20,7 +21,7 @@ class Pairing:
         self._tickets = 0
 
     def ask(self, key: Hashable, request: Request) -> Request | None:
-        """A request begins to wait. Returns the longest-waiting one when there are too many: it is given up."""
+        """Let a request wait under a key; return the longest-waiting one when there are too many: it is given up."""
         self._tickets += 1
         self._keys[self._tickets] = key
         queue = self._waiting.get(key)
@@ -31,7 +32,7 @@ class Pairing:
         return self.answer(next(iter(self._keys.values()))) if len(self._keys) > PENDING_REQUESTS_MAX else None
 
     def answer(self, key: Hashable) -> Request | None:
-        """The request of this key that has waited longest; it waits no more."""
+        """Remove and return the request of this key that has waited longest."""
         queue = self._waiting.get(key)
         if queue is None:
             return None
@@ -42,7 +43,7 @@ class Pairing:
         return request
 
     def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
-        """Of several keys that a response may mean, the one that has waited longest."""
+        """Remove and return the request that has waited longest under any of several keys that a response may mean."""
         oldest = None
         since = self._tickets + 1
         for key in keys:
@@ -52,15 +53,13 @@ class Pairing:
         return None if oldest is None else self.answer(oldest)
 
     def peek(self, key: Hashable) -> Request | None:
-        """The request of this key that has waited longest; it goes on waiting."""
+        """Return the request of this key that has waited longest; it goes on waiting."""
         queue = self._waiting.get(key)
         return queue[0][1] if queue else None
 
     def rest(self) -> list[Request]:
-        """All that still wait, in the order in which they began; none waits any more."""
-        if not self._waiting:
-            return []
-        left = sorted((entry for queue in self._waiting.values() for entry in queue), key=lambda entry: entry[0])
+        """Remove and return all requests, oldest first."""
+        entries = sorted((entry for queue in self._waiting.values() for entry in queue), key=itemgetter(0))
         self._waiting.clear()
         self._keys.clear()
-        return [request for _, request in left]
+        return [request for _, request in entries]

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from pulsarscope.dissect import pairing as module
 from pulsarscope.dissect.exchange import Request, Response, elapsed
-from pulsarscope.engine import pairing as module
-from pulsarscope.engine.pairing import Pairing
+from pulsarscope.dissect.pairing import Pairing
 from tests.scenarios.chance import randoms
 
 
