@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from heapq import merge
+from operator import itemgetter
 
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin, StreamAccount
@@ -15,50 +17,6 @@ from pulsarscope.tcp.pieces import Data, Item
 
 SKIPPED_RUNS_MAX = 1000
 """Skipped runs kept before the protocol is known; there is one for each gap."""
-
-
-class _Cursor:
-    """Goes through the items of one stream piece by piece."""
-
-    __slots__ = ("_index", "_items", "_offset", "_piece", "moment")
-
-    def __init__(self, items: Sequence[Item]) -> None:
-        self._items = items
-        self._index = self._piece = self._offset = 0
-        self.moment: int | None = None
-        """Moment of the next piece or gap; None at the end."""
-        self._find_moment()
-
-    def _find_moment(self) -> None:
-        if self._index == len(self._items):
-            self.moment = None
-            return
-        item = self._items[self._index]
-        self.moment = item.pieces[self._piece][3] if isinstance(item, Data) else item.moment
-
-    def next(self) -> Item:
-        """Take the next piece, as data of its own, or gap."""
-        item = self._items[self._index]
-        if isinstance(item, Data):
-            piece = item.pieces[self._piece]
-            offset = self._offset if self._piece else item.offset
-            self._piece += 1
-            self._offset = offset + len(piece[0])
-            if self._piece == len(item.pieces):
-                self._index += 1
-                self._piece = 0
-            item = Data(item.file, offset, [piece])
-        else:
-            self._index += 1
-        self._find_moment()
-        return item
-
-    def rest(self) -> Sequence[Item]:
-        """Return all that remains."""
-        items = self._items[self._index :]
-        if self._piece and isinstance(first := items[0], Data):
-            return [Data(first.file, self._offset, first.pieces[self._piece :]), *items[1:]]
-        return items
 
 
 class Conversation:
@@ -175,7 +133,7 @@ class Conversation:
         return out
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """Piece by piece in the order of their moments, so that the answer does not depend on how many came at once."""
+        """Feed piece by piece in the order of their moments, so that the answer does not depend on how many come at once."""
         opening = self._opening(items)
         if opening >= 0:
             return self._feed_opened(opening, items)
@@ -184,31 +142,28 @@ class Conversation:
             self._tried += [self._pair(dissector, from_start=from_start) for dissector in self._others]
             self._before += [FrameBatch() for _ in self._others]
             self._others = ()
-        first, second = _Cursor(items[0]), _Cursor(items[1])
-        while True:
-            moment, other = first.moment, second.moment
-            if moment is not None and (other is None or moment <= other):
-                stream, item = 0, first.next()
-            elif other is not None:
-                moment, stream, item = other, 1, second.next()
-            else:
-                return FrameBatch()
-            for pair, found in zip(self._tried, self._before, strict=True):
-                _give(pair[stream], item, found)
+        pieces = merge(_pieces(0, items[0]), _pieces(1, items[1]), key=itemgetter(0))
+        for moment, stream, item in pieces:
+            for pair, frames in zip(self._tried, self._before, strict=True):
+                _give(pair[stream], item, frames)
                 if pair[stream].synced or pair[stream].frames:
-                    self._recognise(pair, found)
+                    self._recognise(pair, frames)
                     pair[1 - stream].limits[:] = pair[stream].limits
-                    pair[1 - stream].trust(moment, found)
-                    found.extend(self.feed((first.rest(), second.rest())))
-                    found.sort(by_stream=True)
-                    return found
-                found.truncate(SKIPPED_RUNS_MAX)
+                    pair[1 - stream].trust(moment, frames)
+                    remaining: tuple[list[Item], list[Item]] = ([], [])
+                    for _, of_stream, following in pieces:
+                        remaining[of_stream].append(following)
+                    frames.extend(self.feed(remaining))
+                    frames.sort(by_stream=True)
+                    return frames
+                frames.truncate(SKIPPED_RUNS_MAX)
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
                 self._foreign = self.foreign
                 self._failures = self.failures
                 self._tried = []
                 self._before = []
-                return FrameBatch()
+                break
+        return FrameBatch()
 
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:
         """Return the stream that comes next when its piece is exactly the frame by which a client opens a connection, else −1."""
@@ -231,32 +186,44 @@ class Conversation:
         self._splitters = splitters = self._tried[0]
         self.dissector = splitters[0].dissector
         self._server = 1 - client
-        found = self._before[0]
+        frames = self._before[0]
         self._tried = []
         self._before = []
         waited = splitters[1 - client].waits()
-        splitters[client].trust(0, found)
-        splitters[1 - client].trust(_moment_of_first(items[client]), found)
-        if not (found or waited):
-            return self._feed_known(items, splitters, found)
-        found.extend(self.feed(items))
-        found.sort(by_stream=True)
-        return found
+        splitters[client].trust(0, frames)
+        splitters[1 - client].trust(_moment_of_first(items[client]), frames)
+        if not (frames or waited):
+            return self._feed_known(items, splitters, frames)
+        frames.extend(self.feed(items))
+        frames.sort(by_stream=True)
+        return frames
 
     def finish(self, moment: int) -> FrameBatch:
         """Return the last frames: the connection has ended with packet `moment`."""
         out = FrameBatch()
         pairs = zip(self._tried, self._before, strict=True) if self._splitters is None else [(self._splitters, out)]
-        for pair, found in pairs:
+        for pair, frames in pairs:
             for splitter in pair:
-                splitter.finish(moment, found)
+                splitter.finish(moment, frames)
             if pair is self._splitters or any(splitter.frames for splitter in pair):
-                self._recognise(pair, found)
-                out = found
+                self._recognise(pair, frames)
+                out = frames
                 break
         if len(out) > 1:
             out.sort(by_stream=True)
         return out
+
+
+def _pieces(stream: int, items: Sequence[Item]) -> Iterator[tuple[int, int, Item]]:
+    """Give the moment, the stream, and each piece, as data of its own, or gap."""
+    for item in items:
+        if isinstance(item, Data):
+            offset = item.offset
+            for piece in item.pieces:
+                yield piece[3], stream, Data(item.file, offset, [piece])
+                offset += len(piece[0])
+        else:
+            yield item.moment, stream, item
 
 
 def _moment_of_first(items: Sequence[Item]) -> int:

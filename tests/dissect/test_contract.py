@@ -9,7 +9,7 @@ import pytest
 
 from pulsarscope import protocols
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
-from pulsarscope.dissect.session import Session, SessionContext
+from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.protocols import DISSECTORS
 from tests.dissect.third_protocol import SOURCE
 from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector
@@ -34,18 +34,9 @@ def test_every_dissector_brings_the_six_demanded_members(dissector: type[Dissect
 
 
 def test_a_session_is_told_what_is_wanted() -> None:
-    assert set(SessionContext.__struct_fields__) == {
-        "origin",
-        "kinds",
-        "pairing",
-        "payloads",
-        "payload",
-        "message_columns",
-        "private_keys",
-        "from_start",
-        "schemas",
-        "payload_decoders",
-    }
+    assert set(SessionContext.__struct_fields__) == {"origin", "settings", "pairing", "from_start"}
+    wanted = {"kinds", "payloads", "payload", "message_columns", "private_keys", "schemas", "payload_decoders"}
+    assert set(SessionSettings.__struct_fields__) == wanted
     assert DISSECTOR.framing.length.size <= DISSECTOR.framing.smallest
 
 

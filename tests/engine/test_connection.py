@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.capture import BlockReader
+from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, join_codes
@@ -26,7 +27,7 @@ LOOKUP = command_frame("LOOKUP", topic="t", request_id=1)
 
 
 def settings(*kinds: str, **more: Any) -> Settings:
-    return Settings((DISSECTOR,), CODES, frozenset(kinds or ROWS), **more)
+    return Settings((DISSECTOR,), CODES, SessionSettings(frozenset(kinds or ROWS)), **more)
 
 
 class Lived:
