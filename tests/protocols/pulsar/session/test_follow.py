@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
-from pulsarscope.protocols.pulsar.session.follow import STORIES, consumer_story, message_story, txn_story
+from pulsarscope.protocols.pulsar.session.follow import FOLLOW_KINDS, consumer_story, message_story, txn_story
 from tests.scenarios.rows import frame
 
 
@@ -34,7 +34,7 @@ def redeliver(*ids: dict[str, Any]) -> FrameRow:
 
 
 def test_the_dissector_tells_them() -> None:
-    assert PulsarDissector().stories is STORIES
+    assert PulsarDissector().follow_kinds is FOLLOW_KINDS
 
 
 @pytest.mark.parametrize(
@@ -142,4 +142,4 @@ ANYTHING = st.recursive(
 def test_nothing_that_fields_may_lack_makes_them_fail(command: str, fields: dict[str, Any]) -> None:
     fields["consumer_id"] = 1
     for name, text in (("message", "5:12:3"), ("consumer", "1"), ("txn", "0:7")):
-        STORIES[name](text)(frame(command=command, fields=fields))
+        FOLLOW_KINDS[name](text)(frame(command=command, fields=fields))
