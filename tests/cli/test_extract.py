@@ -30,9 +30,9 @@ from tests.places import CAPTURES
 from tests.scenarios.capture_bytes import Pcapng
 from tests.scenarios.capturefile import Packet, pcap, write_pcap
 from tests.scenarios.chance import randoms
-from tests.scenarios.commands import CONNECT, CONNECTED, PING
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, receipt
 from tests.scenarios.conversation import Conversation
-from tests.scenarios.frames import command_frame, message_metadata, payload_frame
+from tests.scenarios.frames import message_metadata, payload_frame
 from tests.scenarios.pcapng_blocks import blocks, comments
 from tests.scenarios.recapture import Segment, doubled, packets_of, segments_of, shuffled
 from tests.scenarios.streams import frames_of
@@ -47,10 +47,6 @@ Extract = Callable[..., tuple[int, list[Packet], list[str]]]
 
 def send(number: int, size: int) -> bytes:
     return payload_frame("SEND", message_metadata(sequence_id=number), bytes(size), producer_id=1, sequence_id=number)
-
-
-def receipt(number: int) -> bytes:
-    return command_frame("SEND_RECEIPT", producer_id=1, sequence_id=number, message_id={"ledgerId": 5, "entryId": number})
 
 
 def dialogue() -> Conversation:
@@ -114,7 +110,7 @@ def test_without_a_filter_all_frames_come_along(path: Path, extracted: Extract, 
 
 
 def test_a_frame_brings_all_packets_that_carried_it(extracted: Extract, tmp_path: Path) -> None:
-    conversation = dialogue().client(send(0, 10)).client(send(1, 3000)).server(receipt(0), receipt(1)).close()
+    conversation = dialogue().client(send(0, 10)).client(send(1, 3000)).server(receipt(1, 0, entry=0), receipt(1, 1, entry=1)).close()
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
     code, extracted_packets, names = extracted(path, filter="command == SEND && payload_size == 3000")
     assert code == 0
@@ -147,7 +143,15 @@ def test_a_frame_inside_tls_brings_the_packets_of_its_records_and_what_is_needed
 
 
 def test_frames_of_one_record_are_each_named(extracted: Extract, tmp_path: Path) -> None:
-    recording = record([(0, CONNECT), (1, CONNECTED), (0, send(0, 10) + send(1, 10)), (0, send(2, 30_000)), (1, receipt(0) + receipt(1))])
+    recording = record(
+        [
+            (0, CONNECT),
+            (1, CONNECTED),
+            (0, send(0, 10) + send(1, 10)),
+            (0, send(2, 30_000)),
+            (1, receipt(1, 0, entry=0) + receipt(1, 1, entry=1)),
+        ]
+    )
     path = write_pcap(tmp_path / "in.pcap", tls_packets(recording.flights))
     key_log = tmp_path / "in.keylog"
     key_log.write_bytes(recording.key_log)
@@ -212,7 +216,7 @@ def test_fragments_of_packets_that_are_not_wanted_stay_behind(extracted: Extract
 
 def test_context_brings_what_opens_and_closes_the_connection(extracted: Extract, tmp_path: Path) -> None:
     other = Conversation(("10.0.0.3", 40000), start_ns=1_800_000_000_000_000_000).handshake().client(CONNECT).server(CONNECTED).close()
-    conversation = dialogue().client(send(0, 10)).server(receipt(0)).close()
+    conversation = dialogue().client(send(0, 10)).server(receipt(1, 0, entry=0)).close()
     packets = [*conversation.packets, *other.packets]
     path = write_pcap(tmp_path / "in.pcap", packets)
     _, extracted_packets, names = extracted(path, filter="command == SEND", context=True)
@@ -234,7 +238,9 @@ def test_other_records_bring_the_packets_of_their_frames(
     extracted: Extract, tmp_path: Path, records: str, text: str, expected: list[int]
 ) -> None:
     """8 SEND 0, 10 SEND 1, 12 both receipts, 14 PING, 16 an acknowledgment of nothing new."""
-    conversation = dialogue().client(send(0, 10)).client(send(1, 10)).server(receipt(0), receipt(1)).client(PING).reset()
+    conversation = (
+        dialogue().client(send(0, 10)).client(send(1, 10)).server(receipt(1, 0, entry=0), receipt(1, 1, entry=1)).client(PING).reset()
+    )
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
     _, extracted_packets, _ = extracted(path, kinds=records, filter=text)
     assert numbers(extracted_packets, conversation.packets) == expected

@@ -19,8 +19,6 @@ from tests.scenarios.bad_inputs.cases import (
     CONNECTED,
     HEALTHY,
     OPENING,
-    PING,
-    PONG,
     PRODUCER,
     PRODUCER_SUCCESS,
     Seen,
@@ -31,7 +29,6 @@ from tests.scenarios.bad_inputs.cases import (
     exchange,
     look,
     opened,
-    receipt,
     row,
     send,
     sent,
@@ -46,6 +43,7 @@ from tests.scenarios.bad_inputs.frames import (
     lookup,
     ping,
 )
+from tests.scenarios.commands import PING, PONG, receipt
 from tests.scenarios.wire import field, raw_command, raw_frame
 
 
@@ -184,7 +182,7 @@ def test_a_frame_that_the_stream_ends_in_says_how_much_is_there(tmp_path: Path, 
 def test_how_frames_are_cut_into_segments_changes_nothing(tmp_path: Path, mss: int) -> None:
     whole = [CONNECT, PRODUCER, *[send(number) for number in range(20)]]
     conversation = Conversation(mss=mss).handshake().client(*whole)
-    conversation.server(CONNECTED, PRODUCER_SUCCESS, *[receipt(number) for number in range(20)]).close()
+    conversation.server(CONNECTED, PRODUCER_SUCCESS, *[receipt(1, number, entry=number) for number in range(20)]).close()
     seen = look(capture(tmp_path, conversation.packets))
     assert_promised(75, seen, set())
     assert seen.commands == ["CONNECT", "PRODUCER", *["SEND"] * 20, "CONNECTED", "PRODUCER_SUCCESS", *["SEND_RECEIPT"] * 20]

@@ -26,12 +26,12 @@ from tests.scenarios.bad_inputs.cases import (
     healthy,
     look,
     opened,
-    receipt,
     row,
     send,
     sent,
 )
 from tests.scenarios.capture_bytes import ipv6 as ipv6_packet
+from tests.scenarios.commands import receipt
 from tests.scenarios.conversation import START_NS, STEP_NS
 from tests.scenarios.wrapping import FRAME_WRAPPERS, fragments, labels, ppp, pppoe
 
@@ -248,7 +248,7 @@ BIG = send(1, chance(1).randbytes(9000))
 
 def big() -> list[Packet]:
     """A connection with one large SEND; the positions of its segments are BIG_AT."""
-    return exchange(exchange(opened(), 0).client(BIG).server(receipt(1)), 2).close().packets
+    return exchange(exchange(opened(), 0).client(BIG).server(receipt(1, 1, entry=1)), 2).close().packets
 
 
 BIG_PACKETS = big()
@@ -321,7 +321,9 @@ NO_EFFECT = [
     (
         50,
         "sequence numbers wrap",
-        exchange(exchange(opened(client_isn=2**32 - 3000, server_isn=2**32 - 100), 0).client(BIG).server(receipt(1)), 2).close().packets,
+        exchange(exchange(opened(client_isn=2**32 - 3000, server_isn=2**32 - 100), 0).client(BIG).server(receipt(1, 1, entry=1)), 2)
+        .close()
+        .packets,
     ),
     (52, "the acknowledgment before its data", moved(BIG_PACKETS, AFTER, BIG_AT[0])),
     (53, "a hole filled late", moved(BIG_PACKETS, BIG_AT[2], AFTER + 3)),
@@ -391,7 +393,7 @@ def test_of_two_versions_of_bytes_the_first_is_believed(tmp_path: Path) -> None:
 def test_behind_a_lost_segment_decoding_goes_on(tmp_path: Path) -> None:
     conversation = exchange(opened(), 0)
     first = len(conversation.packets)
-    exchange(exchange(conversation.client(BIG).server(receipt(1)), 2, 5).close(), 7, 0)
+    exchange(exchange(conversation.client(BIG).server(receipt(1, 1, entry=1)), 2, 5).close(), 7, 0)
     packets = [packet for index, packet in enumerate(conversation.packets) if index != first + 2]
     seen = look(capture(tmp_path, packets))
     assert_promised(51, seen, {"stream-gap", "frame-truncated", "bytes-skipped"} & seen.codes | {"stream-gap", "frame-truncated"})
@@ -450,7 +452,14 @@ def test_a_capture_that_begins_within_a_frame_finds_the_next_one(tmp_path: Path)
 
 def handshake(*, client: int = 1001, server: int = 5001) -> list[Packet]:
     """The rest of a conversation whose first bytes have these numbers."""
-    steps = [(CONNECT, False), (CONNECTED, True), (PRODUCER, False), (PRODUCER_SUCCESS, True), (send(0), False), (receipt(0), True)]
+    steps = [
+        (CONNECT, False),
+        (CONNECTED, True),
+        (PRODUCER, False),
+        (PRODUCER_SUCCESS, True),
+        (send(0), False),
+        (receipt(1, 0, entry=0), True),
+    ]
     numbers = {False: client, True: server}
     packets = []
     for at, (data, reverse) in enumerate(steps):

@@ -22,8 +22,6 @@ from tests.scenarios.bad_inputs.cases import (
     CONNECT,
     CONNECTED,
     OPENING,
-    PING,
-    PONG,
     PRODUCER,
     PRODUCER_SUCCESS,
     Seen,
@@ -33,7 +31,6 @@ from tests.scenarios.bad_inputs.cases import (
     exchange,
     look,
     opened,
-    receipt,
     row,
     send,
     sent,
@@ -48,6 +45,7 @@ from tests.scenarios.bad_inputs.payloads import (
     packed,
     single,
 )
+from tests.scenarios.commands import PING, PONG, receipt
 from tests.scenarios.encryption import Encryptor, key_file, rsa_key
 
 
@@ -262,19 +260,26 @@ SESSIONS: list[tuple[int, str, Conversation, list[tuple[str | None, str | None, 
     (
         123,
         "a receipt for nothing",
-        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("s", receipt(9))),
+        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("s", receipt(1, 9, entry=9))),
         [OK_CONNECT, ("PRODUCER", "PRODUCER_SUCCESS", "ok"), (None, "SEND_RECEIPT", "unrequested")],
     ),
     (
         123,
         "a sequence that goes back",
-        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("c", send(5)), ("s", receipt(5)), ("c", send(3)), ("s", receipt(3))),
+        session(
+            ("c", PRODUCER),
+            ("s", PRODUCER_SUCCESS),
+            ("c", send(5)),
+            ("s", receipt(1, 5, entry=5)),
+            ("c", send(3)),
+            ("s", receipt(1, 3, entry=3)),
+        ),
         [OK_CONNECT, ("PRODUCER", "PRODUCER_SUCCESS", "ok"), ("SEND", "SEND_RECEIPT", "ok"), ("SEND", "SEND_RECEIPT", "ok")],
     ),
     (
         123,
         "a receipt passed over",
-        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("c", send(1)), ("c", send(2)), ("s", receipt(2))),
+        session(("c", PRODUCER), ("s", PRODUCER_SUCCESS), ("c", send(1)), ("c", send(2)), ("s", receipt(1, 2, entry=2))),
         [OK_CONNECT, ("PRODUCER", "PRODUCER_SUCCESS", "ok"), ("SEND", None, "unanswered"), ("SEND", "SEND_RECEIPT", "ok")],
     ),
     (123, "a PING without PONG", session(("c", PING)), [OK_CONNECT, ("PING", None, "unanswered")]),
@@ -345,7 +350,7 @@ def test_ids_mean_what_they_meant_last(tmp_path: Path) -> None:
 @row(122)
 def test_ids_that_nobody_gave_a_meaning_have_none(tmp_path: Path) -> None:
     message = payload_frame("MESSAGE", message_metadata(), b"x", consumer_id=4, message_id={"ledgerId": 1, "entryId": 2})
-    seen = look(capture(tmp_path, session(("c", send(0)), ("s", receipt(0)), ("s", message), ("s", message)).packets))
+    seen = look(capture(tmp_path, session(("c", send(0)), ("s", receipt(1, 0, entry=0)), ("s", message), ("s", message)).packets))
     assert_promised(122, seen)
     assert [(one.direction, one.topic, one.status) for one in seen.messages] == [
         ("produce", None, "ok"),

@@ -18,11 +18,11 @@ from tests.scenarios.bad_inputs.cases import (
     assert_promised,
     capture,
     look,
-    receipt,
     row,
     send,
 )
 from tests.scenarios.capture_bytes import Pcapng
+from tests.scenarios.commands import receipt
 from tests.scenarios.tls import sealing
 from tests.scenarios.tls.feeding import packets_of
 from tests.scenarios.tls.peers import CLIENT, SERVER, Flight, Recording, record
@@ -30,7 +30,7 @@ from tests.scenarios.tls.sealing import HANDSHAKE, Sealer
 
 SAID = [(CLIENT, CONNECT), (SERVER, CONNECTED), (CLIENT, PRODUCER), (SERVER, PRODUCER_SUCCESS)]
 for _number in range(3):
-    SAID += [(CLIENT, send(_number)), (SERVER, receipt(_number))]
+    SAID += [(CLIENT, send(_number)), (SERVER, receipt(1, _number, entry=_number))]
 
 BLOCKS = Pcapng()
 ALL_SECRETS = (*sealing.HANDSHAKES, *sealing.TRAFFIC)

@@ -16,6 +16,7 @@ from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.scenarios import Conversation, Packet, command_frame, message_metadata, payload_frame, pcap
+from tests.scenarios.commands import created, producer, receipt
 from tests.scenarios.options import Options
 
 CODES = all_codes()
@@ -132,10 +133,7 @@ def chance(seed: int | str) -> Random:
 TOPIC = "persistent://public/default/orders"
 CONNECT = command_frame("CONNECT", client_version="Pulsar-Test-1", protocol_version=21)
 CONNECTED = command_frame("CONNECTED", server_version="Pulsar Server", protocol_version=21, max_message_size=5 << 20)
-PRODUCER = command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=1)
-PRODUCER_SUCCESS = command_frame("PRODUCER_SUCCESS", request_id=1, producer_name="producer-1")
-PING = command_frame("PING")
-PONG = command_frame("PONG")
+PRODUCER, PRODUCER_SUCCESS = producer(name="producer-1", topic=TOPIC), created("producer-1")
 
 OPENING = ["CONNECT", "CONNECTED", "PRODUCER", "PRODUCER_SUCCESS"]
 
@@ -146,11 +144,6 @@ def send(number: int, payload: bytes = b"hello", metadata: bytes | None = None, 
     return payload_frame("SEND", described, payload, producer_id=1, sequence_id=number, **values)
 
 
-def receipt(number: int) -> bytes:
-    """Its SEND_RECEIPT."""
-    return command_frame("SEND_RECEIPT", producer_id=1, sequence_id=number, message_id={"ledgerId": 7, "entryId": number})
-
-
 def opened(**values: Any) -> Conversation:
     """A connection with a producer."""
     return Conversation(**values).handshake().client(CONNECT).server(CONNECTED).client(PRODUCER).server(PRODUCER_SUCCESS)
@@ -159,7 +152,7 @@ def opened(**values: Any) -> Conversation:
 def exchange(conversation: Conversation, first: int, count: int = 1) -> Conversation:
     """`count` messages sent and received by the broker."""
     for number in range(first, first + count):
-        conversation.client(send(number)).server(receipt(number))
+        conversation.client(send(number)).server(receipt(1, number, entry=number))
     return conversation
 
 

@@ -7,11 +7,8 @@ from typing import NamedTuple
 
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.scenarios import base_command, command_frame, message_metadata, payload_frame, sized
-from tests.scenarios.bad_inputs.cases import (
-    PING,
-    chance,
-    send,
-)
+from tests.scenarios.bad_inputs.cases import chance, send
+from tests.scenarios.commands import PING
 from tests.scenarios.samples import tagged, varint
 from tests.scenarios.wire import FIXED32, GROUP, GROUP_END, LENGTH, field, raw_command, raw_frame
 

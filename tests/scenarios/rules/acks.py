@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.scenarios import Conversation, command_frame
-from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow
+from tests.scenarios import Conversation
+from tests.scenarios.commands import PING, ack, ack_response, close_consumer, delivery, flow
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 
@@ -16,12 +16,12 @@ def unanswered() -> list[Conversation]:
 def answered() -> list[Conversation]:
     """Two ACKs: one with its response, one that asks for none."""
     talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2)).client(ack(1, request_id=50), ack(2))
-    return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50)).wait(5 * SECOND).client(PING).close()]
+    return [talk.server(ack_response(50)).wait(5 * SECOND).client(PING).close()]
 
 
 def refused() -> list[Conversation]:
     talk = subscribed(connected()).client(flow(10)).server(delivery(1)).client(ack(1, request_id=50))
-    return [talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=50, error="PersistenceError", message="taken")).close()]
+    return [talk.server(ack_response(50, error="PersistenceError", message="taken")).close()]
 
 
 def behind_the_close() -> list[Conversation]:

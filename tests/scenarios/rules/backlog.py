@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.scenarios import Conversation, command_frame
-from tests.scenarios.commands import PING, TOPIC, delivery, flow, receipt, send
+from tests.scenarios import Conversation
+from tests.scenarios.commands import PING, TOPIC, created, delivery, flow, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 
 
 def producing(talk: Conversation, entry: int, topic: str = TOPIC, metadata: dict[str, Any] | None = None, name: str = "p") -> Conversation:
     """A connection whose producer sends one message."""
-    talk.client(command_frame("PRODUCER", topic=topic, producer_id=1, request_id=7))
-    talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name=name))
+    talk.client(producer(name=name, topic=topic)).server(created(name))
     return talk.client(send(metadata=metadata)).server(receipt(entry=entry))
 
 

@@ -19,12 +19,12 @@ from tests.scenarios.commands import (
     receipt,
     redeliver,
     send,
+    send_error,
     subscribe,
     success,
 )
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import SECOND, Conversation
-from tests.scenarios.frames import command_frame
 from tests.scenarios.rules import backlog, batch_index, chunks, journey, key_shared, lookups, publishing, resends, schemas, transactions
 
 MILLISECOND = SECOND // 1_000
@@ -42,7 +42,7 @@ def consumer_at_its_own_pace() -> list[Conversation]:
 
 def refused_without_damage() -> list[Conversation]:
     """A SEND refused for another reason, an intact message sent again with success, and its delivery."""
-    refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="PersistenceError", message="full")
+    refusal = send_error("PersistenceError", "full")
     talk = connected().client(producer()).server(created())
     for _ in range(4):
         talk.client(send()).server(refusal)

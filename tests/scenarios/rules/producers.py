@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from tests.scenarios.commands import created, producer, success
+from tests.scenarios.commands import close_producer, created, producer, success
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND, Conversation
-from tests.scenarios.frames import command_frame
 
 
 def free_again() -> list[Conversation]:
     """A producer closes before another takes its name."""
-    first = connected().client(producer()).server(created()).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2))
+    first = connected().client(producer()).server(created()).client(close_producer(1, 2))
     second = connected(40001, start=SECOND).client(producer(producer_access_mode="ExclusiveWithFencing")).server(created())
     return [first.server(success(2)).close(), second.close()]

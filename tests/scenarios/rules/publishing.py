@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.scenarios import command_frame
+from tests.scenarios.commands import close_producer
 
-CLOSED = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2**64 - 1)
+CLOSED = close_producer(1)

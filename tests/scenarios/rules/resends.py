@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.scenarios import command_frame
+from tests.scenarios.commands import send_error
 
-REFUSAL = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ChecksumError", message="Checksum failed on the broker")
+REFUSAL = send_error("ChecksumError", "Checksum failed on the broker")

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from tests.scenarios.commands import TOPIC, created, producer
+from tests.scenarios.commands import TOPIC, close_producer, created, producer
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import SECOND, Conversation
-from tests.scenarios.frames import command_frame
-
-BY_BROKER = (1 << 64) - 1
-
-
-def close_producer(number: int = 1, **fields: str) -> bytes:
-    return command_frame("CLOSE_PRODUCER", producer_id=number, request_id=BY_BROKER, **fields)
 
 
 def stopping(topics: int) -> Conversation:

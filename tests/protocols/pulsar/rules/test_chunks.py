@@ -11,8 +11,7 @@ import pulsarscope as ps
 from pulsarscope.model.findings import ERROR, WARNING
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from tests.places import CAPTURES
-from tests.scenarios import command_frame
-from tests.scenarios.commands import message, receipt, send
+from tests.scenarios.commands import PING, message, receipt, send, subscribe
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.rules.chunks import COUNT, part
@@ -22,8 +21,7 @@ TOPIC = "persistent://public/default/videos"
 
 def sent(chunks: Iterable[int] = range(COUNT)) -> RuleDialogue:
     """Packet 1 subscribes on 0:50; packets 2, 3: the first chunk and its receipt; and so on."""
-    subscribe = command_frame("SUBSCRIBE", topic=TOPIC, subscription="view", subType="Exclusive", consumer_id=1, request_id=1)
-    talk = RuleDialogue().client(subscribe, on="0:50")
+    talk = RuleDialogue().client(subscribe(topic=TOPIC, subscription="view"), on="0:50")
     for chunk in chunks:
         talk.client(send(is_chunk=True, metadata=part(chunk))).server(receipt(entry=chunk))
     return talk
@@ -60,7 +58,7 @@ def test_a_chunk_that_was_stored_and_is_not_delivered() -> None:
 
 def test_the_rest_of_a_message_that_does_not_come() -> None:
     talk = deliver(sent(), [0, 1])
-    (row,) = stuck(talk.wait(6 * SECOND).client(command_frame("PING"), on="0:50"))
+    (row,) = stuck(talk.wait(6 * SECOND).client(PING, on="0:50"))
     assert row.evidence["missing"] == [2, 3]
 
 
@@ -86,8 +84,7 @@ def test_what_was_never_seen_sent_is_left_to_chunk_missing() -> None:
 
 def test_another_consumer_of_the_subscription_may_have_it_whole() -> None:
     talk = deliver(sent(), [0, 1])
-    subscribe = command_frame("SUBSCRIBE", topic=TOPIC, subscription="view", subType="Exclusive", consumer_id=5, request_id=1)
-    talk.wait(6 * SECOND).client(command_frame("PING"), on="0:50").client(subscribe, on="0:60")
+    talk.wait(6 * SECOND).client(PING, on="0:50").client(subscribe(5, topic=TOPIC, subscription="view"), on="0:60")
     talk.server(*(message(5, entry=chunk, metadata=part(chunk)) for chunk in range(COUNT)), on="0:60")
     assert stuck(talk) == []
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import NOTE, WARNING
-from tests.scenarios.commands import PING, created, lookup, lookup_response, producer, receipt, send, success
+from tests.scenarios.commands import PING, close_producer, created, lookup, lookup_response, producer, receipt, send, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
-from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.closing import half_dead
 
-CLOSE = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9)
+CLOSE = close_producer(1, 9)
 
 
 def test_a_broker_that_drops_a_fenced_producer() -> None:
@@ -52,7 +51,7 @@ def test_a_producer_that_waits_for_its_turn_is_answered(tmp_path: Path) -> None:
 def departed() -> Conversation:
     """A SEND that meets the broker's CLOSE_PRODUCER gets no answer; its producer begins anew."""
     talk = connected().client(producer()).server(created()).client(send(1, 0), send(1, 1))
-    talk.server(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1))
+    talk.server(close_producer(1))
     return talk.client(producer(request=2, epoch=1)).server(created(request=2))
 
 
@@ -91,7 +90,7 @@ def test_an_end_that_leaves_nothing_open_is_none(by: str, tmp_path: Path) -> Non
 
 
 def test_a_broker_that_says_goodbye_first_leaves_nothing_open(tmp_path: Path) -> None:
-    goodbye = command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1)
+    goodbye = close_producer(1)
     rows = findings_of(tmp_path, connected().client(producer()).server(created(), goodbye).close("server"))
     assert problem_codes(rows) == []
 

@@ -9,11 +9,10 @@ import pytest
 from pulsarscope.model.findings import NOTE, WARNING
 from pulsarscope.protocols.pulsar.rules import sequences
 from tests.places import CAPTURES
-from tests.scenarios.commands import created, producer, receipt, send
+from tests.scenarios.commands import close_producer, created, producer, receipt, send, send_error
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
-from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.deduplication import MINUS_ONE, dropped, dropped_at_once, producing, sends, sent_again
 
 
@@ -109,7 +108,7 @@ def test_an_id_that_comes_twice_is_told_with_the_one_before(tmp_path: Path) -> N
 
 
 def test_what_is_sent_again_after_a_refusal_is_no_regression(tmp_path: Path) -> None:
-    refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ChecksumError", message="bad")
+    refusal = send_error("ChecksumError", "bad")
     talk = sends(producing().client(send(1, 0)).server(refusal), 0, 1).close()
     assert with_code(findings_of(tmp_path, talk), "sequence-regression") == []
 
@@ -119,7 +118,7 @@ def test_chunks_share_the_id_of_their_message(tmp_path: Path) -> None:
     for chunk in range(3):
         metadata = {"uuid": "u", "num_chunks_from_msg": 3, "chunk_id": chunk, "total_chunk_msg_size": 21}
         talk.client(send(1, 0, metadata=metadata, is_chunk=True)).server(receipt(1, 0, entry=chunk))
-    assert problem_codes(findings_of(tmp_path, sends(talk, 1).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9)))) == []
+    assert problem_codes(findings_of(tmp_path, sends(talk, 1).client(close_producer(1, 9)))) == []
 
 
 @pytest.mark.parametrize(("stored", "number"), [(0, 1), (-1, 0)])

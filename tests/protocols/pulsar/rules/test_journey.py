@@ -11,8 +11,7 @@ from pulsarscope.model.findings import ERROR
 from pulsarscope.protocols.pulsar import rules
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.places import CAPTURES
-from tests.scenarios import command_frame
-from tests.scenarios.commands import message, receipt, send
+from tests.scenarios.commands import ack, ack_response, message, producer, receipt, send, subscribe
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.options import Options
@@ -21,31 +20,24 @@ from tests.scenarios.rules.journey import collecting, corrupted
 TOPIC = "persistent://public/default/orders"
 
 
-def producer(number: int = 1) -> bytes:
-    return command_frame("PRODUCER", topic=TOPIC, producer_id=number, producer_name="billing", request_id=1)
-
-
-def subscribe(number: int, subscription: str) -> bytes:
-    return command_frame("SUBSCRIBE", topic=TOPIC, subscription=subscription, subType="Shared", consumer_id=number, request_id=number)
-
-
-def ack(entry: int, consumer_id: int = 1, **fields: Any) -> bytes:
-    return command_frame("ACK", consumer_id=consumer_id, ack_type="Individual", message_id=[{"ledgerId": 7, "entryId": entry}], **fields)
+def subscription(number: int, name: str) -> bytes:
+    """A SUBSCRIBE of a shared subscription."""
+    return subscribe(number, request=number, kind="Shared", topic=TOPIC, subscription=name)
 
 
 def published(talk: RuleDialogue) -> RuleDialogue:
     """Packets 1 to 3: a producer sends entry 7:0, and gets its receipt."""
-    return talk.client(producer(), send()).server(receipt())
+    return talk.client(producer(name="billing", topic=TOPIC), send()).server(receipt())
 
 
 def test_a_journey_has_each_attempt_and_each_subscription_apart() -> None:
     collect, found = collecting()
     talk = published(RuleDialogue(collect))
-    talk.client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")  # 4, 5
+    talk.client(subscription(1, "audit"), on="0:50").client(subscription(2, "mail"), on="0:60")  # 4, 5
     talk.server(message(1), on="0:50").server(message(2), on="0:60")  # 6, 7
     talk.wait(SECOND).server(message(1, redelivery_count=1), on="0:50")  # 8
-    talk.client(ack(0, 1, request_id=9), on="0:50")  # 9
-    talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=9), on="0:50").end()  # 10
+    talk.client(ack(0, request_id=9), on="0:50")  # 9
+    talk.server(ack_response(9), on="0:50").end()  # 10
     item = found["7:0"]
     assert (item.topic, item.producer_name, item.checksum) == (TOPIC, "billing", "good")
     assert item.sent is not None
@@ -63,14 +55,14 @@ def test_a_journey_has_each_attempt_and_each_subscription_apart() -> None:
 
 def test_a_latency_is_never_negative() -> None:
     collect, found = collecting()
-    talk = RuleDialogue(collect).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
+    talk = RuleDialogue(collect).client(subscription(1, "audit"), on="0:50").server(message(1), on="0:50")
     published(talk).end()
     item = found["7:0"]
     assert item.latency_ns(item.deliveries[0]) is None
 
 
 def test_whole_when_sent_and_bad_when_delivered_is_corrupted_in_the_broker_or_behind_it() -> None:
-    talk = published(RuleDialogue()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
+    talk = published(RuleDialogue()).client(subscription(1, "audit"), on="0:50").server(corrupted(), on="0:50")
     found = [row for row in talk.end() if row.code == "message-corrupted"]
     assert [(row.severity, row.packet, row.connection) for row in found] == [(ERROR, 5, "0:50")]
     assert "in the broker, or between the broker and the consumer" in (found[0].text or "")
@@ -86,7 +78,7 @@ def test_whole_when_sent_and_bad_when_delivered_is_corrupted_in_the_broker_or_be
 
 
 def test_whole_for_one_consumer_and_bad_for_another_is_corrupted_on_the_way_to_that_one() -> None:
-    talk = RuleDialogue().client(subscribe(1, "audit"), on="0:50").client(subscribe(2, "mail"), on="0:60")
+    talk = RuleDialogue().client(subscription(1, "audit"), on="0:50").client(subscription(2, "mail"), on="0:60")
     talk.server(message(1), on="0:50").server(corrupted(consumer_id=2), on="0:60")
     found = [row for row in talk.end() if row.code == "message-corrupted"]
     assert len(found) == 1
@@ -97,18 +89,18 @@ def test_whole_for_one_consumer_and_bad_for_another_is_corrupted_on_the_way_to_t
 
 def elsewhere(talk: RuleDialogue) -> RuleDialogue:
     """The same ledger and entry of another topic, damaged on its way to a consumer."""
-    talk.client(command_frame("SUBSCRIBE", topic=f"{TOPIC}-2", subscription="s", subType="Shared", consumer_id=1, request_id=1), on="0:70")
+    talk.client(subscribe(kind="Shared", topic=f"{TOPIC}-2"), on="0:70")
     return talk.server(corrupted(), on="0:70")
 
 
 def test_an_entry_of_another_topic_is_another_entry() -> None:
     assert "message-corrupted" not in elsewhere(published(RuleDialogue())).codes()
-    talk = published(RuleDialogue()).client(subscribe(1, "audit"), on="0:50").server(message(1), on="0:50")
+    talk = published(RuleDialogue()).client(subscription(1, "audit"), on="0:50").server(message(1), on="0:50")
     assert "message-corrupted" not in elsewhere(talk).codes()
 
 
 def test_each_topic_is_judged_by_its_own_entry() -> None:
-    talk = published(RuleDialogue()).client(subscribe(1, "audit"), on="0:50").server(corrupted(), on="0:50")
+    talk = published(RuleDialogue()).client(subscription(1, "audit"), on="0:50").server(corrupted(), on="0:50")
     found = [row for row in elsewhere(talk).end() if row.code == "message-corrupted"]
     assert [((row.evidence or {})["topic"], (row.evidence or {})["bad"]) for row in found] == [(TOPIC, 1)]
 
@@ -123,7 +115,7 @@ def test_nothing_is_said_of_the_place_when_only_the_bad_delivery_is_in_the_captu
 
 
 def test_nothing_is_said_of_what_arrives_whole() -> None:
-    talk = published(RuleDialogue()).client(subscribe(1, "audit")).server(message(1)).client(ack(0))
+    talk = published(RuleDialogue()).client(subscription(1, "audit")).server(message(1)).client(ack(0))
     assert set(talk.codes()) <= {"permits-negative"}  # this dialogue grants none
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import CAPTURES
-from tests.scenarios import command_frame
-from tests.scenarios.commands import PING, TOPIC, ack, close_consumer, delivery, flow
+from tests.scenarios.commands import PING, TOPIC, ack, close_consumer, delivery, error, flow, subscribe
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -72,8 +71,8 @@ def test_a_chunk_costs_one(tmp_path: Path) -> None:
 
 
 def test_a_refused_consumer_is_not_starved(tmp_path: Path) -> None:
-    talk = connected().client(command_frame("SUBSCRIBE", consumer_id=1, request_id=5, topic=TOPIC, subscription="s", subType="Shared"))
-    talk.server(command_frame("ERROR", request_id=5, error="ConsumerBusy", message="busy")).wait(10 * SECOND).close()
+    talk = connected().client(subscribe(request=5, kind="Shared"))
+    talk.server(error(5, "ConsumerBusy", "busy")).wait(10 * SECOND).close()
     assert "consumer-starved" not in diagnose(tmp_path, talk).codes
 
 

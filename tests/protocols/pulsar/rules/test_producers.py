@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR
-from tests.scenarios.commands import PING, PONG, created, error, producer, subscribe, success
+from tests.scenarios.commands import PING, PONG, close_consumer, close_producer, created, error, producer, send_error, subscribe, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
-from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.producers import free_again
 
 
@@ -72,7 +71,7 @@ def waiting(port: int, name: str = "w", start: int = 0) -> Conversation:
 
 def test_one_that_waits_for_its_turn_holds_nothing_yet(tmp_path: Path) -> None:
     holder = connected().client(producer(name="h", producer_access_mode="Exclusive")).server(created("h"))
-    holder = wait_until(holder, 10 * SECOND).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    holder = wait_until(holder, 10 * SECOND).client(close_producer(1, 2)).server(success(2))
     waiter = wait_until(waiting(40001, start=SECOND), 11 * SECOND).server(created("w", producer_ready=True))
     early = connected(40002, start=2 * SECOND).client(producer(name="e")).server(error(1, "ProducerBusy"))
     late = connected(40003, start=13 * SECOND).client(producer(name="l")).server(error(1, "ProducerBusy"))
@@ -83,7 +82,7 @@ def test_one_that_waits_for_its_turn_holds_nothing_yet(tmp_path: Path) -> None:
 
 def test_a_holder_that_closes_while_the_other_is_refused_held_it(tmp_path: Path) -> None:
     holder = connected().client(producer(name="h", producer_access_mode="Exclusive")).server(created("h"))
-    wait_until(holder, 5 * SECOND).client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=2)).server(success(2))
+    wait_until(holder, 5 * SECOND).client(close_producer(1, 2)).server(success(2))
     other = wait_until(connected(40001, start=4 * SECOND).client(producer(name="o")), 6 * SECOND).server(error(1, "ProducerBusy"))
     text, _ = only(findings_of(tmp_path, holder, other), "producer-busy")
     assert "has held it for 5.0 s and is alive: it closed 999.5 ms later." in text
@@ -108,7 +107,7 @@ def test_a_holder_that_is_not_in_the_capture_is_not_made_up(tmp_path: Path) -> N
 
 
 def test_one_that_gave_the_place_up_before_does_not_hold_it(tmp_path: Path) -> None:
-    first = connected().client(subscribe()).server(success(2)).client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=3))
+    first = connected().client(subscribe()).server(success(2)).client(close_consumer(1, 3))
     second = connected(40001, start=SECOND).client(subscribe()).server(error(2, "ConsumerBusy"))
     assert only(findings_of(tmp_path, first.server(success(3)), second), "consumer-busy")[1]["holders"] == []
 
@@ -118,6 +117,6 @@ def test_a_name_that_is_free_again_is_no_trouble(tmp_path: Path) -> None:
 
 
 def test_a_fenced_send_is_told(tmp_path: Path) -> None:
-    refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="ProducerFenced", message="fenced")
+    refusal = send_error("ProducerFenced", "fenced")
     text, _ = only(findings_of(tmp_path, connected().client(producer()).server(created(), refusal)), "producer-fenced")
     assert text == "A SEND of producer p to persistent://public/default/t was refused with ProducerFenced: fenced."

@@ -12,15 +12,13 @@ from pulsarscope.model.findings import WARNING
 from pulsarscope.model.records import FindingRow
 from pulsarscope.protocols.pulsar.rules import publishing as publishing_rule
 from pulsarscope.protocols.pulsar.rules.publishing import percentile
-from tests.scenarios import command_frame
-from tests.scenarios.commands import receipt, send
+from tests.scenarios.commands import close_producer, created, producer, receipt, send, success
 from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.rules.publishing import CLOSED
 
 TOPIC = "persistent://public/default/orders"
-PRODUCER = command_frame("PRODUCER", topic=TOPIC, producer_id=1, producer_name="billing", request_id=1)
-READY = command_frame("PRODUCER_SUCCESS", producer_name="billing", request_id=1)
+PRODUCER, READY = producer(name="billing", topic=TOPIC), created("billing")
 
 
 def publishing(latency_ns: int, count: int) -> RuleDialogue:
@@ -113,10 +111,10 @@ def series(latency_ns: int, producers: int) -> RuleDialogue:
     """Producers that come and go, one after the other; each sends once."""
     talk = RuleDialogue()
     for number in range(1, producers + 1):
-        talk.client(command_frame("PRODUCER", topic=TOPIC, producer_id=number, producer_name=f"p{number}", request_id=number))
-        talk.server(command_frame("PRODUCER_SUCCESS", producer_name=f"p{number}", request_id=number))
-        talk.client(send(number, 0), command_frame("CLOSE_PRODUCER", producer_id=number, request_id=1000 + number))
-        talk.wait(latency_ns).server(receipt(number, 0), command_frame("SUCCESS", request_id=1000 + number))
+        talk.client(producer(number, f"p{number}", number, TOPIC))
+        talk.server(created(f"p{number}", number))
+        talk.client(send(number, 0), close_producer(number, 1000 + number))
+        talk.wait(latency_ns).server(receipt(number, 0), success(1000 + number))
     return talk
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from pulsarscope.protocols.pulsar.rules.redelivery import period_of
 from tests.places import CAPTURES
-from tests.scenarios import Conversation, command_frame
-from tests.scenarios.commands import TOPIC, delivery, flow, receipt, redeliver, send
+from tests.scenarios import Conversation
+from tests.scenarios.commands import TOPIC, created, delivery, flow, producer, receipt, redeliver, send
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -100,8 +100,8 @@ def test_messages_moved_to_a_dead_letter_topic_are_counted() -> None:
 
 
 def produced(topic: str, metadata: dict[str, Any]) -> Conversation:
-    talk = connected().client(command_frame("PRODUCER", topic=topic, producer_id=1, request_id=7))
-    return talk.server(command_frame("PRODUCER_SUCCESS", request_id=7, producer_name="p")).client(send(metadata=metadata)).server(receipt())
+    talk = connected().client(producer(topic=topic)).server(created())
+    return talk.client(send(metadata=metadata)).server(receipt())
 
 
 MOVED = [{"key": "REAL_TOPIC", "value": TOPIC}, {"key": "ORIGIN_MESSAGE_ID", "value": "1:2:-1"}]

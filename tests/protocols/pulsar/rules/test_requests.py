@@ -3,62 +3,49 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pulsarscope.protocols.pulsar.rules.requests import SLOW_NS
-from tests.scenarios.commands import TOPIC
+from tests.scenarios.commands import PING, PONG, created, error, lookup, lookup_response, producer
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import diagnose
-from tests.scenarios.frames import command_frame
 
 
-def lookup(number: int) -> bytes:
-    return command_frame("LOOKUP", topic=TOPIC, request_id=number)
-
-
-def findings(number: int) -> bytes:
-    return command_frame("LOOKUP_RESPONSE", request_id=number, response="Connect", brokerServiceUrl="pulsar://b:6650")
-
-
-def producer(**fields: Any) -> bytes:
-    return command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=1, **fields)
-
-
-def created(*, ready: bool) -> bytes:
-    return command_frame("PRODUCER_SUCCESS", request_id=1, producer_name="p", producer_ready=ready)
+def answer(number: int) -> bytes:
+    """A LOOKUP_RESPONSE that names a broker."""
+    return lookup_response("Connect", "pulsar://b:6650", number)
 
 
 def test_a_refusal_names_both_frames(tmp_path: Path) -> None:
-    talk = connected().client(lookup(1)).server(command_frame("ERROR", request_id=1, error="MetadataError", message="no"))
+    talk = connected().client(lookup(1)).server(error(1, "MetadataError", "no"))
     row, evidence = diagnose(tmp_path, talk.close()).only("request-failed")
     assert (row.severity, evidence["error"], len(evidence["frames"])) == ("error", "MetadataError", 2)
 
 
 @pytest.mark.parametrize(("waited", "codes"), [(SLOW_NS // 2, []), (2 * SLOW_NS, ["slow-exchange"])])
 def test_an_answer_is_slow_from_five_seconds_on(tmp_path: Path, waited: int, codes: list[str]) -> None:
-    talk = connected().client(lookup(1)).wait(waited).server(findings(1))
+    talk = connected().client(lookup(1)).wait(waited).server(answer(1))
     assert diagnose(tmp_path, talk.close()).codes == codes
 
 
 def test_a_request_without_an_answer_is_told_when_the_connection_went_on(tmp_path: Path) -> None:
-    talk = connected().client(lookup(1)).wait(2 * SECOND).client(lookup(2)).server(findings(2))
+    talk = connected().client(lookup(1)).wait(2 * SECOND).client(lookup(2)).server(answer(2))
     assert "request-unanswered" in diagnose(tmp_path, talk.close()).codes
 
 
 def test_a_capture_that_stops_within_a_request_alarms_nobody(tmp_path: Path) -> None:
-    talk = connected().client(lookup(1)).wait(2 * SECOND).client(command_frame("PING")).server(command_frame("PONG"))
+    talk = connected().client(lookup(1)).wait(2 * SECOND).client(PING).server(PONG)
     assert diagnose(tmp_path, talk).codes == []
 
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_producer_that_waits_for_its_turn_is_neither_slow_nor_unanswered(tmp_path: Path, *, ready: bool) -> None:
-    talk = connected().client(producer(producer_access_mode="WaitForExclusive")).server(created(ready=False))
-    talk.wait(30 * SECOND).client(command_frame("PING")).server(command_frame("PONG"))
+    talk = connected().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
+    talk.wait(30 * SECOND).client(PING).server(PONG)
     if ready:
-        talk.server(created(ready=True))
+        talk.server(created(producer_ready=True))
     codes = diagnose(tmp_path, talk).codes
     assert not {"slow-exchange", "request-unanswered"} & set(codes)
 
@@ -66,6 +53,6 @@ def test_a_producer_that_waits_for_its_turn_is_neither_slow_nor_unanswered(tmp_p
 def test_answers_to_nothing_are_told_once_with_their_count(tmp_path: Path) -> None:
     talk = connected()
     for number in range(40):
-        talk.server(findings(number))
+        talk.server(answer(number))
     row, evidence = diagnose(tmp_path, talk.close()).only("response-unrequested")
     assert (row.severity, evidence["count"], len(evidence["frames"])) == ("note", 40, 1)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pulsarscope as ps
 from pulsarscope.model.findings import ERROR, WARNING
 from tests.places import CAPTURES
-from tests.scenarios import command_frame
-from tests.scenarios.commands import receipt, send
+from tests.scenarios.commands import receipt, send, send_error
 from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.frames import message_metadata, payload_frame
 from tests.scenarios.rules.resends import REFUSAL
@@ -56,5 +55,5 @@ def test_a_receipt_of_another_chunk_is_not_taken_for_the_bad_ones() -> None:
 
 
 def test_other_refusals_are_no_corruption() -> None:
-    refusal = command_frame("SEND_ERROR", producer_id=1, sequence_id=0, error="PersistenceError", message="full")
+    refusal = send_error("PersistenceError", "full")
     assert "message-corrupted" not in RuleDialogue().client(send()).server(refusal).codes()

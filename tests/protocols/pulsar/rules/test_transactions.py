@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR, WARNING
-from tests.scenarios.commands import TOPIC, created, producer, receipt, send
+from tests.scenarios.commands import PING, PONG, TOPIC, ack, ack_response, created, producer, receipt, send, subscribe, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
@@ -23,7 +23,7 @@ def test_transactions_that_are_committed_or_aborted_are_healthy(capture: str) ->
 
 def test_one_that_outlives_its_timeout_is_open(tmp_path: Path) -> None:
     talk = begun().client(producer(request=7)).server(created(request=7)).client(send(1, 0, **ID)).server(receipt())
-    wait_until(talk, 90 * SECOND).client(command_frame("PING")).server(command_frame("PONG"))
+    wait_until(talk, 90 * SECOND).client(PING).server(PONG)
     rows = findings_of(tmp_path, talk)
     text, evidence = only(rows, "txn-open")
     assert "Transaction (3,5) has no END_TXN after 90.0 s, its timeout is 60.0 s; its connection is open" in text
@@ -68,10 +68,10 @@ def test_a_step_that_is_refused_is_told_with_the_whole_transaction(tmp_path: Pat
 
 
 def test_a_conflict_of_acknowledgements_is_told_with_its_topic(tmp_path: Path) -> None:
-    talk = begun().client(command_frame("SUBSCRIBE", topic=TOPIC, subscription="s", subType="Shared", consumer_id=1, request_id=7))
-    talk.server(command_frame("SUCCESS", request_id=7))
-    talk.client(command_frame("ACK", consumer_id=1, ack_type="Individual", message_id=[{"ledgerId": 7, "entryId": 0}], request_id=8, **ID))
-    talk.server(command_frame("ACK_RESPONSE", consumer_id=1, request_id=8, error="TransactionConflict", message="taken", **ID))
+    talk = begun().client(subscribe(request=7, kind="Shared"))
+    talk.server(success(7))
+    talk.client(ack(0, request_id=8, **ID))
+    talk.server(ack_response(8, error="TransactionConflict", message="taken", **ID))
     text, _ = only(findings_of(tmp_path, ended(talk)), "txn-failed")
     assert text.startswith(f"ACK for {TOPIC} of transaction (3,5) was refused with TransactionConflict: taken")
 

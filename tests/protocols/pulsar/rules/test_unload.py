@@ -7,18 +7,26 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import ERROR, NOTE
-from tests.scenarios.commands import TOPIC, created, error, lookup, lookup_response, producer, subscribe, success
+from tests.scenarios.commands import (
+    BY_BROKER,
+    TOPIC,
+    close_consumer,
+    close_producer,
+    created,
+    error,
+    lookup,
+    lookup_response,
+    producer,
+    subscribe,
+    success,
+)
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
-from tests.scenarios.rules.unload import BY_BROKER, close_producer, stopping
+from tests.scenarios.rules.unload import stopping
 
 OTHER = "pulsar://10.0.0.3:6650"
-
-
-def close_consumer(number: int = 1) -> bytes:
-    return command_frame("CLOSE_CONSUMER", consumer_id=number, request_id=BY_BROKER)
 
 
 def served() -> Conversation:
@@ -57,7 +65,7 @@ def test_a_seek_is_no_unload() -> None:
 
 
 def test_clients_that_come_back_on_another_connection(tmp_path: Path) -> None:
-    old = wait_until(served(), SECOND).server(close_producer(assignedBrokerServiceUrl=OTHER), close_consumer())
+    old = wait_until(served(), SECOND).server(close_producer(assignedBrokerServiceUrl=OTHER), close_consumer(request=BY_BROKER))
     new = connected(40001, server=("10.0.0.3", 6650), start=3 * SECOND)
     new.client(producer(epoch=1)).server(created()).client(subscribe()).server(success(2))
     rows = findings_of(tmp_path, old, new)
@@ -68,7 +76,7 @@ def test_clients_that_come_back_on_another_connection(tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_come_back_is_named(tmp_path: Path) -> None:
-    talk = wait_until(served(), SECOND).server(close_producer(), close_consumer())
+    talk = wait_until(served(), SECOND).server(close_producer(), close_consumer(request=BY_BROKER))
     talk.client(lookup(8)).server(lookup_response("Failed", "", 8, error="ServiceNotReady"))
     talk.client(producer(request=9, epoch=1)).server(created(request=9))
     text, evidence = only(findings_of(tmp_path, talk), "topic-unloaded")
@@ -105,13 +113,13 @@ def test_a_seek_on_many_topics_is_no_burst(tmp_path: Path) -> None:
     for number in range(5):
         talk.client(subscribe(number, request=number, topic=f"{TOPIC}-{number}")).server(success(number))
         talk.client(command_frame("SEEK", consumer_id=number, request_id=10 + number, message_publish_time=1))
-        talk.server(close_consumer(number), success(10 + number))
+        talk.server(close_consumer(number, BY_BROKER), success(10 + number))
     assert findings_of(tmp_path, talk) == []
 
 
 def test_a_client_that_closes_is_none(tmp_path: Path) -> None:
-    talk = served().client(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=5)).server(success(5))
-    talk.client(command_frame("CLOSE_CONSUMER", consumer_id=1, request_id=6)).server(success(6)).close()
+    talk = served().client(close_producer(1, 5)).server(success(5))
+    talk.client(close_consumer(1, 6)).server(success(6)).close()
     assert findings_of(tmp_path, talk) == []
 
 
@@ -119,7 +127,7 @@ def test_a_migration_names_where_to(tmp_path: Path) -> None:
     talk = wait_until(served(), SECOND)
     for kind in ("Producer", "Consumer"):
         talk.server(command_frame("TOPIC_MIGRATED", resource_id=1, resource_type=kind, brokerServiceUrl=OTHER))
-    talk.server(close_producer(), close_consumer())
+    talk.server(close_producer(), close_consumer(request=BY_BROKER))
     new = (
         connected(40001, server=("10.0.0.3", 6650), start=2 * SECOND)
         .client(producer())

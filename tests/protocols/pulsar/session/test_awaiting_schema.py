@@ -8,8 +8,8 @@ import pytest
 
 from pulsarscope.model.limits import UNREAD_ENTRIES_MAX, UNREAD_MAX_BYTES, UNREAD_MAX_NANOSECONDS
 from pulsarscope.protocols.pulsar.session import awaiting_schema as unread
-from tests.scenarios import Single, batch, command_frame
-from tests.scenarios.commands import message
+from tests.scenarios import Single, batch, command_frame, commands
+from tests.scenarios.commands import PING, message
 from tests.scenarios.dialogue import Dialogue
 
 TOPIC = "persistent://public/default/orders-partition-1"
@@ -21,8 +21,7 @@ LATER = 1_000
 
 def subscribe(data: bytes | None, consumer_id: int = 1) -> bytes:
     schema = {"name": "", "type": "AutoConsume" if data is None else "Avro", "schema_data": data or b""}
-    names = {"topic": TOPIC, "subscription": "s", "subType": "Exclusive"}
-    return command_frame("SUBSCRIBE", consumer_id=consumer_id, request_id=90 + consumer_id, schema=schema, **names)
+    return commands.subscribe(consumer_id, request=90 + consumer_id, topic=TOPIC, schema=schema)
 
 
 def asked(version: bytes, number: int = 5) -> bytes:
@@ -96,7 +95,7 @@ def test_what_waits_for_too_long_waits_no_more_and_nor_do_those_that_follow() ->
 
 
 def test_any_other_command_tells_that_the_time_is_over() -> None:
-    ping = command_frame("PING")
+    ping = PING
     dialogue = Dialogue().client(subscribe(OLD)).server(delivered(entry=1), time=LATER)
     dialogue.server(ping, time=LATER + UNREAD_MAX_NANOSECONDS)
     assert told(dialogue) == []
@@ -112,9 +111,9 @@ def test_the_time_of_each_version_is_its_own() -> None:
     dialogue.server(delivered(entry=1), time=LATER).server(delivered(version=V1, entry=2), time=LATER + 100)
     dialogue.server(answered(OLD, V0), time=LATER + 200)
     assert [entry for entry, _ in told(dialogue)] == [1]
-    dialogue.server(command_frame("PING"), time=LATER + 100 + UNREAD_MAX_NANOSECONDS)
+    dialogue.server(PING, time=LATER + 100 + UNREAD_MAX_NANOSECONDS)
     assert [entry for entry, _ in told(dialogue)] == [1]
-    dialogue.server(command_frame("PING"), time=LATER + 101 + UNREAD_MAX_NANOSECONDS)
+    dialogue.server(PING, time=LATER + 101 + UNREAD_MAX_NANOSECONDS)
     assert [entry for entry, _ in told(dialogue)] == [1, 2]
 
 

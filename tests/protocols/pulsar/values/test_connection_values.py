@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.session import session
 from pulsarscope.protocols.pulsar.values import connection_values as connection
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.reader import reader_of
-from tests.scenarios import Single, batch, command_frame
+from tests.scenarios import Single, batch, command_frame, commands
 from tests.scenarios.commands import message, receipt, send
 from tests.scenarios.dialogue import Dialogue
 
@@ -31,14 +31,13 @@ def schema(kind: str, data: bytes = b"") -> dict[str, Any]:
 
 
 def producer(kind: str, data: bytes = b"", number: int = 1, version: bytes = V0) -> tuple[bytes, bytes]:
-    fields = {"topic": TOPIC, "producer_id": number, "request_id": number}
-    ask = command_frame("PRODUCER", **fields, **({"schema": schema(kind, data)} if kind else {}))
-    return ask, command_frame("PRODUCER_SUCCESS", request_id=number, producer_name="p", schema_version=version)
+    fields: dict[str, Any] = {"schema": schema(kind, data)} if kind else {}
+    return commands.producer(number, request=number, topic=TOPIC, **fields), commands.created(request=number, schema_version=version)
 
 
 def subscribe(kind: str, data: bytes = b"") -> bytes:
-    fields = {"topic": TOPIC, "subscription": "s", "subType": "Exclusive", "consumer_id": 1, "request_id": 9}
-    return command_frame("SUBSCRIBE", **fields, **({"schema": schema(kind, data)} if kind else {}))
+    fields: dict[str, Any] = {"schema": schema(kind, data)} if kind else {}
+    return commands.subscribe(request=9, topic=TOPIC, **fields)
 
 
 def produced(kind: str, payload: bytes, data: bytes = b"", **metadata: Any) -> Dialogue:
