@@ -1,4 +1,4 @@
-"""The library: captures as iterables of rows, or as Arrow tables."""
+"""The library interface: captures as iterables of rows or as Arrow tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 class Capture:
-    """One or more capture files; each call below reads them anew, in memory that does not grow with their size."""
+    """One or more capture files; each method reads them anew, in memory that does not grow with their size."""
 
     def __init__(self, inputs: Sequence[str], options: Options, jobs: int) -> None:
         self._inputs = inputs
@@ -29,40 +29,40 @@ class Capture:
         self._jobs = jobs
 
     def frames(self) -> Iterator[FrameRow]:
-        """Every frame, in the order in which the capture completes them. Raises CaptureError when nothing can be read."""
+        """Iterate over the frames in the order of completion. Raises CaptureError when no file can be read."""
         return self._rows(FrameRow)
 
     def messages(self) -> Iterator[MessageRow]:
-        """Every application message: batches opened, chunks joined."""
+        """Iterate over the application messages, with batches unpacked and chunks joined."""
         return self._rows(MessageRow)
 
     def exchanges(self) -> Iterator[ExchangeRow]:
-        """Every request with its response."""
+        """Iterate over the requests with their responses."""
         return self._rows(ExchangeRow)
 
     def connections(self) -> Iterator[ConnectionRow]:
-        """Every TCP connection, when it has ended."""
+        """Iterate over the TCP connections as they end."""
         return self._rows(ConnectionRow)
 
     def findings(self) -> Iterator[FindingRow]:
-        """Everything odd."""
+        """Iterate over the findings."""
         return self._rows(FindingRow)
 
     def records(self, *kinds: str) -> Iterator[Row]:
-        """Rows of several kinds in one pass: frame, message, exchange, connection, finding; all when none is named."""
-        return self._decoded(frozenset(kinds or ROWS))
+        """Iterate over rows of several kinds (frame, message, exchange, connection, finding) in one pass; of all kinds by default."""
+        return self._decode(frozenset(kinds or ROWS))
 
     def table(self, kind: str) -> Any:
-        """One kind as a pyarrow.Table. Raises UsageError when pyarrow is missing."""
+        """Return the rows of one kind as a pyarrow.Table. Raises UsageError when pyarrow is missing."""
         from pulsarscope.output.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
 
-        return table(kind, self._decoded(frozenset({kind}), together=True))
+        return table(kind, self._decode(frozenset({kind}), together=True))
 
-    def _decoded(self, wanted: frozenset[str], *, together: bool = False) -> Iterator[Any]:
+    def _decode(self, kinds: frozenset[str], *, together: bool = False) -> Iterator[Any]:
         from pulsarscope.engine.parallel import run  # noqa: PLC0415 - as below
 
-        rules = "finding" in wanted
-        options = msgspec.structs.replace(self._options, records=wanted, rows_max=ROWS_MAX, rules=rules, together=together)
+        rules = "finding" in kinds
+        options = msgspec.structs.replace(self._options, records=kinds, rows_max=ROWS_MAX, rules=rules, together=together)
         with closing(iter(run(self._inputs, options, self._jobs))) as batches:
             for batch in batches:
                 yield from batch.rows
@@ -83,25 +83,32 @@ def open(  # noqa: A001 - ps.open reads as it should
     source_by: str = "none",
     jobs: int = 1,
 ) -> Capture:
-    """Captures by path, glob or folder. `payload` (base64, hex, text) fills MessageRow.payload.
+    """Return captures by path, pattern or folder.
 
-    `ports` are server ports to take for Pulsar, `decode_as` names the protocol of others, whatever the bytes there say.
-    `tls_keylog` are files with the secrets of TLS connections (NSS key log format), read at once.
-    `private_key` is a file (PEM or DER), or several, with an RSA key that opens what is encrypted end to end; if not, UsageError is raised.
-    `schemas` are files by the topics, or patterns of topics, whose payloads they describe: MessageRow.value is read by them.
-    `source_by` (none, dir, interface, or a regular expression for paths) tells vantage points apart: no connection spans two.
+    Args:
+        paths: files, patterns and folders.
+        show_secrets: leave credentials in the rows.
+        payload: base64, hex or text; the form of MessageRow.payload, which is absent by default.
+        ports: server ports to decode as Pulsar, whatever their bytes.
+        decode_as: names of protocols by server port, whatever the bytes there.
+        tls_keylog: files with secrets of TLS connections in the NSS key log format, read at once.
+        private_key: files (PEM or DER) with RSA keys that decrypt messages encrypted end to end.
+        schemas: schema files of MessageRow.value, by topic or pattern of topics.
+        source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
+        jobs: number of processes among which connections are distributed, 0 for one per core. The rows and their order are the same.
 
-    Connections are shared out among `jobs` processes (0: one per core); the rows and their order are the same. If a process dies,
-    OutputError is raised.
+    Raises:
+        UsageError: an option has an invalid value, or a file that it names cannot be used.
+        OutputError: a process dies; raised while rows are read.
     """
     if jobs < 0:
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
         raise UsageError(message)
-    options = options_of(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
     return Capture([str(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
 
 
-def options_of(
+def library_options(
     show_secrets: bool,
     payload: str | None,
     ports: Collection[int],
@@ -110,7 +117,11 @@ def options_of(
     private_key: str | Sequence[str],
     schemas: Mapping[str, str] | None,
 ) -> Options:
-    """What a caller of the library says; files are read. Raises UsageError: that cannot be carried out."""
+    """Return the options of the engine, with the contents of the files that `open` is called with.
+
+    Raises:
+        UsageError: an option has an invalid value, or a file that it names cannot be used.
+    """
     if payload not in (None, *PAYLOAD_FORMS):
         message = f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}"
         raise UsageError(message)

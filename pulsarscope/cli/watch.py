@@ -69,7 +69,7 @@ def watch(request: PipelineRequest) -> int:
             stream = CaptureStream(spark, checkpoint, out, options, request.format, request.spark.partitions, on_batch)
             landing = LandingFolder(folder, request.reading.source_by, watching.settle, stream.captures)
             while not stopping.is_set():
-                stream.advance(landing, everything=watching.finish, stopping=stopping.is_set)
+                stream.advance(landing, take_all=watching.finish, stopping=stopping.is_set)
                 for path in landing.grown:
                     warn(f"{path} was not finished when it was decoded: later packets in it are missing")
                 if watching.finish:

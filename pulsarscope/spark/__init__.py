@@ -1,4 +1,4 @@
-"""Captures on Spark: `register` the data source, read packets with it, `decode` them into a data frame for each kind of record.
+"""Captures on Spark: a data source of packets, and their decoding into a data frame for each kind of record.
 
 pulsarscope.spark.register(spark)
 packets = spark.read.format("pulsarscope").load("/captures/monday")
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("pulsarscope")` known to a session, and set what decoding needs of it."""
+    """Register the format `pulsarscope` of `spark.read` in a session, with the settings that decoding needs."""
     from pulsarscope.spark.session import SETTINGS  # noqa: PLC0415 - pyspark is an extra
     from pulsarscope.spark.source import CaptureDataSource  # noqa: PLC0415 - as above
 
@@ -42,25 +42,36 @@ def decode(
     private_key: str | Sequence[str] = (),
     schemas: Mapping[str, str] | None = None,
 ) -> Records:
-    """Packets -> a data frame for each kind of record, all kinds when none is named.
+    """Decode packets into a data frame for each kind of record.
 
-    One pass gives all kinds; its result is kept on disk until `unpersist` of what is returned. Before it, the packets are read once for
-    what the files say of themselves, and the secrets of TLS in them: these rows have no flow, and a selection of packets has to keep them.
-    `partitions` is the number of tasks that decode; the other options are those of `pulsarscope.open`, files that they name are read here.
+    One pass decodes all kinds; its result stays on disk until `unpersist` of the returned object. The packets are read once before, for
+    findings about files and for TLS secrets in them: these rows have no flow, and a selection of packets must keep them.
+
+    Args:
+        packets: rows of the format `pulsarscope`.
+        kinds: kinds of records; all by default.
+        partitions: number of tasks that decode; Spark's number of shuffle partitions by default.
+        show_secrets: as in `pulsarscope.open`, like all options below. The files that they name are read at once.
+        payload: form of the payload of messages.
+        ports: server ports to decode as Pulsar.
+        decode_as: names of protocols by server port.
+        tls_keylog: files with secrets of TLS connections.
+        private_key: files with RSA keys.
+        schemas: schema files by topic.
 
     Raises:
-        UsageError: there is no such kind, or the options cannot be carried out.
+        UsageError: a kind is unknown, or an option has an invalid value.
     """
-    from pulsarscope.api import options_of  # noqa: PLC0415 - as above
+    from pulsarscope.api import library_options  # noqa: PLC0415 - as above
     from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
     from pulsarscope.engine.options import ALL_RECORDS  # noqa: PLC0415 - as above
     from pulsarscope.model.records import refuse_unknown  # noqa: PLC0415 - as above
     from pulsarscope.spark.tables import decode_packets  # noqa: PLC0415 - as above
 
-    wanted = frozenset(kinds) or ALL_RECORDS
-    refuse_unknown(wanted)
-    options = options_of(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
-    options = msgspec.structs.replace(options, records=wanted, rules="finding" in wanted)
+    records = frozenset(kinds) or ALL_RECORDS
+    refuse_unknown(records)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
+    options = msgspec.structs.replace(options, records=records, rules="finding" in records)
     check_options(options)
     return decode_packets(packets, options, partitions)
 

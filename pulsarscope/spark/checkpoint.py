@@ -1,15 +1,15 @@
-"""What a stream knows of itself, in a folder: which captures it takes, and how far it has come with them.
+"""State of a stream in a folder: the captures that it reads, and its progress.
 
 ```
-run.json                what it was asked for
-list/000000012.json     captures in the order in which they are taken, from this position on
-batches/000003/         what is open behind this batch: flows and facts
+run.json                options of the command
+list/000000012.json     captures in reading order, from this position on
+batches/000003/         suspended flows and pending facts after this batch
 secrets/000003.json     TLS key logs in the captures of this batch
-commits/000003.json     this batch is done, its files only need their names; only that of the last one is kept
-query/                  what Spark keeps of its query
+commits/000003.json     this batch is decoded, its files may still need their final names; only the last commit is kept
+query/                  state of Spark's query
 ```
 
-Each file appears whole: it is written under a name that nobody looks at, and then gets its own.
+Each file appears complete: it is written under a temporary name and then renamed.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from pulsarscope.spark.table_files import UNFINISHED, Names, locate, sync
 _FOLDERS = ("list", "batches", "secrets", "commits")
 
 Secret = tuple[tuple[int, int], bytes]
-"""A TLS key log in a capture, and the place from which it holds."""
+"""TLS key log in a capture, with the (file, packet) from which it holds."""
 
 
 class LandedCapture(msgspec.Struct, frozen=True):
-    """A capture that is taken."""
+    """Finished capture in the list of a stream."""
 
     position: int
-    """In the list: `file` of its rows."""
+    """Position in the list: `file` of its rows."""
     path: str
     source: str | None
     size: int
-    """In bytes, when it was taken."""
+    """Size in bytes when it was listed."""
     modified: int
-    """Then, nanoseconds since the epoch."""
+    """Time of its latest change when it was listed, nanoseconds since the epoch."""
     first_time: int | None
-    """Of its first packet; None: it has none."""
+    """Time of its first packet; None without packets."""
 
     def is_unchanged(self) -> bool:
-        """Whether it still is what it was then."""
+        """Return True when the file is as it was when it was listed."""
         try:
             status = Path(self.path).stat()
         except OSError:
@@ -60,69 +60,69 @@ class LandedCapture(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """How far a stream has come with a batch."""
+    """Progress of a stream after a batch."""
 
     batch: int = -1
-    """Its number."""
+    """Number of the batch."""
     files: int = 0
-    """So many captures of the list are decoded."""
+    """Number of captures of the list that are decoded."""
     newest: list[tuple[str | None, int]] = []
-    """How far each source has come: the latest of the times at which its captures in the last batch with such ended."""
+    """Time of each source: the latest end of its captures in the last batch with captures of it."""
     lossy: int | None = None
-    """The first capture that says that it lacks packets."""
+    """First capture with a finding that packets are missing."""
     names: Names = []
-    """The files of the batch."""
+    """Files that the batch wrote."""
 
-    def after(self, inputs: Inputs, seen: Iterable[PortionSummary]) -> Commit:
-        """One batch later, with what its captures hold."""
-        ended: dict[str | None, int] = {}  # not what came before, too: one clock that was wrong once would end all connections ever after
+    def after(self, inputs: Inputs, summaries: Iterable[PortionSummary]) -> Commit:
+        """Return the progress one batch later, after captures with these summaries."""
+        ended: dict[str | None, int] = {}  # times of this batch alone: a clock that was wrong once would end all later connections
         lossy = [] if self.lossy is None else [self.lossy]
-        for file in seen:
-            source = inputs.source(file.portion.file)
-            if file.packets:
-                ended[source] = max(ended.get(source, file.ended), file.ended)
-            lossy += [file.portion.file] if file.lossy else []
+        for summary in summaries:
+            source = inputs.source(summary.portion.file)
+            if summary.packets:
+                ended[source] = max(ended.get(source, summary.last_time), summary.last_time)
+            lossy += [summary.portion.file] if summary.lossy else []
         return Commit(self.batch + 1, len(inputs.paths), [*{**dict(self.newest), **ended}.items()], min(lossy, default=None))
 
 
 class Checkpoint:
-    """The folder of one stream. Whoever has it open must be the only one (`alone`)."""
+    """Folder of one stream, for one process at a time (`lock`)."""
 
     def __init__(self, path: str) -> None:
-        """`path`: of a folder, absolute, or its URI. Raises OutputError: no file system is known for that."""
+        """Open the folder at an absolute path or a URI. Raises OutputError when no file system is known for the URI."""
         self.path = path
         self._system, self._root = locate(self.path)
-        self._is_here = isinstance(self._system, LocalFileSystem)
-        # Spark takes a path for one of the cluster's file system.
+        self._is_local = isinstance(self._system, LocalFileSystem)
+        # Spark reads a plain path in the file system of the cluster.
         self._uri = f"file://{path}" if "://" not in path else path
 
-    def resumes(self, asked: Mapping[str, Any]) -> bool:
-        """Whether it is the one of a run that was asked for this; false when it is new.
+    def resumes(self, options: Mapping[str, Any]) -> bool:
+        """Return True when it is the checkpoint of a run with these options; False when it is new.
 
         Raises:
-            UsageError: it is that of another run, or something else.
+            UsageError: it is the checkpoint of another run, or the folder has other contents.
         """
         before = self._read("run.json", dict[str, Any])
         if before is None:
             if set(self._names("")) - set(_FOLDERS):
-                message = f"{self.path} is not empty and no checkpoint"
+                message = f"{self.path} is not empty and not a checkpoint"
                 raise UsageError(message)
             return False
-        other = next((name for name, value in asked.items() if before.get(name) != value), None)
-        if other is not None:
-            was = f"{other} was {_shown(before.get(other))} and not {_shown(asked[other])}"
-            message = f"{self.path} is the checkpoint of another run, whose {was}: name another checkpoint and output"
+        name = next((name for name, value in options.items() if before.get(name) != value), None)
+        if name is not None:
+            difference = f"{name} was {_option_text(before.get(name))}, not {_option_text(options[name])}"
+            message = f"{self.path} is the checkpoint of another run ({difference}): name another checkpoint and output"
             raise UsageError(message)
         return True
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Meanwhile no other process of this machine enters it; where files cannot be locked, who starts them has to see to that.
+        """Lock the folder against other processes of this machine, where files can be locked.
 
         Raises:
-            UsageError: another one has entered it.
+            UsageError: another process has locked it.
         """
-        if not self._is_here:
+        if not self._is_local:
             yield
             return
         descriptor = os.open(self._root, os.O_RDONLY)
@@ -130,25 +130,25 @@ class Checkpoint:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                message = f"{self.path} is the checkpoint of a run that has not ended"
+                message = f"{self.path} is in use by a run that has not ended"
                 raise UsageError(message) from None
             except OSError:
-                pass  # there are no locks in this file system
+                pass  # this file system has no locks
             yield
         finally:
             os.close(descriptor)
 
-    def create(self, asked: Mapping[str, Any]) -> None:
-        """Make it the one of a run that is asked for this."""
+    def create(self, options: Mapping[str, Any]) -> None:
+        """Create the folder for a run with these options."""
         with write_errors(self.path):
             for folder in ("", *_FOLDERS):
                 self._system.create_dir(f"{self._root}/{folder}")
-            if self._is_here:  # there are secrets and payload in it
+            if self._is_local:  # it holds secrets and payload
                 Path(self._root).chmod(0o700)
-        self._write("run.json", asked)
+        self._write("run.json", options)
 
     def last_commit(self) -> Commit:
-        """The last batch that is done; what is left of others is removed."""
+        """Return the last commit, and remove the remains of other batches."""
         names = self._names("commits")
         last = Commit() if not names else self._read(f"commits/{names[-1]}", Commit) or Commit()
         for folder in ("commits", "batches"):
@@ -158,11 +158,11 @@ class Checkpoint:
         return last
 
     def commit(self, done: Commit, before: Commit) -> None:
-        """A batch is done; what was open before it is of no use any more."""
-        if self._is_here:  # Spark leaves it to the machine when to write
+        """Commit a batch, and remove the state before it."""
+        if self._is_local:  # Spark does not force its files to disk
             with write_errors(self.path):
-                left = Path(self._root) / "batches" / _number(done.batch)
-                for path in (*left.iterdir(), left, left.parent):
+                state = Path(self._root) / "batches" / _number(done.batch)
+                for path in (*state.iterdir(), state, state.parent):
                     sync(self._system, str(path))
         self._write(f"commits/{_number(done.batch)}.json", done)
         if before.batch >= 0:
@@ -170,46 +170,46 @@ class Checkpoint:
             self._remove(f"batches/{_number(before.batch)}")
 
     def open_state(self, batch: int) -> str:
-        """Where the table of what is open behind a batch is, for Spark."""
+        """Return the URI of the table of suspended flows and pending facts after a batch."""
         return f"{self._uri}/batches/{_number(batch)}"
 
     @property
     def query_folder(self) -> str:
-        """The folder for what Spark keeps."""
+        """URI of the folder for the state of Spark's query."""
         return f"{self._uri}/query"
 
     @property
     def list_folder(self) -> str:
-        """The folder of lists, for Spark."""
+        """URI of the folder of lists."""
         return f"{self._uri}/list"
 
     def captures(self) -> list[LandedCapture]:
-        """The list."""
+        """Return the captures in the list."""
         return [landed for name in self._names("list") for landed in self._read(f"list/{name}", list[LandedCapture]) or ()]
 
     def append(self, landed: Sequence[LandedCapture]) -> None:
-        """More of the list."""
+        """Append captures to the list."""
         self._write(f"list/{landed[0].position:09}.json", landed)
 
     def secrets(self, last: Commit) -> list[Secret]:
-        """Those of all batches up to the last that is done."""
+        """Return the secrets of all committed batches."""
         names = [name for name in self._names("secrets") if name <= f"{_number(last.batch)}.json"]
         return [secret for name in names for secret in self._read(f"secrets/{name}", list[Secret]) or ()]
 
-    def add_secrets(self, batch: int, found: Sequence[Secret]) -> None:
-        """Those of a batch that is about to be done."""
-        self._write(f"secrets/{_number(batch)}.json", found)
+    def add_secrets(self, batch: int, secrets: Sequence[Secret]) -> None:
+        """Store the secrets of a batch before its commit."""
+        self._write(f"secrets/{_number(batch)}.json", secrets)
 
     # ---- files
 
     def _read(self, name: str, kind: Any) -> Any:
-        """What is in a file; None when there is none."""
+        """Return the contents of a file; None without the file."""
         try:
             with self._system.open_input_stream(f"{self._root}/{name}") as stream:
                 return msgspec.json.decode(stream.read(), type=kind)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, msgspec.MsgspecError) as error:  # ValueError: of pyarrow, no path
+        except (OSError, ValueError, msgspec.MsgspecError) as error:  # pyarrow raises ValueError for invalid paths
             message = f"{self.path}/{name} cannot be read ({error}): begin with another checkpoint and output"
             raise UsageError(message) from None
 
@@ -224,9 +224,9 @@ class Checkpoint:
             sync(self._system, folder)
 
     def _names(self, folder: str, *, unfinished: bool = False) -> list[str]:
-        """What is in a folder, sorted."""
-        found = self._system.get_file_info(FileSelector(f"{self._root}/{folder}", allow_not_found=True))
-        return sorted(one.base_name for one in found if unfinished or not one.base_name.startswith((UNFINISHED, ".")))
+        """Return the sorted names in a folder."""
+        entries = self._system.get_file_info(FileSelector(f"{self._root}/{folder}", allow_not_found=True))
+        return sorted(entry.base_name for entry in entries if unfinished or not entry.base_name.startswith((UNFINISHED, ".")))
 
     def _remove(self, name: str) -> None:
         path = f"{self._root}/{name}"
@@ -241,5 +241,5 @@ def _number(batch: int) -> str:
     return f"{batch:06}"
 
 
-def _shown(value: Any) -> str:
+def _option_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

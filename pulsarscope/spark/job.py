@@ -1,4 +1,4 @@
-"""The command `pipeline`: captures to tables in a folder, on a cluster or on this machine."""
+"""Decoding of captures into tables in a folder, on a cluster or on this machine: the work of the command `pipeline`."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMATS = ("parquet", "json", "delta", "iceberg")
-"""Formats of tables; the last two where the cluster has them."""
+"""Formats of tables; the last two where Spark has them."""
 
 
 class Summary(msgspec.Struct):
-    """What came of a run."""
+    """Counts of a run."""
 
     inputs: Inputs
     packets: int
-    """In the files, of any kind."""
+    """Number of packets in the files, of any protocol."""
     segments: int
-    """Of them those of TCP."""
+    """Number of TCP packets."""
     bytes: int
-    """Of the files, as stored."""
+    """Stored bytes of the files."""
     rows: dict[str, int]
-    """By kind of record."""
+    """Number of rows by kind."""
     reports: list[TaskReport]
     severities: Counter[str]
     damaged: bool
@@ -46,7 +46,7 @@ class Summary(msgspec.Struct):
 
     @property
     def total(self) -> TaskReport:
-        """Of all partitions."""
+        """Sum of the reports of all tasks."""
         total = TaskReport()
         for report in self.reports:
             total.add(report)
@@ -54,21 +54,17 @@ class Summary(msgspec.Struct):
 
     @property
     def median(self) -> float:
-        """Seconds of a task that decoded."""
+        """Median of the seconds of the tasks that decoded."""
         return median(self._times)
 
     @property
     def longest(self) -> float:
-        """The same, of the one that took longest: it had a large connection, or a slow machine."""
+        """Maximum of the seconds of the tasks that decoded; high with a large connection or a slow machine."""
         return max(self._times)
 
     @property
     def _times(self) -> list[float]:
         return [report.seconds for report in self.reports if report.packets] or [0.0]
-
-
-Progress = Callable[[str], None]
-"""Told what is being done."""
 
 
 def run(
@@ -79,42 +75,50 @@ def run(
     table_format: str = "parquet",
     partitions: int | None = None,
     split: int | None = None,
-    progress: Progress = lambda _: None,
+    show_step: Callable[[str], None] = lambda _: None,
 ) -> Summary:
-    """Decode captures into one table for each kind of record, in folders of `out`, which has none yet (`parts.require_empty`).
+    """Decode captures into one table for each kind of record.
 
-    Files that have more bytes than `split` are read in portions of about so many, as far as they can be; None: each is read by one task.
+    Args:
+        spark: session.
+        inputs: files, patterns, folders and URIs of captures.
+        out: folder of the tables, or its URI; it must be empty (`table_files.require_empty`).
+        options: options of the engine.
+        table_format: one of `FORMATS`.
+        partitions: number of tasks that decode; None for a number by the size of the captures.
+        split: size in bytes of the portions in which larger files are read, if they can be; None for complete files.
+        show_step: takes the name of each step.
 
     Raises:
-        CaptureError: no input can be read as a capture. UsageError: the options cannot be carried out, or Spark lacks the format.
+        CaptureError: no input can be read as a capture.
+        UsageError: the options cannot be combined, or Spark lacks the format.
         OutputError: nothing can be written to `out`.
     """
     began = time.monotonic()
-    here = table_format in SUFFIXES
-    if not here:
+    tasks_write = table_format in SUFFIXES
+    if not tasks_write:
         require_format(spark, table_format, out)
-    progress("looking for captures")
-    found = expand_inputs(inputs, options.source_by, list_files, open_path)
-    if found.sizes is None:
-        message = "pipeline reads files, which tasks can read again: not standard input, pipes or devices"
+    show_step("looking for captures")
+    captures = expand_inputs(inputs, options.source_by, list_files, open_path)
+    if captures.sizes is None:
+        message = "pipeline reads each file more than once: it cannot read standard input, pipes or devices"
         raise UsageError(message)
-    if here:
+    if tasks_write:
         make_folder(out)
-    progress("scanning the captures")
-    scan = CaptureScan(spark, found, options, split)
-    seen = scan.seen
-    job = Job(found, scan.options, scan.lossy, out if here else None, table_format)
-    records = Records(scan.packed_segments(), job, partitions or task_count(spark, found.sizes or 0))
-    progress("decoding")
-    reports, parts = records.outcome()
-    rows = Counter({part.kind: 0 for part in parts})
-    for part in parts:
-        rows[part.kind] += part.rows
-    if here:
-        finish_tables(out, parts, job.kinds)
+    show_step("scanning the captures")
+    scan = CaptureScan(spark, captures, options, split)
+    job = Job(captures, scan.options, scan.lossy, out if tasks_write else None, table_format)
+    records = Records(scan.packed_segments(), job, partitions or task_count(spark, captures.sizes or 0))
+    show_step("decoding")
+    reports, files = records.outcome()
+    rows = Counter({file.kind: 0 for file in files})
+    for file in files:
+        rows[file.kind] += file.rows
+    if tasks_write:
+        finish_tables(out, files, job.kinds)
     else:
         for kind in records:
-            progress(f"writing {kind}")
+            show_step(f"writing {kind}")
             write_table(records[kind], table_format, out, kind)
             rows[kind] = records.count(kind)
     records.unpersist()
@@ -123,10 +127,10 @@ def run(
     for report in reports:
         severities.update(report.severities)
     return Summary(
-        found,
-        sum(one.packets for one in seen),
-        sum(one.segments for one in seen),
-        sum(one.size for one in seen),
+        captures,
+        sum(summary.packets for summary in scan.portions),
+        sum(summary.segments for summary in scan.portions),
+        sum(summary.size for summary in scan.portions),
         {kind: rows[kind] for kind in job.kinds},
         reports,
         severities,

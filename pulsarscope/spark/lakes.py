@@ -1,4 +1,4 @@
-"""Tables in formats that Spark itself does not know: Delta Lake and Iceberg, written by Spark where they are set up."""
+"""Tables in formats of other projects, Delta Lake and Iceberg, written by Spark where they are set up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CATALOG = "pulsarscope"
-"""Of Iceberg: the tables in the output folder, by the names of their folders. Iceberg writes no table without a catalog."""
+"""Iceberg catalog of the tables in the output folder, by the names of their folders. Iceberg writes no table without a catalog."""
 
 NEEDS = {
     "delta": (
@@ -22,19 +22,19 @@ NEEDS = {
     ),
     "iceberg": ("spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",),
 }
-"""By format: settings that bring it to Spark 4.1."""
+"""Settings that add each format to Spark 4.1."""
 
 
 def require_format(spark: SparkSession, table_format: str, out: str) -> None:
-    """Make the session ready for tables of a format in a folder.
+    """Prepare a session for tables of a format in a folder.
 
     Raises:
-        UsageError: the format is not set up in this Spark; the message says what to add.
+        UsageError: the format is not set up in this Spark.
     """
     try:
         if table_format == "iceberg":
-            place = out if "://" in out else str(Path(out).absolute())
-            settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": place}
+            warehouse = out if "://" in out else str(Path(out).absolute())
+            settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": warehouse}
             for name, value in settings.items():
                 spark.conf.set(f"spark.sql.catalog.{CATALOG}{name}", value)
             spark.catalog.tableExists(f"{CATALOG}.frame")
@@ -43,16 +43,18 @@ def require_format(spark: SparkSession, table_format: str, out: str) -> None:
     except Exception as error:
         if not is_spark_error(error):
             raise
-        # What else is wrong, first of all that there is no such table, does not matter yet.
-        if any(words in str(error) for words in ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION", "plugin class")):
-            needs = " ".join(f"--conf {setting}" for setting in NEEDS[table_format])
-            message = f"this Spark {spark.version} is not set up for {table_format}: add what fits its version, for 4.1 {needs}"
+        # Other errors, as that of a missing table, do not matter yet.
+        if any(text in str(error) for text in ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION", "plugin class")):
+            settings_text = " ".join(f"--conf {setting}" for setting in NEEDS[table_format])
+            message = (
+                f"this Spark {spark.version} is not set up for {table_format}: add its package and settings; for Spark 4.1, {settings_text}"
+            )
             raise UsageError(message) from None
 
 
-def write_table(found: DataFrame, table_format: str, out: str, kind: str) -> None:
-    """Write a new table into the folder that `require_format` was told."""
+def write_table(frame: DataFrame, table_format: str, out: str, kind: str) -> None:
+    """Write a new table into the folder of `require_format`."""
     if table_format == "iceberg":
-        found.writeTo(f"{CATALOG}.{kind}").using(table_format).create()
+        frame.writeTo(f"{CATALOG}.{kind}").using(table_format).create()
     else:
-        found.write.format(table_format).save(f"{out}/{kind}")
+        frame.write.format(table_format).save(f"{out}/{kind}")

@@ -1,6 +1,6 @@
-"""What is shuffled: the packets of one flow in one stretch of a file, packed into one cell, because Spark pays for each row.
+"""Packed segments: the packets of one flow in one stretch of a file as one row, because each row costs time in a shuffle.
 
-A stretch is what a reader holds at a time, so the runs of a flow do not overlap, and sorted by their first packet they are in order.
+A stretch is a series of blocks that a reader holds at a time. Sorted by first packet, the rows of a flow are in order.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from pulsarscope.spark.record_batch import to_record_batch
 _FIELDS: Any = [("source", pa.string()), ("flow", pa.binary()), ("file", pa.int64()), ("packet", pa.int64()), ("data", pa.binary())]
 
 SCHEMA = pa.schema(_FIELDS)
-"""One row per run: its flow key, the lower of both directions; its file and first packet. In the place of runs of a flow without a key
-there are findings about files, as JSON, and rows that are known already, pickled. In front of the runs of a flow that an earlier batch of a
-stream has suspended there is what is open of it, in a file of its own."""
+"""One row per flow and stretch: its flow key, the lower of both directions, its file and its first packet. Rows with an empty flow key are
+findings about files, as JSON, and rows of unrecognised flows, pickled. The state of a suspended flow precedes its packets, in the file
+`SUSPENDED`."""
 
 SUSPENDED = -1
-"""That file."""
+"""File number of states of suspended flows."""
 
 ORDER = ("source", "flow", "file", "packet")
-"""By what the runs of a partition are sorted before they are decoded."""
+"""Sort order of the rows of a partition for decoding."""
 
 STRETCH_BYTES = 4 << 20
-"""Payload of a stretch: so much of each file is in memory; a run is at most so long, and a block more."""
+"""Payload bytes of a stretch, to which the last block is added: this much of a file is in memory."""
 
 STRETCH_PACKETS = 50_000
-"""Packets of a stretch, about 25 MiB of objects."""
+"""Number of packets of a stretch, about 25 MiB of objects."""
 
 _COLUMNS = "qqIIBHI"
 """Array types of a segment's numbers: packet, time, sequence, acknowledgment, flags, window, missing."""
 
 Sides = tuple[list[Segment], list[Segment]]
-"""Segments of the flow key's own direction, and of the other one, each in packet order."""
+"""Segments of the direction of the flow key, and of the other direction, each in packet order."""
 
 
 def pack(sides: Sides) -> bytes:
-    """The segments as bytes."""
+    """Return segments as bytes."""
     parts = [array("I", map(len, sides)).tobytes()]
     for segments in sides:
         if segments:
@@ -59,9 +59,8 @@ def pack(sides: Sides) -> bytes:
 
 
 def unpack(data: bytes) -> Sides:
-    """What `pack` packed."""
-    whole = memoryview(data)
-    counts = whole[:8].cast("I")
+    """Return the segments of `pack`."""
+    counts = memoryview(data)[:8].cast("I")
     position = 8
     sides: list[list[Segment]] = []
     for count in counts:
@@ -86,36 +85,36 @@ def _numbers(code: str, data: bytes) -> list[int]:
 
 
 def pack_rows(rows: Iterable[Row]) -> bytes:
-    """Rows as bytes."""
+    """Return rows as bytes."""
     return pickle.dumps([*rows], pickle.HIGHEST_PROTOCOL)
 
 
 def unpack_rows(data: bytes) -> list[Row]:
-    """What `pack_rows` packed."""
+    """Return the rows of `pack_rows`."""
     rows: list[Row] = pickle.loads(data)  # noqa: S301 - a task of the same job wrote it
     return rows
 
 
-def suspended_row(source: str | None, flow: bytes, left: OpenFlow) -> tuple[str | None, bytes, int, int, bytes]:
-    """The row of a flow that is suspended."""
-    return source, flow, SUSPENDED, 0, msgspec.msgpack.encode(left)
+def suspended_row(source: str | None, flow: bytes, state: OpenFlow) -> tuple[str | None, bytes, int, int, bytes]:
+    """Return the row of the state of a suspended flow."""
+    return source, flow, SUSPENDED, 0, msgspec.msgpack.encode(state)
 
 
 class PackedFlow(NamedTuple):
-    """One flow among sorted runs."""
+    """Flow in sorted rows."""
 
     source: str | None
     key: bytes
-    before: OpenFlow | None
-    """What an earlier batch has left open of it."""
+    state: OpenFlow | None
+    """State with which an earlier batch of a stream has suspended it."""
     silent: bool
-    """There are no packets of it."""
+    """True when it has no packets here."""
     blocks: Iterator[Block]
-    """To be taken before the next flow."""
+    """Its blocks, to be read before the next flow."""
 
 
 class SegmentPacker:
-    """Runs that wait to be handed on together. Of one source and file at a time."""
+    """Packer of the segments of one stretch of a file."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -124,7 +123,7 @@ class SegmentPacker:
         self._findings: list[Finding] = []
 
     def add(self, key: bytes, segments: Sequence[Segment]) -> None:
-        """Segments of one direction, in packet order."""
+        """Add segments of one direction, in packet order."""
         other = reverse_key(key)
         flow = min(key, other)
         sides = self._flows.get(flow)
@@ -135,16 +134,16 @@ class SegmentPacker:
         self.bytes += sum([len(segment[6]) for segment in segments])
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
-        """Findings about the file."""
+        """Add findings about the file."""
         self._findings += findings
 
     @property
     def full(self) -> bool:
-        """Whether they should be handed on."""
+        """True at the end of a stretch."""
         return self.bytes >= STRETCH_BYTES or self.packets >= STRETCH_PACKETS
 
     def take(self, source: str | None, file: int) -> Iterator[pa.RecordBatch]:
-        """All runs, if there are any, as one batch; none is left."""
+        """Remove all segments and findings; yield them as one record batch if there are any."""
         rows = [(source, flow, file, min(side[0][0] for side in sides if side), pack(sides)) for flow, sides in self._flows.items()] + [
             (source, b"", file, finding.packet or 0, msgspec.json.encode(finding)) for finding in self._findings
         ]
@@ -153,14 +152,19 @@ class SegmentPacker:
             yield to_record_batch(rows, SCHEMA)
 
 
-def pack_file(
-    blocks: Iterable[Block], source: str | None, file: int, strangers: Collection[bytes] = frozenset()
-) -> Iterator[pa.RecordBatch]:
-    """The runs of one file but those of strangers, by the lower flow key; and the findings about the file."""
+def pack_file(blocks: Iterable[Block], source: str | None, file: int, skipped: Collection[bytes] = frozenset()) -> Iterator[pa.RecordBatch]:
+    """Yield the packed segments of a file, and the findings about it.
+
+    Args:
+        blocks: blocks of the file.
+        source: vantage point of the file.
+        file: position of the file in the list.
+        skipped: lower keys of flows to leave out.
+    """
     packer = SegmentPacker()
     for block in blocks:
         for key, segments in block.flows.items():
-            if not strangers or min(key, reverse_key(key)) not in strangers:
+            if not skipped or min(key, reverse_key(key)) not in skipped:
                 packer.add(key, segments)
         packer.add_findings(block.findings)
         if packer.full:
@@ -169,10 +173,10 @@ def pack_file(
 
 
 class FlowReader:
-    """Sorted runs -> their flows; in between, findings about files, and rows that are known already."""
+    """Reader of sorted packed segments, flow by flow; in between, of findings about files, and of rows of unrecognised flows."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], *, resumes: bool = False) -> None:
-        """`resumes`: what an earlier batch of a stream has left open may be among them. Whoever made that may do anything."""
+        """Read the first row. `resumes`: states of suspended flows may be among the rows; they must come from a trusted checkpoint."""
         self._resumes = resumes
         self._rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
         self._row: Any = next(self._rows, None)
@@ -181,12 +185,12 @@ class FlowReader:
         while self._row is not None:
             source, flow, file, _, data = self._row
             if flow:
-                before = None
+                state = None
                 if self._resumes and file == SUSPENDED:
-                    before = msgspec.msgpack.decode(data, type=OpenFlow)
+                    state = msgspec.msgpack.decode(data, type=OpenFlow)
                     self._row = next(self._rows, None)
                 silent = self._row is None or self._row[:2] != (source, flow)
-                yield PackedFlow(source, flow, before, silent, self._blocks(source, flow))
+                yield PackedFlow(source, flow, state, silent, self._blocks(source, flow))
             else:
                 yield msgspec.json.decode(data, type=Finding) if data.startswith(b"{") else unpack_rows(data)
                 self._row = next(self._rows, None)
@@ -197,7 +201,7 @@ class FlowReader:
             _, _, file, packet, data = self._row
             own, others = unpack(data)
             flows = {key: segments for key, segments in ((flow, own), (other, others)) if segments}
-            if own and others and others[0][0] == packet:  # the first to speak comes first, as in the blocks of a file
+            if own and others and others[0][0] == packet:  # the direction of the first packet comes first, as in the blocks of a file
                 flows = {other: others, flow: own}
             control = {key for key, segments in flows.items() if any(segment[4] & CONTROL_FLAGS for segment in segments)}
             last = max(segments[-1] for segments in flows.values())

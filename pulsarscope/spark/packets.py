@@ -1,4 +1,4 @@
-"""Packets as Arrow, a row each: what `spark.read.format("pulsarscope")` gives."""
+"""Packets as rows of Arrow: the rows of `spark.read.format("pulsarscope")`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pulsarscope.model.text import printable
 from pulsarscope.spark.packed_segments import SegmentPacker
 
 BATCH_PACKETS = 10_000
-"""Packets of a record batch: what Spark itself takes for one."""
+"""Number of packets of a record batch, as in Spark itself."""
 
 BATCH_BYTES = 4 << 20
-"""Payload of a record batch: several of them are in a worker at the same time."""
+"""Payload bytes of a record batch: a worker holds several of them."""
 
 _FIELDS: Any = [
-    pa.field("source", pa.string(), metadata={"description": "Vantage point (--source-by); null when there is one, or it is not known."}),
+    pa.field("source", pa.string(), metadata={"description": "Vantage point (--source-by); null when all captures share one."}),
     pa.field("file", pa.int64(), nullable=False, metadata={"description": "Position of the file in the list, from 0."}),
     pa.field("packet", pa.int64(), nullable=False, metadata={"description": "Number of the packet in its file, from 1."}),
     pa.field("time", pa.int64(), nullable=False, metadata={"description": "Capture time, nanoseconds since the epoch."}),
@@ -32,42 +32,50 @@ _FIELDS: Any = [
         "flow",
         pa.binary(),
         nullable=False,
-        metadata={"description": "Both addresses, then both ports, the lower end first: one for both directions. Empty in findings."},
+        metadata={"description": "Flow key of both directions: addresses, then ports, the lower end first. Empty in findings."},
     ),
     pa.field("backwards", pa.bool_(), nullable=False, metadata={"description": "Sent by the second end."}),
     pa.field("sequence", pa.int64(), nullable=False, metadata={"description": "TCP sequence number."}),
     pa.field("acknowledgment", pa.int64(), nullable=False, metadata={"description": "TCP acknowledgment number."}),
-    pa.field("flags", pa.int64(), nullable=False, metadata={"description": "The low eight TCP flags."}),
+    pa.field("flags", pa.int64(), nullable=False, metadata={"description": "Low eight TCP flags."}),
     pa.field("window", pa.int64(), nullable=False, metadata={"description": "TCP window, not scaled."}),
     pa.field("payload", pa.binary(), nullable=False, metadata={"description": "TCP payload, as far as captured."}),
     pa.field("missing", pa.int64(), nullable=False, metadata={"description": "Bytes of payload that were not captured."}),
-    pa.field("finding", pa.string(), metadata={"description": "In the place of a packet: something odd about the file, as JSON."}),
-    pa.field("secrets", pa.string(), metadata={"description": "In the place of a packet: TLS secrets in the file behind it, as JSON."}),
+    pa.field("finding", pa.string(), metadata={"description": "In the place of a packet: a finding about the file, as JSON."}),
+    pa.field("secrets", pa.string(), metadata={"description": "In the place of a packet: TLS secrets for later packets, as JSON."}),
 ]
 
 SCHEMA = pa.schema(_FIELDS)
-"""One row per TCP packet, and one per finding about a file, or key log in it: those have no flow key."""
+"""One row per TCP packet; one per finding about a file and per key log in it, with an empty flow key."""
 
 
 class KeyLog(msgspec.Struct, frozen=True):
-    """TLS secrets that a file brings."""
+    """TLS secrets in a capture."""
 
     path: str
-    """Of the file, for messages."""
+    """Path of the capture, for messages."""
     log: bytes
 
 
 def packet_batches(
     blocks: Iterable[Block], source: str | None, file: int, path: str = "", secrets: Callable[[], list[tuple[int, bytes]]] = list
 ) -> Iterator[pa.RecordBatch]:
-    """The packets and findings of one file, and the key logs in it, which `secrets` gives after each block (`BlockReader.take_secrets`)."""
+    """Yield the packets and findings of one file, and the key logs in it.
+
+    Args:
+        blocks: blocks of the file.
+        source: vantage point of the file.
+        file: position of the file in the list.
+        path: path of the file, for messages about its key logs.
+        secrets: function that returns the new key logs after each block, as `BlockReader.take_secrets`.
+    """
     waiting = _Columns()
     for block in blocks:
         for key, segments in block.flows.items():
-            at = source_of_key(key)
-            key = without_source(key)  # noqa: PLW2901 - a column of its own has it
+            own_source = source_of_key(key)
+            key = without_source(key)  # noqa: PLW2901 - the source has its own column
             other = reverse_key(key)
-            waiting.add(source if at is None else at, min(key, other), key > other, segments)
+            waiting.add(source if own_source is None else own_source, min(key, other), key > other, segments)
         for finding in block.findings:
             waiting.add_other(source, finding.packet, finding.time, finding=finding)
         for packets_before, log in secrets():
@@ -80,7 +88,7 @@ def packet_batches(
 
 
 def finding_batch(findings: Iterable[Finding]) -> pa.RecordBatch:
-    """Findings about no file, in the places of packets of the first one."""
+    """Return the rows of findings about no file, as of the first one."""
     columns = _Columns()
     for finding in findings:
         columns.add_other(None, None, None, finding=finding)
@@ -88,7 +96,7 @@ def finding_batch(findings: Iterable[Finding]) -> pa.RecordBatch:
 
 
 class _Columns:
-    """Packets of one file that are to become a batch."""
+    """Columns of a batch of packets of one file."""
 
     def __init__(self) -> None:
         self.packets = 0
@@ -147,8 +155,8 @@ class _Columns:
 
 
 def _integers(values: Iterable[int]) -> Any:
-    made = array("q", values)
-    return pa.Array.from_buffers(pa.int64(), len(made), [None, pa.py_buffer(made)])
+    numbers = array("q", values)
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _bytes(values: Any) -> Any:
@@ -157,29 +165,29 @@ def _bytes(values: Any) -> Any:
 
 
 def pack_packets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Packets sorted by source, flow, file and number -> runs in the same order."""
+    """Yield the packed segments of packets sorted by source, flow, file and number, in the same order."""
     for batch in batches:
         places = zip(*(batch.column(name).to_pylist() for name in ("source", "flow", "file")), strict=True)
         backwards = batch.column("backwards").to_pylist()
         segments = _segments(batch)
-        for (source, flow, file), some in groupby(enumerate(places), itemgetter(1)):
-            rows = [index for index, _ in some]
-            made = SegmentPacker()
+        for (source, flow, file), items in groupby(enumerate(places), itemgetter(1)):
+            rows = [index for index, _ in items]
+            packer = SegmentPacker()
             if flow:
                 own = flow if source is None else with_source(flow, source)
                 for side, key in ((False, own), (True, reverse_key(own))):
-                    made.add(key, [segments[row] for row in rows if backwards[row] is side])
+                    packer.add(key, [segments[row] for row in rows if backwards[row] is side])
             else:
-                told = [found for row in rows if (found := batch.column("finding")[row].as_py()) is not None]
-                made.add_findings([msgspec.json.decode(found, type=Finding) for found in told])
-            yield from made.take(source, file)
+                texts = [text for row in rows if (text := batch.column("finding")[row].as_py()) is not None]
+                packer.add_findings([msgspec.json.decode(text, type=Finding) for text in texts])
+            yield from packer.take(source, file)
 
 
 def _segments(batch: pa.RecordBatch) -> list[Segment]:
-    numbers = (_whole_numbers(batch.column(name)) for name in ("packet", "time", "sequence", "acknowledgment", "flags", "window"))
-    return list(zip(*numbers, batch.column("payload").to_pylist(), _whole_numbers(batch.column("missing")), strict=True))
+    numbers = (_integer_values(batch.column(name)) for name in ("packet", "time", "sequence", "acknowledgment", "flags", "window"))
+    return list(zip(*numbers, batch.column("payload").to_pylist(), _integer_values(batch.column("missing")), strict=True))
 
 
-def _whole_numbers(column: Any) -> list[int]:
-    """The values of a column of int64 without nulls."""
+def _integer_values(column: Any) -> list[int]:
+    """Return the values of a column of int64 without nulls."""
     return memoryview(column.buffers()[1]).cast("q")[column.offset : column.offset + len(column)].tolist()

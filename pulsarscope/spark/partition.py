@@ -1,10 +1,10 @@
-"""What runs in the tasks: files to runs, sorted runs to records, sorted facts to findings. Nothing here asks Spark for anything."""
+"""Work of the tasks, without Spark: files to packed segments, sorted packed segments to records, sorted facts to findings."""
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -37,80 +37,80 @@ from pulsarscope.spark.table_files import TableWriter
 Batches = Iterator[pa.RecordBatch]
 
 COLLECT_EVERY_OBJECTS = 100_000
-"""As on the command line: rows are trees, which reference counts free."""
+"""Threshold of the garbage collector, as on the command line: reference counts free rows, which have no cycles."""
 
 WAITING_BYTES = 4 << 20
-"""Payload of packets whose rows wait as objects before they are packed."""
+"""Payload bytes of packets whose rows are held as objects before they are packed."""
 
 
 class StreamProgress(msgspec.Struct, frozen=True):
-    """How far a stream has come with a batch."""
+    """Progress of a stream at a batch."""
 
     newest: Mapping[str | None, int]
-    """How far each source has come, nanoseconds since the epoch."""
+    """Time up to which the captures of each source were read, nanoseconds since the epoch."""
     ends: bool = False
-    """Nothing will come: no flow and no key stays open."""
+    """True for the last batch: no flow and no key stays open."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What all tasks of a run share."""
+    """Values that all tasks of a run share."""
 
     inputs: Inputs
     options: Options
     lossy: int | None = None
-    """The first file that says that it lacks packets."""
+    """First file with a finding that packets are missing."""
     out: str | None = None
-    """The folder where tasks write their records; None: cells bring them."""
+    """Folder in which tasks write their records; None to return them in packed batches."""
     table_format: str = "parquet"
     progress: StreamProgress | None = None
-    """Of the stream of which this is a batch; None: it is all there is."""
+    """Progress of the stream; None outside of streams."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Of records."""
+        """Kinds of records."""
         return tuple(sorted(self.options.records))
 
 
 class ReadFiles(msgspec.Struct, frozen=True):
-    """Positions in the list of portions, the rows of the only column -> runs, or packets."""
+    """Task from positions in the list of portions to packed segments, or to packets."""
 
     inputs: Inputs
     portions: Sequence[Portion]
     packets: bool = False
-    strangers: Mapping[int, frozenset[bytes]] = {}
-    """Lower flow keys of what is left out, by file; only of runs."""
+    skipped: Mapping[int, Collection[bytes]] = {}
+    """Lower flow keys that packed segments leave out, by file."""
     findings: tuple[Finding, ...] = ()
-    """About key logs; those of the inputs come with them."""
+    """Findings about key logs; `inputs` has those about captures."""
 
     def __call__(self, positions: Iterable[Any]) -> Batches:
-        """All of the portions."""
+        """Yield the contents of portions; the only column of `positions` has their positions."""
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
         for batch in positions:
             for position in batch.column(0).to_pylist():
                 yield from self.read_portion(self.portions[position])
 
     def read_portion(self, portion: Portion) -> Batches:
-        """All of one portion."""
+        """Yield the contents of one portion."""
         file = portion.file
         path = self.inputs.paths[file]
         reader = BlockReader(path, file, by_interface=self.inputs.by_interface, opener=open_path, portion=portion)
         blocks: Iterator[Block] = reader
-        if (file, portion.start) == (self.portions[0].file, 0):  # what is not about the packets of a file is said once
+        if (file, portion.start) == (self.portions[0].file, 0):  # findings about no packet are reported once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)
         source = self.inputs.source(file)
         if self.packets:
             return packets.packet_batches(blocks, source, file, path, reader.take_secrets)
-        return packed_segments.pack_file(blocks, source, file, self.strangers.get(file, frozenset()))
+        return packed_segments.pack_file(blocks, source, file, self.skipped.get(file, frozenset()))
 
 
 class DecodeFlows(msgspec.Struct, frozen=True):
-    """Runs sorted by `packed_segments.ORDER`, or packets, which are sorted by columns of the same names -> cells."""
+    """Task from packed segments, or packets, sorted by `packed_segments.ORDER` to packed batches."""
 
     job: Job
     packets: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
-        """All runs of a flow must be among them."""
+        """Yield packed batches; `batches` has all rows of each of its flows."""
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
         return _records(
             self.job, lambda collected: _decoded(self.job, packets.pack_packets(batches) if self.packets else batches, collected)
@@ -118,54 +118,61 @@ class DecodeFlows(msgspec.Struct, frozen=True):
 
 
 class EvaluateFacts(msgspec.Struct, frozen=True):
-    """Facts sorted by `shuffle_batches.FACT_ORDER` -> cells of findings."""
+    """Task from facts sorted by `shuffle_batches.FACT_ORDER` to packed batches of findings."""
 
     job: Job
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
-        """All facts of a key must be among them."""
+        """Yield packed batches; `batches` has all facts of each of its keys."""
         gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
-        # Facts that wait for the next batch come before those told in it.
+        # Pending facts come before those emitted in the next batch.
         return _records(self.job, lambda collected: _evaluated(self.job, batches, collected), -(1 << 62))
 
 
 class _Collected(msgspec.Struct):
-    """What a task collects beside rows."""
+    """Facts, suspended flows and counts of a task."""
 
-    told: int = 0
+    number: int = 0
+    """Number of the latest fact."""
     facts: list[tuple[int, str, str, Any]] = []
     open: list[tuple[Any, ...]] = []
     waiting_bytes: int = 0
     report: TaskReport = msgspec.field(default_factory=TaskReport)
 
     def emit_fact(self, rule: str, key: str, fact: Fact) -> None:
-        """Take a fact."""
-        self.told += 1
-        self.facts.append((self.told, rule, key, fact))
+        """Take a fact of a rule."""
+        self.number += 1
+        self.facts.append((self.number, rule, key, fact))
 
-    def keep(self, flow: packed_segments.PackedFlow, left: OpenFlow) -> None:
-        """Take what is open of a flow."""
-        self.open.append(packed_segments.suspended_row(flow.source, flow.key, left))
-        self.waiting_bytes += len(left.state)
+    def suspend(self, flow: packed_segments.PackedFlow, state: OpenFlow) -> None:
+        """Take the state of a flow that goes on in the next batch of a stream."""
+        self.open.append(packed_segments.suspended_row(flow.source, flow.key, state))
+        self.waiting_bytes += len(state.state)
         self.report.open += 1
 
 
-def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: int = 0) -> Batches:
-    """The cells of the rows that the work gives, or of the files that they are in."""
+def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]], number: int = 0) -> Batches:
+    """Yield packed batches of rows, or of the names of the files that they are written to, and of the facts and counts beside them.
+
+    Args:
+        job: values that all tasks share.
+        decode: function that returns the rows in lists, and fills its argument.
+        number: number before that of the first fact.
+    """
     began = time.monotonic()
-    collected = _Collected(told)
+    collected = _Collected(number)
     buffer = ShuffleBuffer()
     encoder = BatchEncoder()
-    parts = None if job.out is None else TableWriter(job.out, job.table_format, job.kinds)
+    writer = None if job.out is None else TableWriter(job.out, job.table_format, job.kinds)
     waiting: dict[str, list[Any]] = {}
     count = 0
 
     def pack() -> None:
-        for kind, some in waiting.items():
-            if parts is not None:
-                parts.put(kind, some)
+        for kind, rows_of_kind in waiting.items():
+            if writer is not None:
+                writer.put(kind, rows_of_kind)
             else:
-                buffer.add(kind, count_rows(some), encoder.encode(kind, some))
+                buffer.add(kind, count_rows(rows_of_kind), encoder.encode(kind, rows_of_kind))
         if collected.facts:
             buffer.add(FACT, len(collected.facts), stream_bytes(fact_batch(collected.facts)))
         if collected.open:
@@ -176,7 +183,7 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: 
         collected.waiting_bytes = 0
 
     try:
-        for rows in work(collected):
+        for rows in decode(collected):
             for row in rows:
                 waiting.setdefault(row.kind, []).append(row)
             count += count_rows(rows)
@@ -186,11 +193,11 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: 
                 if buffer.full:
                     yield from buffer.take()
         pack()
-        for part in [] if parts is None else parts.finish():
-            buffer.add(TABLE_FILE, part.rows, msgspec.json.encode(part))
-    except BaseException:  # also when nobody takes the rest
-        if parts is not None:
-            parts.abandon()
+        for file in [] if writer is None else writer.finish():
+            buffer.add(TABLE_FILE, file.rows, msgspec.json.encode(file))
+    except BaseException:  # also when the caller stops early
+        if writer is not None:
+            writer.abandon()
         raise
     collected.report.seconds = time.monotonic() - began
     buffer.add(REPORT, 1, msgspec.json.encode(collected.report))
@@ -199,10 +206,10 @@ def _records(job: Job, work: Callable[[_Collected], Iterator[list[Any]]], told: 
 
 def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
     report = collected.report
-    together = job.table_format != "json"  # of all others it is Arrow's columns that rows become
+    together = job.table_format != "json"  # rows become Arrow columns for all others
     run = FlowRun(job.inputs, msgspec.structs.replace(job.options, rows_max=ROWS_MAX, together=together), collected.emit_fact, job.lossy)
 
-    def noted(blocks: Iterator[Block]) -> Iterator[Block]:
+    def counted(blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
             size = sum([len(segment[6]) for segments in block.flows.values() for segment in segments])
             report.packets += block.packets
@@ -210,40 +217,40 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
             collected.waiting_bytes += size
             yield block
 
-    for part in packed_segments.FlowReader(batches, resumes=job.progress is not None):
-        if isinstance(part, packed_segments.PackedFlow):
+    for item in packed_segments.FlowReader(batches, resumes=job.progress is not None):
+        if isinstance(item, packed_segments.PackedFlow):
             before = report.bytes
-            yield from _flow(job, run, part._replace(blocks=noted(part.blocks)), collected)
+            yield from _flow(job, run, item._replace(blocks=counted(item.blocks)), collected)
             report.flows += 1
             report.largest = max(report.largest, report.bytes - before)
-        elif isinstance(part, Finding):
-            yield run.report([part])
+        elif isinstance(item, Finding):
+            yield run.report([item])
         else:
-            report.unrecognised += sum(row.packets or 0 for row in part if isinstance(row, ConnectionRow))
-            yield run.select(part)
+            report.unrecognised += sum(row.packets or 0 for row in item if isinstance(row, ConnectionRow))
+            yield run.select(item)
     report.connections = run.totals.connections
     report.severities = dict(run.totals.severities)
     report.damaged = run.totals.damaged
 
 
 def _flow(job: Job, run: FlowRun, flow: packed_segments.PackedFlow, collected: _Collected) -> Iterator[list[Any]]:
-    """The rows of a flow to its end; or, as long as more may come of it in a stream, those of this batch."""
-    progress, left = job.progress, flow.before
-    if left is None or not flow.silent:
-        if left is not None:
-            run.resume(left)
+    """Yield the rows of a flow to its end, or, when more of it may come in a stream, those of this batch."""
+    progress, state = job.progress, flow.state
+    if state is None or not flow.silent:
+        if state is not None:
+            run.resume(state)
         yield from run.flow(flow.blocks)
         if progress is None or progress.ends:
             yield from run.end()
             return
-        left = run.suspend()
-    if left is None:
+        state = run.suspend()
+    if state is None:
         return
-    if progress is None or progress.ends or left.is_over(progress.newest.get(flow.source, 0), job.inputs):
-        run.resume(left)
+    if progress is None or progress.ends or state.is_over(progress.newest.get(flow.source, 0), job.inputs):
+        run.resume(state)
         yield from run.end()
     else:
-        collected.keep(flow, left)
+        collected.suspend(flow, state)
         yield []
 
 

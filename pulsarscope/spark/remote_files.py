@@ -1,4 +1,4 @@
-"""Captures at URIs: what pyarrow has a file system for (s3://, s3a://, gs://, hdfs://, file://), on this machine and on the workers."""
+"""Captures at URIs of the file systems of pyarrow (s3://, s3a://, gs://, hdfs://, file://)."""
 
 from __future__ import annotations
 
@@ -13,69 +13,71 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 from pulsarscope.capture import open_local
 
 BUFFER_BYTES = 8 << 20
-"""Read at a time: each read of an object store is a request, which takes as long as the transfer of a megabyte."""
+"""Bytes read at a time: each read from an object store is a request, which takes as long as the transfer of a megabyte."""
 
 
 def system_at(uri: str) -> tuple[FileSystem, str]:
-    """The file system of a URI, and the path in it.
+    """Return the file system of a URI and the path in it.
 
     Raises:
-        OSError: there is none.
+        OSError: no file system is known for it.
     """
     with _errors():
-        found: tuple[FileSystem, str] = FileSystem.from_uri(f"s3{uri[3:]}" if uri.startswith("s3a://") else uri)
-        return found
+        system_and_path: tuple[FileSystem, str] = FileSystem.from_uri(f"s3{uri[3:]}" if uri.startswith("s3a://") else uri)
+        return system_and_path
 
 
 def open_path(path: str) -> Any:
-    """A file, of this machine or at a URI, to read from its start. Raises OSError."""
+    """Open a file of this machine or at a URI for reading. Raises OSError."""
     if "://" not in path:
         return open_local(path)
-    system, place = system_at(path)
+    system, path_there = system_at(path)
     with _errors():
-        return system.open_input_stream(place, compression=None, buffer_size=BUFFER_BYTES)
+        return system.open_input_stream(path_there, compression=None, buffer_size=BUFFER_BYTES)
 
 
 def list_files(uri: str) -> tuple[list[tuple[str, int]], bool]:
-    """The files at a URI, each with its size; and whether it names them, not the folder that they are in.
+    """Return the files at a URI with their sizes, and False when the URI is that of their folder.
 
-    The last parts of the path may be patterns with * and [; behind a ? stands what the file system wants to know (endpoint_override).
+    The last parts of the path may be patterns with * and [. Options of the file system follow a ? (endpoint_override).
 
     Raises:
-        OSError: there is nothing, or it cannot be looked at.
+        OSError: nothing is at the URI, or it cannot be read.
     """
     path, question, query = uri.partition("?")
     parts = path.split("/")
     fixed = next((index for index, part in enumerate(parts) if "*" in part or "[" in part), len(parts))
     folder = "/".join(parts[:fixed])
-    system, place = system_at(f"{folder}{question}{query}")
+    system, folder_path = system_at(f"{folder}{question}{query}")
     with _errors():
-        info = system.get_file_info(place)
+        info = system.get_file_info(folder_path)
         if fixed == len(parts) and info.type == FileType.File:
             return [(uri, info.size)], True
         if info.type != FileType.Directory:
-            message = f"there is nothing at {place}"
+            message = f"nothing found at {folder_path}"
             raise FileNotFoundError(message)
         patterns = parts[fixed:] or ["*"]
-        found = [(f"{folder.rstrip('/')}/{quote(name)}{question}{query}", one.size) for name, one in _matches(system, place, patterns)]
-    return found, fixed < len(parts)
+        files = [
+            (f"{folder.rstrip('/')}/{quote(name)}{question}{query}", info.size) for name, info in _matches(system, folder_path, patterns)
+        ]
+    return files, fixed < len(parts)
 
 
 def _matches(system: FileSystem, folder: str, patterns: list[str]) -> Iterator[tuple[str, FileInfo]]:
-    """Files below a folder, by their paths from there."""
+    """Yield the files below a folder that match patterns of path parts, with their relative paths."""
     pattern, *deeper = patterns
-    for info in sorted(system.get_file_info(FileSelector(folder)), key=lambda one: one.path):
+    for info in sorted(system.get_file_info(FileSelector(folder)), key=lambda info: info.path):
         if not fnmatchcase(info.base_name, pattern):
             continue
         if info.type == FileType.File and not deeper:
             yield info.base_name, info
         elif info.type == FileType.Directory and deeper:
-            yield from ((f"{info.base_name}/{name}", one) for name, one in _matches(system, info.path, deeper))
+            yield from ((f"{info.base_name}/{name}", file) for name, file in _matches(system, info.path, deeper))
 
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Whatever pyarrow raises becomes an OSError that says it in one line."""
+    """Convert exceptions of pyarrow to OSError with a message of one line."""
     try:
         yield
     except (OSError, ValueError, NotImplementedError) as error:

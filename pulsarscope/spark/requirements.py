@@ -1,4 +1,4 @@
-"""What the pipeline needs, and whether it is there."""
+"""Check of the requirements of the pipeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHECKED_ROWS = 10
 
 
 def checks(master: str | None, settings: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
-    """Each thing in turn: whether it is there, and what to say. The last is a small job; it is only tried when all else is there."""
+    """Yield True or False for each requirement, with a text. The last is a small job, which is only run when the others are met."""
     yield True, f"Python {platform.python_version()} ({sys.executable})"
     ready = True
     for name, since in WHEELS.items():
@@ -26,11 +26,11 @@ def checks(master: str | None, settings: Mapping[str, str]) -> Iterator[tuple[bo
     if not ready:
         return
     try:
-        found = choose(os.environ, installed_version("pyspark") or "")
+        java = choose(os.environ, installed_version("pyspark") or "")
     except UsageError as error:
         yield False, str(error)
         return
-    yield True, f"Java {found.version}, {found.origin} ({found.home})"
+    yield True, f"Java {java.version}, {java.origin} ({java.home})"
     began = time.monotonic()
     try:
         with session(master, settings) as spark:

@@ -1,6 +1,7 @@
-"""A first look into each file, portion by portion: what must be known before any packet is decoded, and which packets need not be.
+"""First pass over each file, portion by portion: what decoding must know beforehand, and which packets need no decoding.
 
-The packets of two endpoints that speak no known protocol, all in one portion, are not shuffled: their rows are known by then.
+A flow is unrecognised when its connections are of no known protocol. If all its packets lie in one portion, they are not shuffled: the scan
+makes their rows.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _FIELDS: Any = [
     ("flow", pa.binary()),
     ("file", pa.int64()),
     ("packet", pa.int64()),
-    ("stranger", pa.bool_()),
+    ("unrecognised", pa.bool_()),
     ("bytes", pa.int64()),
     ("data", pa.binary()),
 ]
 
 SCHEMA = pa.schema(_FIELDS)
-"""One row per pair of endpoints in a portion, with its rows when it is a stranger; and one per portion, which has no flow key."""
+"""One row per flow in a portion, with its rows when it is unrecognised; and one per portion, without a flow key."""
 
 _PORTION: Any = [("data", pa.binary())]
 
@@ -42,14 +43,14 @@ PORTIONS = pa.schema(_PORTION)
 
 
 class DivideFiles(msgspec.Struct, frozen=True):
-    """Positions of files -> the portions in which they are read."""
+    """Task from positions of files to the portions in which they are read."""
 
     inputs: Inputs
     size: int
-    """Bytes of one, about."""
+    """Approximate bytes of a portion."""
 
     def __call__(self, positions: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-        """Each row of the only column is the position of a file."""
+        """Yield the portions of files; the only column of `positions` has their positions."""
         for batch in positions:
             for file in batch.column(0).to_pylist():
                 portions = divide(self.inputs.paths[file], file, self.size)
@@ -57,82 +58,82 @@ class DivideFiles(msgspec.Struct, frozen=True):
 
 
 class PortionSummary(msgspec.Struct):
-    """What a portion of a file holds."""
+    """Contents of a portion of a file."""
 
     portion: Portion
     packets: int = 0
     segments: int = 0
-    """Packets of TCP."""
+    """Number of TCP packets."""
     size: int = 0
-    """In bytes, as stored."""
-    ended: int = 0
-    """The time of its last packet, nanoseconds since the epoch."""
+    """Stored bytes."""
+    last_time: int = 0
+    """Time of its last packet, nanoseconds since the epoch."""
     lossy: bool = False
-    """The file says itself that packets are missing."""
+    """A finding of the file says that packets are missing."""
     secrets: list[tuple[tuple[int, int], bytes]] = []
-    """TLS key logs in it, each with the place from which it holds."""
+    """TLS key logs in it, each with the (file, packet) from which it holds."""
     counts: list[AnomalyCount] = []
-    """What packets do wrong."""
+    """Anomalies of its packets."""
     has_dependencies: bool = False
-    """The portions behind it cannot be read each by itself."""
+    """Later portions cannot be read without this one."""
 
 
 class ScanPortions(msgspec.Struct, frozen=True):
-    """Positions in the list of portions -> what they hold."""
+    """Task from positions in the list of portions to their contents."""
 
     inputs: Inputs
     options: Options
     portions: Sequence[Portion]
-    strangers: bool = True
-    """Look for them. In a stream the files to come may have more packets of any."""
+    finds_unrecognised: bool = True
+    """False in a stream, where later files may have more packets of any flow."""
 
     def __call__(self, positions: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-        """Each row of the only column is a position."""
+        """Yield the contents of portions; the only column of `positions` has their positions."""
         for batch in positions:
             for position in batch.column(0).to_pylist():
-                yield self.look(self.portions[position])
+                yield self.scan(self.portions[position])
 
-    def look(self, portion: Portion) -> pa.RecordBatch:
-        """What one portion holds."""
+    def scan(self, portion: Portion) -> pa.RecordBatch:
+        """Return the contents of one portion."""
         file = portion.file
         source = self.inputs.source(file)
-        seen = PortionSummary(portion)
+        summary = PortionSummary(portion)
         blocks = BlockReader(self.inputs.paths[file], file, by_interface=self.inputs.by_interface, opener=open_path, portion=portion)
-        noted = _noted(blocks, seen)
-        found = strangers(self.inputs, self.options, noted) if self.strangers else dict.fromkeys(deque(noted, 0))
+        summed = _summed(blocks, summary)
+        flows = strangers(self.inputs, self.options, summed) if self.finds_unrecognised else dict.fromkeys(deque(summed, 0))
         if portion.end is not None:
-            seen.counts, seen.has_dependencies = blocks.counts, blocks.has_dependencies
-        rows = [(source, flow, file, 0, known is not None, _bytes(known or ()), pack_rows(known or ())) for flow, known in found.items()]
-        return to_record_batch([(source, b"", file, 0, False, 0, msgspec.json.encode(seen)), *rows], SCHEMA)
+            summary.counts, summary.has_dependencies = blocks.counts, blocks.has_dependencies
+        rows = [(source, flow, file, 0, made is not None, _bytes(made or ()), pack_rows(made or ())) for flow, made in flows.items()]
+        return to_record_batch([(source, b"", file, 0, False, 0, msgspec.json.encode(summary)), *rows], SCHEMA)
 
 
-def _noted(blocks: BlockReader, seen: PortionSummary) -> Iterator[Block]:
+def _summed(blocks: BlockReader, summary: PortionSummary) -> Iterator[Block]:
     for block in blocks:
-        seen.secrets += [((seen.portion.file, packets_before), log) for packets_before, log in blocks.take_secrets()]
-        seen.packets += block.packets
-        seen.segments += sum(map(len, block.flows.values()))
-        seen.size = block.bytes_read
-        seen.ended = block.last_time
-        seen.lossy = seen.lossy or any(finding.code in LOSS_CODES for finding in block.findings)
+        summary.secrets += [((summary.portion.file, packets_before), log) for packets_before, log in blocks.take_secrets()]
+        summary.packets += block.packets
+        summary.segments += sum(map(len, block.flows.values()))
+        summary.size = block.bytes_read
+        summary.last_time = block.last_time
+        summary.lossy = summary.lossy or any(finding.code in LOSS_CODES for finding in block.findings)
         yield block
 
 
-def indivisible_files(seen: Iterable[PortionSummary]) -> list[int]:
-    """The files that must be read whole after all."""
-    return sorted({one.portion.file for one in seen if one.has_dependencies})
+def indivisible_files(summaries: Iterable[PortionSummary]) -> list[int]:
+    """Return the files of which a portion depends on another one: they must be read completely."""
+    return sorted({summary.portion.file for summary in summaries if summary.has_dependencies})
 
 
-def with_counts(seen: Iterable[PortionSummary]) -> list[Portion]:
-    """The portions in their order, the last ones of files with what was counted in the others."""
-    found: list[Portion] = []
-    ordered = sorted(seen, key=lambda one: (one.portion.file, one.portion.start))
-    for file, of_file in groupby(ordered, lambda one: one.portion.file):
+def with_counts(summaries: Iterable[PortionSummary]) -> list[Portion]:
+    """Return the portions in order; the last one of each file has the anomalies counted in the others."""
+    portions: list[Portion] = []
+    ordered = sorted(summaries, key=lambda summary: (summary.portion.file, summary.portion.start))
+    for file, of_file in groupby(ordered, lambda summary: summary.portion.file):
         tally = AnomalyCounts(file)
-        for one in of_file:
-            tally.add_later(one.counts)
-            found.append(one.portion)
-        found[-1] = msgspec.structs.replace(found[-1], counts=tuple(tally.counts))
-    return found
+        for summary in of_file:
+            tally.add_later(summary.counts)
+            portions.append(summary.portion)
+        portions[-1] = msgspec.structs.replace(portions[-1], counts=tuple(tally.counts))
+    return portions
 
 
 def _bytes(rows: Iterable[Row]) -> int:

@@ -1,4 +1,4 @@
-"""A Spark session: that of spark-submit or of the caller, a cluster's, or one of our own on this machine. And what is missing for it."""
+"""Spark sessions: on a cluster, on this machine, or that of spark-submit; and the distributions that they need."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
 LOCAL = "local[*]"
 
 ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Environment of the workers: with a heap for each of its threads one takes up to twice the memory."""
+"""Environment of the workers: one heap for all threads; with a heap for each thread a worker takes up to twice the memory."""
 
 SETTINGS = {
     **{f"spark.executorEnv.{name}": value for name, value in ALLOCATOR.items()},
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),  # 60 KB packets: a third of the memory of a worker
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),  # with packets of 60 KB a worker takes a third of the memory
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
-"""Ours, unless the caller or the cluster says otherwise."""
+"""Default settings, which the caller or the cluster may override."""
 
-SETTINGS_HERE = {
+LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "64",
 }
-"""For a session on this machine."""
+"""Further default settings of a session on this machine."""
 
 WHEELS = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2"}
-"""What must be installed, and since when it fits."""
+"""Required distributions and their oldest versions."""
 
 _END_OF_JAVA = re.compile(r'^Exception in thread "main" (?:[\w.$]+: )?(.+)$', re.MULTILINE)
 
 
 def missing_distributions() -> list[str]:
-    """What must be installed first."""
+    """Return the names of the required distributions that are not installed."""
     return [name for name in WHEELS if installed_version(name) is None]
 
 
 def installed_version(name: str) -> str | None:
-    """Version of a distribution; None: it is not there."""
+    """Return the version of a distribution; None when it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -60,60 +60,59 @@ def installed_version(name: str) -> str | None:
 
 
 def require_distributions() -> None:
-    """Raise UsageError when something must be installed first."""
-    lacking = missing_distributions()
-    if lacking:
-        message = f"pipeline needs {', '.join(lacking)}: {INSTALL}"
+    """Raise UsageError when a required distribution is not installed."""
+    if missing := missing_distributions():
+        message = f"pipeline needs {', '.join(missing)}: {INSTALL}"
         raise UsageError(message)
 
 
 @contextmanager
 def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session, which ends when it is left.
+    """Yield a session, and stop it at the end.
 
     Args:
-        master: as for Spark; None: that of spark-submit, else all cores of this machine.
-        settings: more of Spark's settings.
+        master: URL of a Spark master; None for that of spark-submit, else for all cores of this machine.
+        settings: further settings of Spark.
 
     Raises:
-        UsageError: something is missing, or there is no such master.
-        OutputError: Spark does not start.
+        UsageError: a distribution or a Java that fits is missing.
+        OutputError: Spark does not start, or the job fails.
     """
     require_distributions()
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - as said
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - pyspark is an extra
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    here = not submitted and (master or LOCAL).startswith("local")
+    is_local = not submitted and (master or LOCAL).startswith("local")
     with tempfile.TemporaryDirectory(prefix="pulsarscope-") as scratch, closing(SparkLog()) as log:
         if not submitted:
-            found = choose(os.environ, installed_version("pyspark") or "")
-            os.environ["JAVA_HOME"] = os.fspath(found.home_for_spark(Path(scratch) / "java"))
-        if "spark.pyspark.python" in settings:  # which only spark-submit heeds
+            java = choose(os.environ, installed_version("pyspark") or "")
+            os.environ["JAVA_HOME"] = os.fspath(java.home_for_spark(Path(scratch) / "java"))
+        if "spark.pyspark.python" in settings:  # only spark-submit reads the setting
             os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
-        if here:
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the name of a machine without a network may lead nowhere
+        if is_local:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the host name may not resolve without a network
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
             for name, value in ALLOCATOR.items():
                 os.environ.setdefault(name, value)
         builder = SparkSession.builder.appName("pulsarscope")
         if not submitted:
             builder = builder.master(master or LOCAL)
-        for name, value in {**SETTINGS, **(SETTINGS_HERE if here else {}), **settings}.items():
+        for name, value in {**SETTINGS, **(LOCAL_SETTINGS if is_local else {}), **settings}.items():
             builder = builder.config(name, value)
         try:
             with log.redirected():
                 spark = builder.getOrCreate()
         except Exception as error:
-            message = f"Spark does not start ({log.java_error() or error_line(error)}); more is in {log.keep(error)}"
+            message = f"Spark does not start ({log.java_error() or error_line(error)}); details are in {log.keep(error)}"
             raise OutputError(message) from error
         try:
-            if not here and not submitted:
+            if not is_local and not submitted:
                 spark.addArtifacts(zip_package(Path(scratch)), pyfile=True)
             yield spark
         except Exception as error:
             if not is_spark_error(error):
                 raise
-            message = f"the Spark job failed ({error_line(error)}); more is in {log.keep(error)}"
+            message = f"the Spark job failed ({error_line(error)}); details are in {log.keep(error)}"
             raise OutputError(message) from error
         finally:
             with suppress(Exception):
@@ -121,22 +120,22 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
 
 
 def zip_package(folder: Path) -> str:
-    """This package as a zip file in a folder: the workers need the very same. What it needs itself must be installed there."""
+    """Write this package as a zip file for the workers into a folder, and return its path. The workers must have its dependencies."""
     root = Path(__file__).resolve().parents[2]
-    made = folder / "pulsarscope.zip"
-    with zipfile.ZipFile(made, "w") as archive:
-        for path in sorted((root / "pulsarscope").rglob("*.py")):
-            archive.write(path, path.relative_to(root))
-    return str(made)
+    path = folder / "pulsarscope.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for source in sorted((root / "pulsarscope").rglob("*.py")):
+            archive.write(source, source.relative_to(root))
+    return str(path)
 
 
 def is_spark_error(error: BaseException) -> bool:
-    """Whether Spark or the bridge to it raises this."""
+    """Return True for an exception of Spark or of py4j."""
     return type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}
 
 
 def error_line(error: BaseException) -> str:
-    """What an exception says: of one that a task or Java raised, what that said."""
+    """Return the message of an exception in one line; that of the cause when a task or Java raised it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if "Traceback (most recent call last):" in lines:
         return lines[-1]
@@ -145,7 +144,7 @@ def error_line(error: BaseException) -> str:
 
 
 class SparkLog:
-    """A file for what Java and the workers say; it stays behind only when it is needed."""
+    """Temporary file for the standard error of Java and the workers; removed unless it is kept."""
 
     def __init__(self) -> None:
         descriptor, self.path = tempfile.mkstemp(prefix="pulsarscope-spark-", suffix=".log")
@@ -154,7 +153,7 @@ class SparkLog:
 
     @contextmanager
     def redirected(self) -> Iterator[None]:
-        """Processes that are started meanwhile have the file as standard error."""
+        """Redirect the standard error of processes that are started meanwhile to the file."""
         sys.stderr.flush()
         before = os.dup(2)
         os.dup2(self._descriptor, 2)
@@ -165,18 +164,18 @@ class SparkLog:
             os.close(before)
 
     def java_error(self) -> str | None:
-        """What Java ended with; Spark's bridge only says that it did."""
-        ended = _END_OF_JAVA.search(Path(self.path).read_text(errors="backslashreplace"))
-        return ended and ended[1]
+        """Return the message of the exception that ended Java, which py4j does not report."""
+        match = _END_OF_JAVA.search(Path(self.path).read_text(errors="backslashreplace"))
+        return match and match[1]
 
     def keep(self, error: BaseException) -> str:
-        """The file stays, and has all of the error, too; where it is, for a message."""
+        """Keep the file, append the error, and return the path for a message."""
         self._kept = True
         os.write(self._descriptor, f"{error}\n".encode(errors="backslashreplace"))
         return self.path
 
     def close(self) -> None:
-        """Remove the file, unless it is to stay."""
+        """Close the file, and remove it unless it is kept."""
         os.close(self._descriptor)
         if not self._kept:
             Path(self.path).unlink(missing_ok=True)

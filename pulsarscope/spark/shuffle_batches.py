@@ -1,7 +1,7 @@
-"""What a partition makes, packed: rows of one kind as one cell of bytes, so that one pass gives all kinds and costs Spark next to nothing.
+"""Packed batches: rows of one kind as an Arrow stream in one cell, so that one pass yields all kinds at little cost to Spark.
 
-Beside the kinds of records there are facts, for the rules that look across connections, a report for each partition, the names of the
-files that it wrote, when it wrote its records itself, and the flows that are open when a batch of a stream ends.
+Beside the kinds of records there are facts for the rules across connections, a report of each task, the files that it wrote when it writes
+its records itself, and the suspended flows of a batch of a stream.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pulsarscope.spark.record_batch import to_record_batch
 
 FACT = "fact"
 REPORT = "report"
-TABLE_FILE = "part"
+TABLE_FILE = "table-file"
 OPEN = "open"
 
-_CELL: Any = [("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())]
+_BATCH: Any = [("kind", pa.string()), ("rows", pa.int64()), ("data", pa.binary())]
 
-SCHEMA = pa.schema(_CELL)
-"""One row per cell: the records of one kind in it, and how many."""
+SCHEMA = pa.schema(_BATCH)
+"""One row per packed batch: the kind, number and data of its rows."""
 
 BATCH_BYTES = 4 << 20
-"""Bytes of cells in one record batch."""
+"""Data bytes of one record batch."""
 
 _FACT: Any = [
     ("rule", pa.string()),
@@ -38,37 +38,37 @@ _FACT: Any = [
     ("packet", pa.int64()),
     ("sub", pa.int64()),
     ("connection", pa.string()),
-    ("told", pa.int64()),
+    ("number", pa.int64()),
     ("fact", pa.binary()),
 ]
 
 FACTS = pa.schema(_FACT)
-"""One row per fact. Those of one connection that stand at the same place were told in the order of `told`."""
+"""One row per fact. `number` is the order of the facts of one connection at the same place."""
 
-FACT_ORDER = ("rule", "key", "source", "file", "packet", "sub", "connection", "told")
+FACT_ORDER = ("rule", "key", "source", "file", "packet", "sub", "connection", "number")
 
 
 class TaskReport(msgspec.Struct):
-    """What happened in one partition."""
+    """Counts of one task."""
 
     packets: int = 0
-    """Packets decoded."""
+    """Number of decoded packets."""
     unrecognised: int = 0
-    """Packets of connections of no known protocol that were counted before."""
+    """Number of packets of unrecognised flows, which the scan counted."""
     bytes: int = 0
-    """Payload in them."""
+    """Payload bytes of the decoded packets."""
     flows: int = 0
     largest: int = 0
-    """Payload of the largest flow."""
+    """Payload bytes of the largest flow."""
     connections: int = 0
     open: int = 0
-    """Flows that the next batch of a stream goes on with."""
+    """Number of suspended flows."""
     severities: dict[str, int] = {}
     damaged: bool = False
     seconds: float = 0.0
 
     def add(self, other: TaskReport) -> None:
-        """Take the counts of another partition."""
+        """Add the counts of another task."""
         self.packets += other.packets
         self.unrecognised += other.unrecognised
         self.bytes += other.bytes
@@ -84,69 +84,69 @@ class TaskReport(msgspec.Struct):
 
 
 class BatchEncoder:
-    """Rows -> cells, Arrow streams of all flat columns."""
+    """Encoder of rows as Arrow streams of all flat columns."""
 
     def __init__(self) -> None:
-        self._made: dict[str, RecordBatches] = {}
+        self._encoders: dict[str, RecordBatches] = {}
 
     def encode(self, kind: str, rows: list[Any]) -> bytes:
-        """Rows of one kind as a cell."""
-        if kind not in self._made:
-            self._made[kind] = RecordBatches(kind)
-        return stream_bytes(self._made[kind].batch(rows))
+        """Return the data of a packed batch of rows of one kind."""
+        if kind not in self._encoders:
+            self._encoders[kind] = RecordBatches(kind)
+        return stream_bytes(self._encoders[kind].batch(rows))
 
 
 def stream_bytes(batch: pa.RecordBatch) -> bytes:
-    """A record batch as an Arrow stream."""
+    """Return a record batch as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
 
-def unpack(cells: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is in cells of one kind, when they are Arrow streams."""
-    for batch in cells:
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches in packed batches of one kind."""
+    for batch in batches:
         for data in batch.column("data"):
             yield from pa.ipc.open_stream(data.as_buffer())
 
 
 def fact_batch(facts: list[tuple[int, str, str, Fact]]) -> pa.RecordBatch:
-    """Facts, each as (told, rule, key, fact)."""
+    """Return the rows of facts, each with its number, rule and key."""
     rows = [
-        (rule, key, where.source, where.file, where.packet, where.sub, where.connection, told, packed_facts.pack(fact))
-        for told, rule, key, fact in facts
+        (rule, key, where.source, where.file, where.packet, where.sub, where.connection, number, packed_facts.pack(fact))
+        for number, rule, key, fact in facts
         for where in (fact.where,)
     ]
     return to_record_batch(rows, FACTS)
 
 
 def facts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Fact]]:
-    """(rule, key, fact) of each row."""
+    """Yield the rule, key and fact of each row."""
     for batch in batches:
         for rule, key, fact in zip(*(batch.column(name) for name in ("rule", "key", "fact")), strict=True):
             yield rule.as_py(), key.as_py(), packed_facts.unpack(fact.as_py())[0]
 
 
 class ShuffleBuffer:
-    """ShuffleBuffer that wait to be handed on together."""
+    """Packed batches to be returned together."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[str, int, bytes]] = []
         self._bytes = 0
 
     def add(self, kind: str, rows: int, data: bytes) -> None:
-        """One more cell."""
+        """Add a packed batch."""
         self._batches.append((kind, rows, data))
         self._bytes += len(data)
 
     @property
     def full(self) -> bool:
-        """Whether they should be handed on."""
+        """True when they should be taken."""
         return self._bytes >= BATCH_BYTES
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """All cells, if there are any, as one batch; none is left."""
+        """Remove all packed batches; yield them as one record batch if there are any."""
         if self._batches:
-            cells, self._batches, self._bytes = self._batches, [], 0
-            yield to_record_batch(cells, SCHEMA)
+            batches, self._batches, self._bytes = self._batches, [], 0
+            yield to_record_batch(batches, SCHEMA)

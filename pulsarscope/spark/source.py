@@ -1,4 +1,4 @@
-"""The data source `pulsarscope`: packets of captures as a data frame, a row each."""
+"""Data source `pulsarscope`: a data frame with a row for each packet of captures."""
 
 from __future__ import annotations
 
@@ -19,52 +19,56 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class CaptureDataSource(DataSource):  # type: ignore[misc]  # nothing is known of pyspark
-    """`spark.read.format("pulsarscope").load(path)`; option `sourceBy` as --source-by. Several paths are given as `paths`, a JSON list."""
+class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
+    """Data source of `spark.read.format("pulsarscope").load(path)`.
+
+    The option `sourceBy` is as --source-by; the option `paths` is a JSON list of several paths.
+    """
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """Return the name for `spark.read.format`."""
         return "pulsarscope"
 
     def schema(self) -> Any:
-        """One column table for all."""
+        """Return the columns of a packet."""
         return spark_schema(packets.SCHEMA)
 
-    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the only one there is
-        """Reads all files of the paths."""
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - it is always the same
+        """Return a reader of all files of the paths."""
         return CaptureDataReader(inputs_of(dict(self.options)))
 
 
 class FilePartition(InputPartition):  # type: ignore[misc]
-    """One file, by its position."""
+    """Partition of one file, by its position."""
 
 
 class CaptureDataReader(DataSourceReader):  # type: ignore[misc]
-    """A task for each file."""
+    """Reader with a task for each file."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._files = ReadFiles(inputs, [Portion(file) for file in range(len(inputs.paths))], packets=True)
 
     def partitions(self) -> list[InputPartition]:
-        """The files in their order."""
+        """Return the files in order."""
         return [FilePartition(portion.file) for portion in self._files.portions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The packets of a file, and what is odd about it."""
+        """Return the packets of a file and the findings about it."""
         return self._files.read_portion(self._files.portions[partition.value])
 
 
 def inputs_of(options: dict[str, str]) -> Inputs:
-    """The captures that the options of a reader name.
+    """Return the captures of the options of a reader.
 
     Raises:
-        UsageError: they name none. CaptureError: none of them is a capture.
+        UsageError: the options have no path.
+        CaptureError: no path leads to a capture.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    paths = msgspec.json.decode(given["paths"], type=list[str]) if "paths" in given else []
-    paths += [given["path"]] if "path" in given else []
+    lowered = {name.lower(): value for name, value in options.items()}
+    paths = msgspec.json.decode(lowered["paths"], type=list[str]) if "paths" in lowered else []
+    paths += [lowered["path"]] if "path" in lowered else []
     if not paths:
         message = 'no capture given: spark.read.format("pulsarscope").load("captures/")'
         raise UsageError(message)
-    return expand_inputs(paths, given.get("sourceby", "none"), list_files, open_path)
+    return expand_inputs(paths, lowered.get("sourceby", "none"), list_files, open_path)

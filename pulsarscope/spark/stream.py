@@ -1,8 +1,8 @@
-"""Captures that land in a folder to tables, batch after batch, by a query of Structured Streaming. Experimental.
+"""Decoding of captures that land in a folder into tables, batch after batch, by a query of Structured Streaming. Experimental.
 
-The query reads the lists of the checkpoint; each of its batches decodes the captures that are new in them, goes on with the flows and facts
-that the batch before has left open, and leaves its own. A batch is done when its commit is written. It is done again from what is open
-behind the one before when that did not come to pass, and its files only get their names when it did, wherever the driver was killed.
+The query reads the lists of the checkpoint. Each of its batches decodes the captures that are new in them, resumes the flows and facts that
+the batch before suspended, and suspends its own. A batch takes effect with its commit: only then its files get their final names. Wherever
+the driver is killed before that, the batch is repeated from the state after the previous one.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOP_POLL_SECONDS = 0.5
-"""How often someone who wants to stop is heard while a batch is decoded."""
+"""Time between checks for a request to stop while a batch is decoded."""
 
 QUERIES_MAX = 3
-"""Queries for what is listed: the first one may only do again what was done when it was stopped."""
+"""Maximum number of queries for the listed captures: the first one may only repeat a batch that was committed before a stop."""
 
 LISTS_MAX_AGE = "36500d"
-"""Spark passes over files that are a week older than the newest one; the lists of a stream that was stopped for longer are not too old."""
+"""Spark ignores files a week older than the newest one by default; a stream may be stopped for longer."""
 
 
 class BatchSummary(msgspec.Struct):
-    """What came of a batch."""
+    """Counts of a batch."""
 
     number: int
     files: int
     packets: int
-    """In the files, of any kind."""
+    """Number of packets in the files, of any protocol."""
     bytes: int
-    """Of the files, as stored."""
+    """Stored bytes of the files."""
     rows: dict[str, int]
-    """By kind of record."""
+    """Number of rows by kind."""
     open: int
-    """Flows that go on."""
+    """Number of suspended flows."""
     severities: dict[str, int]
     damaged: bool
     changed: list[str]
-    """Captures that were written to or removed before the batch was done: perhaps they were not read as they were."""
+    """Captures that changed or disappeared before the commit: their rows may be incomplete."""
     seconds: float
 
 
-class Stopped(Exception):  # noqa: N818 - nothing is wrong
-    """Someone asked for it."""
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The stream stopped on request."""
 
 
 class CaptureStream:
-    """One stream, where it has come to."""
+    """Stream of captures at its latest commit."""
 
     def __init__(
         self,
@@ -77,45 +77,56 @@ class CaptureStream:
         options: Options,
         table_format: str,
         partitions: int | None,
-        tell: Callable[[BatchSummary], None],
+        on_batch: Callable[[BatchSummary], None],
     ) -> None:
-        """`emit_fact` takes what came of each batch."""
+        """Resume after the last commit.
+
+        Args:
+            spark: session.
+            checkpoint: state of the stream.
+            out: folder of the tables, or its URI.
+            options: options of the engine.
+            table_format: parquet or json.
+            partitions: number of tasks that decode; None for a number by the size of the captures.
+            on_batch: takes the counts of each batch.
+        """
         self._spark = spark
         self._checkpoint = checkpoint
         self._out = out
         self._format = table_format
         self._partitions = partitions
-        self._emit = tell
+        self._on_batch = on_batch
         self._kinds = tuple(sorted(options.records))
         self._failure: Exception | None = None
-        self._done = checkpoint.last_commit()
+        self._committed = checkpoint.last_commit()
         self.captures = checkpoint.captures()
-        """The list."""
+        """Captures in the list."""
         self._options = options
-        if self._done.batch >= 0:
-            finish_files(out, self._done.names, self._kinds, again=True)
-            self._options = self._without_findings(with_secrets(self._inputs(), options, checkpoint.secrets(self._done)))
+        if self._committed.batch >= 0:
+            finish_files(out, self._committed.names, self._kinds, again=True)
+            self._options = self._without_findings(with_secrets(self._inputs(), options, checkpoint.secrets(self._committed)))
 
-    def advance(self, landing: LandingFolder, *, everything: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Decode what has landed and is finished, or all that is there.
+    def advance(self, landing: LandingFolder, *, take_all: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Decode the new captures in a folder that are finished; with `take_all` the others, too.
 
         Raises:
-            Stopped: `stopping` has said so, and a batch was abandoned.
+            Stopped: `stopping` returned True while a batch was decoded.
+            OutputError: the checkpoint is incomplete.
         """
-        landed = landing.poll(time.monotonic(), everything=everything)
+        landed = landing.poll(time.monotonic(), take_all=take_all)
         if landed:
             self._checkpoint.append(landed)
             self.captures += landed
         queries = 0
-        while self._done.files < len(self.captures):
+        while self._committed.files < len(self.captures):
             if queries == QUERIES_MAX:
-                message = f"Spark's query does not come to the captures listed in {self._checkpoint.path}: that folder is not whole"
+                message = f"Spark's query does not come to the captures listed in {self._checkpoint.path}: that folder is incomplete"
                 raise OutputError(message)
             queries += 1
             self._run_query(stopping)
 
     def end(self) -> None:
-        """Nothing will come: what is open ends."""
+        """End all suspended flows: no more captures will come."""
         self._decode_to(len(self.captures), ends=True)
 
     def _run_query(self, stopping: Callable[[], bool]) -> None:
@@ -137,97 +148,97 @@ class CaptureStream:
             raise self._failure from None
 
     def _decode_listed(self, listed: DataFrame, _: int) -> None:
-        """One batch of the query."""
+        """Decode one batch of the query."""
         end = 1 + max(row.position for row in listed.collect())
-        if end <= self._done.files:
-            return  # it was done, and Spark was not told any more
+        if end <= self._committed.files:
+            return  # it was committed, but Spark was stopped before it learned so
         try:
             self._decode_to(end)
         except Exception as error:
-            self._failure = error  # Spark would tell of an error of its own
+            self._failure = error  # Spark would raise an error of its own
             raise
 
     def _decode_to(self, end: int, *, ends: bool = False) -> None:
-        """Decode the list up to here."""
+        """Decode the list up to a position."""
         began = time.monotonic()
-        before, first = self._done, self._done.files
+        before, first = self._committed, self._committed.files
         inputs = self._inputs(first, end)
-        seen = self._seen(inputs, first)
-        secrets = sorted(secret for file in seen for secret in file.secrets)
+        summaries = self._scan(inputs, first)
+        secrets = sorted(secret for summary in summaries for secret in summary.secrets)
         options = with_secrets(inputs, self._options, secrets)
-        done = before.after(inputs, seen)
+        done = before.after(inputs, summaries)
         job = Job(inputs, options, done.lossy, self._out, self._format, StreamProgress(dict(done.newest), ends))
-        found, facts = [], None
+        frames, facts = [], None
         if before.batch >= 0:
-            left = self._spark.read.schema(spark_schema(shuffle_batches.SCHEMA)).parquet(self._checkpoint.open_state(before.batch))
-            flows, facts = restore_open(left)
-            found.append(flows)
+            state = self._spark.read.schema(spark_schema(shuffle_batches.SCHEMA)).parquet(self._checkpoint.open_state(before.batch))
+            flows, facts = restore_open(state)
+            frames.append(flows)
         if first < end:
-            portions = _whole(inputs, first)
+            portions = _complete_files(inputs, first)
             task = ReadFiles(inputs, portions, findings=options.key_logs.findings)
-            found.append(map_positions(self._spark, len(portions), inputs.sizes, task, packed_segments.SCHEMA))
-        if not found:
-            return  # nothing was ever taken
-        records = Records(reduce(DataFrame.unionByName, found), job, self._tasks(inputs), facts=facts)
-        reports, parts = records.outcome()
+            frames.append(map_positions(self._spark, len(portions), inputs.sizes, task, packed_segments.SCHEMA))
+        if not frames:
+            return  # there never was a capture
+        records = Records(reduce(DataFrame.unionByName, frames), job, self._tasks(inputs), facts=facts)
+        reports, files = records.outcome()
         records.open_state().write.mode("overwrite").parquet(self._checkpoint.open_state(done.batch))
         records.unpersist()
         if secrets:
             self._checkpoint.add_secrets(done.batch, secrets)
-        done = msgspec.structs.replace(done, names=final_names(parts, f"{done.batch:06}-"))
+        done = msgspec.structs.replace(done, names=final_names(files, f"{done.batch:06}-"))
         sync_files(self._out, done.names)
         self._checkpoint.commit(done, before)
         finish_files(self._out, done.names, self._kinds)
-        self._done, self._options = done, self._without_findings(options)
+        self._committed, self._options = done, self._without_findings(options)
         total = shuffle_batches.TaskReport()
         for report in reports:
             total.add(report)
         rows = Counter(dict.fromkeys(self._kinds, 0))
-        for part in parts:
-            rows[part.kind] += part.rows
-        self._emit(
+        for file in files:
+            rows[file.kind] += file.rows
+        self._on_batch(
             BatchSummary(
                 done.batch,
                 end - first,
-                sum(file.packets for file in seen),
-                sum(file.size for file in seen),
+                sum(summary.packets for summary in summaries),
+                sum(summary.size for summary in summaries),
                 dict(rows),
                 total.open,
                 total.severities,
                 total.damaged,
-                [landed.path for landed in self.captures[first:end] if not landed.is_unchanged()],
+                [capture.path for capture in self.captures[first:end] if not capture.is_unchanged()],
                 time.monotonic() - began,
             )
         )
 
-    def _seen(self, inputs: Inputs, first: int) -> list[scan.PortionSummary]:
-        portions = _whole(inputs, first)
+    def _scan(self, inputs: Inputs, first: int) -> list[scan.PortionSummary]:
+        portions = _complete_files(inputs, first)
         if not portions:
             return []
-        task = ScanPortions(inputs, self._options, portions, strangers=False)
-        looked = map_positions(self._spark, len(portions), inputs.sizes, task, scan.SCHEMA)
-        return [msgspec.json.decode(row.data, type=scan.PortionSummary) for row in looked.select("data").collect()]
+        task = ScanPortions(inputs, self._options, portions, finds_unrecognised=False)
+        rows = map_positions(self._spark, len(portions), inputs.sizes, task, scan.SCHEMA)
+        return [msgspec.json.decode(row.data, type=scan.PortionSummary) for row in rows.select("data").collect()]
 
     def _tasks(self, inputs: Inputs) -> int:
-        """How many decode: of a small batch no more than there are cores, for each has to be told of it."""
+        """Return the number of tasks that decode; for a small batch it is the number of cores."""
         cores: int = self._spark.sparkContext.defaultParallelism
         return self._partitions or max(cores, (inputs.sizes or 0) // TASK_BYTES)
 
     def _inputs(self, first: int = 0, end: int | None = None) -> Inputs:
-        """The list up to `end`; the tasks need no paths of what is before `first`."""
+        """Return the captures up to `end`, without the paths of those before `first`."""
         captures = self.captures[:end]
-        sources = [landed.source for landed in captures]
-        paths = ["" if landed.position < first else landed.path for landed in captures]
-        size = sum(landed.size for landed in captures[first:])
+        sources = [capture.source for capture in captures]
+        paths = ["" if capture.position < first else capture.path for capture in captures]
+        size = sum(capture.size for capture in captures[first:])
         named = any(source is not None for source in sources)
         return Inputs(paths, size, [], sources if named else [], by_interface=self._options.by_interface)
 
     @staticmethod
     def _without_findings(options: Options) -> Options:
-        """The options, when what is wrong with their key logs was said."""
+        """Return options without the findings about key logs, which are reported once."""
         return msgspec.structs.replace(options, key_logs=options.key_logs._replace(findings=()))
 
 
-def _whole(inputs: Inputs, first: int) -> list[Portion]:
-    """The files from this position on, each as a whole."""
+def _complete_files(inputs: Inputs, first: int) -> list[Portion]:
+    """Return the files from a position on, each as one portion."""
     return [Portion(file) for file in range(first, len(inputs.paths))]

@@ -1,4 +1,4 @@
-"""The files of a table, written where the rows are made. They take their names when the whole run is done."""
+"""Files of tables, written by the tasks that make the rows, and renamed when the run succeeds."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from pulsarscope.output.export.sink import Sink, write_errors
 from pulsarscope.spark.remote_files import system_at
 
 UNFINISHED = "_"
-"""What the names of files begin with that no reader of a table looks at."""
+"""Prefix of the names of unfinished files, which readers of tables ignore."""
 
 SUFFIXES = {"parquet": "parquet", "json": "ndjson"}
-"""Formats that are written so, and how their files are called."""
+"""Suffix of the files by format."""
 
 
 class TableFile(msgspec.Struct):
-    """One file of a table."""
+    """File of a table."""
 
     kind: str
     name: str
-    """As long as it is not finished."""
+    """Name of the unfinished file."""
     rows: int
 
 
 def locate(out: str) -> tuple[FileSystem, str]:
-    """The file system and the path of a folder on this machine, or at a URI (hdfs://, s3://, gs://).
+    """Return the file system and the path of a folder on this machine, or at a URI (hdfs://, s3://, gs://).
 
     Raises:
         OutputError: no file system is known for the URI.
@@ -47,7 +47,7 @@ def locate(out: str) -> tuple[FileSystem, str]:
 
 
 def sync(system: FileSystem, path: str) -> None:
-    """Have a file, or the names in a folder, outlast the machine. What is not on this one is kept by who keeps it."""
+    """Force a file, or the names in a folder, of this machine to disk; remote file systems do so themselves."""
     if isinstance(system, LocalFileSystem):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -57,25 +57,25 @@ def sync(system: FileSystem, path: str) -> None:
 
 
 def require_empty(out: str) -> None:
-    """Raise OutputError when something is at this place already, or it cannot be looked at."""
+    """Raise OutputError when the folder is not empty or cannot be read."""
     with write_errors(out):
         system, path = locate(out)
         kind = system.get_file_info(path).type
         full = kind == FileType.File or (kind == FileType.Directory and bool(system.get_file_info(FileSelector(path))))
     if full:
-        message = f"cannot write {out}: it is there already and not an empty folder"
+        message = f"cannot write {out}: it exists and is not an empty folder"
         raise OutputError(message)
 
 
 def make_folder(out: str) -> None:
-    """Make a folder, unless it is there. Raises OutputError."""
+    """Create a folder unless it exists. Raises OutputError."""
     with write_errors(out):
         system, path = locate(out)
         system.create_dir(path)
 
 
 class TableWriter:
-    """The files that one task writes: one for each kind of which it has rows."""
+    """Writer of the files of one task, one for each kind of which it has rows."""
 
     def __init__(self, out: str, table_format: str, kinds: tuple[str, ...]) -> None:
         self._system, self._path = locate(out)
@@ -85,7 +85,7 @@ class TableWriter:
         self._name = uuid4().hex
 
     def put(self, kind: str, rows: list[Any]) -> None:
-        """Some rows of one kind; they are handed over."""
+        """Write rows of one kind."""
         writer = self._writers.get(kind)
         if writer is None:
             folder = f"{self._path}/{kind}"
@@ -94,32 +94,32 @@ class TableWriter:
             with write_errors(folder):
                 stream = cast("BinaryIO", self._system.open_output_stream(f"{folder}/{name}"))
             sink = Sink(stream, folder)
-            made = _Parquet(kind, sink) if self._format == "parquet" else _Lines(self._lines, sink)
-            writer = self._writers[kind] = _Writer(made, sink, TableFile(kind, name, 0))
-        writer.part.rows += count_rows(rows)
-        writer.made.put(rows)
+            encoder = _Parquet(kind, sink) if self._format == "parquet" else _Lines(self._lines, sink)
+            writer = self._writers[kind] = _Writer(encoder, sink, TableFile(kind, name, 0))
+        writer.file.rows += count_rows(rows)
+        writer.encoder.put(rows)
 
     def finish(self) -> list[TableFile]:
-        """The files are whole."""
+        """Complete the files, and return them."""
         for writer in self._writers.values():
-            writer.made.close()
+            writer.encoder.close()
             with write_errors(writer.sink.name):
                 writer.sink.file.close()
-        return [writer.part for writer in self._writers.values()]
+        return [writer.file for writer in self._writers.values()]
 
     def abandon(self) -> None:
-        """Leave nothing behind, as far as that is possible."""
+        """Remove the files, as far as possible."""
         for writer in self._writers.values():
             with suppress(OSError):
                 writer.sink.file.close()
             with suppress(OSError):
-                self._system.delete_file(f"{self._path}/{writer.part.kind}/{writer.part.name}")
+                self._system.delete_file(f"{self._path}/{writer.file.kind}/{writer.file.name}")
 
 
 class _Writer(msgspec.Struct):
-    made: Any
+    encoder: Any
     sink: Sink
-    part: TableFile
+    file: TableFile
 
 
 class _Parquet:
@@ -143,30 +143,30 @@ class _Lines:
         self._sink.write(self._lines.encode(rows))
 
     def close(self) -> None:
-        """All is written."""
+        """Do nothing: all lines are written."""
 
 
-def finish_tables(out: str, parts: list[TableFile], kinds: tuple[str, ...]) -> None:
-    """Give the files of a run their names, and remove what attempts that failed have left."""
-    finish_files(out, final_names(parts), kinds)
+def finish_tables(out: str, files: list[TableFile], kinds: tuple[str, ...]) -> None:
+    """Rename the files of a run, and remove those of failed attempts."""
+    finish_files(out, final_names(files), kinds)
     system, path = locate(out)
     with write_errors(out), system.open_output_stream(f"{path}/_SUCCESS"):
         pass
 
 
 Names = list[tuple[str, str, str]]
-"""Kind, name as long as it is not finished, and the name of each file."""
+"""Kind, unfinished name and final name of each file."""
 
 
-def final_names(parts: list[TableFile], batch: str = "") -> Names:
-    """The names that files are to have: counted for each kind, behind that of the batch of a stream."""
+def final_names(files: list[TableFile], batch: str = "") -> Names:
+    """Return the final names of files: numbered by kind, after a prefix for the batch of a stream."""
     counts: dict[str, Iterator[int]] = {}
-    numbered = [(part, next(counts.setdefault(part.kind, count()))) for part in parts]
-    return [(part.kind, part.name, f"part-{batch}{number:05}.{part.name.rpartition('.')[2]}") for part, number in numbered]
+    numbered = [(file, next(counts.setdefault(file.kind, count()))) for file in files]
+    return [(file.kind, file.name, f"part-{batch}{number:05}.{file.name.rpartition('.')[2]}") for file, number in numbered]
 
 
 def sync_files(out: str, names: Names) -> None:
-    """Have files outlast the machine, as long as they are not finished: it is about to be said that they are there."""
+    """Force unfinished files to disk, before a commit names them."""
     system, path = locate(out)
     with write_errors(out):
         for kind, name, _ in names:
@@ -176,21 +176,25 @@ def sync_files(out: str, names: Names) -> None:
 
 
 def finish_files(out: str, names: Names, kinds: tuple[str, ...], *, again: bool = False) -> None:
-    """Give files their names, and remove what attempts that failed have left.
+    """Rename files to their final names, and remove those of failed attempts.
 
-    `again`: they may have them already, and may have been taken away since.
+    Args:
+        out: folder of the tables, or its URI.
+        names: names of the files.
+        kinds: kinds of records.
+        again: they may have been renamed before, and removed since.
     """
     system, path = locate(out)
     with write_errors(out):
         for kind in kinds:
             folder = f"{path}/{kind}"
             system.create_dir(folder)
-            there = {one.base_name for one in system.get_file_info(FileSelector(folder))}
-            for name, final in [(name, final) for its_kind, name, final in names if its_kind == kind]:
-                if name in there or not again:
+            existing = {entry.base_name for entry in system.get_file_info(FileSelector(folder))}
+            for name, final in [(name, final) for file_kind, name, final in names if file_kind == kind]:
+                if name in existing or not again:
                     system.move(f"{folder}/{name}", f"{folder}/{final}")
-                    there.discard(name)
-            for left in there:
-                if left.startswith(UNFINISHED):
-                    system.delete_file(f"{folder}/{left}")
+                    existing.discard(name)
+            for name in existing:
+                if name.startswith(UNFINISHED):
+                    system.delete_file(f"{folder}/{name}")
             sync(system, folder)

@@ -1,7 +1,7 @@
-"""Packets in a data frame -> a data frame for each kind of record.
+"""Decoding of packets in a data frame into a data frame for each kind of record.
 
-Runs of packets are shuffled by flow, and decoded in one pass into cells: records of each kind, and facts, which are shuffled by key and
-judged, into more cells.
+Packed segments are shuffled by flow and decoded in one pass into packed batches of records of all kinds, and of facts. The facts are
+shuffled by key and evaluated into packed batches of findings.
 """
 
 from __future__ import annotations
@@ -31,108 +31,123 @@ if TYPE_CHECKING:
 
 
 TASK_BYTES = 64 << 20
-"""Bytes of captures for one task, about: small enough that the last tasks do not wait for one."""
+"""Approximate bytes of captures per task: small enough that a stage does not wait long for its last task."""
 
-STRANGERS_MAX = 1 << 18
-"""Pairs of endpoints, those with the most bytes, whose packets are not shuffled: the tasks get a list of them, 4 MiB."""
+UNRECOGNISED_MAX = 1 << 18
+"""Maximum number of unrecognised flows, the largest ones, whose packets are not shuffled: the tasks get a list of them, 4 MiB."""
 
 TASKS_PER_CORE = 3
-"""At least: files and connections are not of one size."""
+"""Minimum number of tasks per core: files and connections differ in size."""
 
 
 def spark_schema(schema: pa.Schema) -> Any:
-    """The Spark schema with the fields of an Arrow schema."""
+    """Return the Spark schema with the fields of an Arrow schema."""
     return from_arrow_schema(schema)
 
 
 class CaptureScan:
-    """A first look into all files; `close` it when everything is decoded."""
+    """First pass over all files; `close` it when everything is decoded."""
 
     def __init__(self, spark: SparkSession, inputs: Inputs, options: Options, split: int | None) -> None:
-        """Looks.
+        """Scan the files.
 
         Args:
-            spark: the session.
-            inputs: the captures.
-            options: of the run.
-            split: files that have more bytes are read in portions of about so many; None: none is.
+            spark: session.
+            inputs: captures.
+            options: options of the engine.
+            split: size in bytes of the portions in which larger files are read; None for complete files.
         """
         self._spark = spark
         self._inputs = inputs
         self._options = options
-        self._kept: list[DataFrame] = []
-        self._found, self.seen = self._look(divide_files(spark, inputs, split))
-        if whole := scan.indivisible_files(self.seen):
-            again, seen = self._look([Portion(file) for file in whole])
-            self._found = self._found.where(~functions.col("file").isin(whole)).unionByName(again)
-            self.seen = [one for one in self.seen if one.portion.file not in whole] + seen
-        self.options = with_secrets(inputs, options, sorted(found for one in self.seen for found in one.secrets))
-        """With the secrets in them, and what is wrong with those."""
+        self._persisted: list[DataFrame] = []
+        self._rows, self.portions = self._scan(divide_files(spark, inputs, split))
+        if complete := scan.indivisible_files(self.portions):
+            rows, portions = self._scan([Portion(file) for file in complete])
+            self._rows = self._rows.where(~functions.col("file").isin(complete)).unionByName(rows)
+            self.portions = [summary for summary in self.portions if summary.portion.file not in complete] + portions
+        self.options = with_secrets(inputs, options, sorted(secret for summary in self.portions for secret in summary.secrets))
+        """Options with the secrets in the captures, and with findings about these."""
 
-    def _look(self, portions: Sequence[Portion]) -> tuple[DataFrame, list[PortionSummary]]:
+    def _scan(self, portions: Sequence[Portion]) -> tuple[DataFrame, list[PortionSummary]]:
         task = ScanPortions(self._inputs, self._options, portions)
-        found = map_positions(self._spark, len(portions), self._inputs.sizes, task, scan.SCHEMA).persist(StorageLevel.DISK_ONLY)
-        self._kept.append(found)
-        of_portions = found.where(functions.length("flow") == 0).select("data").collect()
-        return found, [msgspec.json.decode(row.data, type=PortionSummary) for row in of_portions]
+        rows = map_positions(self._spark, len(portions), self._inputs.sizes, task, scan.SCHEMA).persist(StorageLevel.DISK_ONLY)
+        self._persisted.append(rows)
+        summaries = rows.where(functions.length("flow") == 0).select("data").collect()
+        return rows, [msgspec.json.decode(row.data, type=PortionSummary) for row in summaries]
 
     @property
     def lossy(self) -> int | None:
-        """The first file that says that it lacks packets."""
-        return min((one.portion.file for one in self.seen if one.lossy), default=None)
+        """First file with a finding that packets are missing."""
+        return min((summary.portion.file for summary in self.portions if summary.lossy), default=None)
 
     def packed_segments(self) -> DataFrame:
-        """The runs of all files, with the rows of strangers instead of their packets."""
-        pairs = self._found.where(functions.length("flow") > 0).groupBy("source", "flow")
-        alone = pairs.agg(
+        """Return the packed segments of all files, with the rows of unrecognised flows in the place of their packets."""
+        pairs = self._rows.where(functions.length("flow") > 0).groupBy("source", "flow")
+        flows = pairs.agg(
             functions.count("*").alias("portions"),
-            *(functions.first(name).alias(name) for name in ("stranger", "bytes", "file", "packet", "data")),
+            *(functions.first(name).alias(name) for name in ("unrecognised", "bytes", "file", "packet", "data")),
         )
-        chosen = alone.where("portions = 1 and stranger").orderBy(functions.desc("bytes"), "source", "flow").limit(STRANGERS_MAX)
-        strangers: dict[int, set[bytes]] = {}
-        for row in chosen.select("file", "flow").collect():
-            strangers.setdefault(row.file, set()).add(bytes(row.flow))
-        left_out = {file: frozenset(flows) for file, flows in strangers.items()}
-        portions = scan.with_counts(self.seen)
-        task = ReadFiles(self._inputs, portions, strangers=left_out, findings=self.options.key_logs.findings)
-        read = map_positions(self._spark, len(portions), self._inputs.sizes, task, packed_segments.SCHEMA)
-        if not strangers:
-            return read
-        return read.unionByName(chosen.select("source", functions.lit(b"").alias("flow"), "file", "packet", "data"))
+        unrecognised = (
+            flows.where("portions = 1 and unrecognised").orderBy(functions.desc("bytes"), "source", "flow").limit(UNRECOGNISED_MAX)
+        )
+        keys: dict[int, set[bytes]] = {}
+        for row in unrecognised.select("file", "flow").collect():
+            keys.setdefault(row.file, set()).add(bytes(row.flow))
+        portions = scan.with_counts(self.portions)
+        task = ReadFiles(self._inputs, portions, skipped=keys, findings=self.options.key_logs.findings)
+        packed = map_positions(self._spark, len(portions), self._inputs.sizes, task, packed_segments.SCHEMA)
+        if not keys:
+            return packed
+        return packed.unionByName(unrecognised.select("source", functions.lit(b"").alias("flow"), "file", "packet", "data"))
 
     def close(self) -> None:
-        """Let go of what was kept."""
-        for found in self._kept:
-            found.unpersist()
+        """Release the rows of the scan."""
+        for rows in self._persisted:
+            rows.unpersist()
 
 
 def divide_files(spark: SparkSession, inputs: Inputs, split: int | None) -> list[Portion]:
-    """The portions in which files are read: whole, but for those that have more bytes than `split`."""
+    """Return the portions in which files are read: complete files, but for those of more bytes than `split`."""
     files = len(inputs.paths)
     if split is None or (inputs.sizes or 0) <= split:
         return [Portion(file) for file in range(files)]
-    found = map_positions(spark, files, inputs.sizes, scan.DivideFiles(inputs, split), scan.PORTIONS).collect()
-    return [msgspec.json.decode(row.data, type=Portion) for row in found]
+    rows = map_positions(spark, files, inputs.sizes, scan.DivideFiles(inputs, split), scan.PORTIONS).collect()
+    return [msgspec.json.decode(row.data, type=Portion) for row in rows]
 
 
 def map_positions(spark: SparkSession, count: int, size: int | None, task: Any, schema: pa.Schema) -> DataFrame:
-    """What a task gives for the numbers below `count`, which stand for captures of so many bytes; small ones share one."""
+    """Return the rows that a task makes of positions in a list.
+
+    Args:
+        spark: session.
+        count: length of the list.
+        size: total size in bytes of the captures in it: small captures share tasks.
+        task: function from batches of positions to batches of rows.
+        schema: columns of the rows.
+    """
     return _map(spark.range(0, count, 1, min(count, task_count(spark, size or 0))), task, schema)
 
 
 def task_count(spark: SparkSession, size: int) -> int:
-    """How many tasks captures of so many bytes are worth."""
+    """Return the number of tasks for captures of a total size in bytes."""
     cores: int = spark.sparkContext.defaultParallelism
     return max(size // TASK_BYTES, TASKS_PER_CORE * cores)
 
 
-def decode_packets(found: DataFrame, options: Options, partitions: int | None) -> Records:
-    """The records of packets, a row each, which are read once more before for what the files say of themselves."""
+def decode_packets(frame: DataFrame, options: Options, partitions: int | None) -> Records:
+    """Return the records of packets.
+
+    Args:
+        frame: a row for each packet; read once before, for findings about files and for the secrets in them.
+        options: options of the engine.
+        partitions: number of tasks that decode; None for Spark's number of shuffle partitions.
+    """
     code = functions.get_json_object("finding", "$.code")
     lossy = functions.coalesce(functions.max(code.isin(*LOSS_CODES)), functions.lit(col=False)).alias("lossy")
     of_file = functions.max(functions.when(functions.length("flow") == 0, functions.col("source"))).alias("source")
-    brought = functions.when(functions.col("secrets").isNotNull(), functions.struct("packet", "secrets"))
-    files = found.groupBy("file").agg(of_file, lossy, functions.collect_list(brought).alias("brought")).collect()
+    secrets = functions.when(functions.col("secrets").isNotNull(), functions.struct("packet", "secrets"))
+    files = frame.groupBy("file").agg(of_file, lossy, functions.collect_list(secrets).alias("secrets")).collect()
     count = max((row.file for row in files), default=-1) + 1
     sources: list[str | None] = [None] * count
     for row in files:
@@ -140,72 +155,80 @@ def decode_packets(found: DataFrame, options: Options, partitions: int | None) -
     inputs = Inputs([""] * count, None, [], sources if any(source is not None for source in sources) else [])
     logs: list[tuple[tuple[int, int], bytes]] = []
     for row in files:
-        for packet, secrets in row.brought:
-            brings = msgspec.json.decode(secrets, type=packets.KeyLog)
-            inputs.paths[row.file] = brings.path
-            logs.append(((row.file, packet), brings.log))
+        for packet, text in row.secrets:
+            key_log = msgspec.json.decode(text, type=packets.KeyLog)
+            inputs.paths[row.file] = key_log.path
+            logs.append(((row.file, packet), key_log.log))
     options = with_secrets(inputs, options, sorted(logs))
-    found = found.where("secrets is null").drop("secrets")
+    frame = frame.where("secrets is null").drop("secrets")
     if options.key_logs.findings:
         of_logs = pa.Table.from_batches([packets.finding_batch(options.key_logs.findings)]).drop_columns("secrets")
-        found = found.unionByName(found.sparkSession.createDataFrame(of_logs))
+        frame = frame.unionByName(frame.sparkSession.createDataFrame(of_logs))
     job = Job(inputs, options, min((row.file for row in files if row.lossy), default=None))
-    return Records(found, job, partitions, by_packet=True)
+    return Records(frame, job, partitions, by_packet=True)
 
 
 class Records(Mapping[str, "DataFrame"]):
-    """A data frame for each kind of record. They come of one pass over the packets, whose result is kept until `unpersist`."""
+    """A data frame for each kind of record, from one pass over the packets; its result is persisted until `unpersist`."""
 
     def __init__(
-        self, found: DataFrame, job: Job, partitions: int | None = None, *, by_packet: bool = False, facts: DataFrame | None = None
+        self, frame: DataFrame, job: Job, partitions: int | None = None, *, by_packet: bool = False, facts: DataFrame | None = None
     ) -> None:
-        """`found`: runs, or packets. `facts`: those that an earlier batch of a stream has left."""
+        """Plan the pass.
+
+        Args:
+            frame: packed segments, or packets.
+            job: values that all tasks share.
+            partitions: number of tasks that decode; None for Spark's number of shuffle partitions.
+            by_packet: `frame` has a row for each packet.
+            facts: pending facts of earlier batches of a stream.
+        """
         self._job = job
         self._facts = facts
-        self._decoded = _map(_sorted(found, packed_segments.ORDER, 2, partitions), DecodeFlows(job, by_packet), shuffle_batches.SCHEMA)
-        self._kept = [self._decoded.persist(StorageLevel.DISK_ONLY)]
+        self._decoded = _map(_sorted(frame, packed_segments.ORDER, 2, partitions), DecodeFlows(job, by_packet), shuffle_batches.SCHEMA)
+        self._persisted = [self._decoded.persist(StorageLevel.DISK_ONLY)]
         self._batches = self._decoded
         if job.options.rules:
-            judged = self._judged(partitions).persist(StorageLevel.DISK_ONLY)
-            self._kept.append(judged)
-            self._batches = self._decoded.unionByName(judged)
+            findings = self._evaluated(partitions).persist(StorageLevel.DISK_ONLY)
+            self._persisted.append(findings)
+            self._batches = self._decoded.unionByName(findings)
 
-    def _judged(self, partitions: int | None) -> DataFrame:
-        """ShuffleBuffer of what the rules that look across connections say."""
-        facts = _map(self._of(self._decoded, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
+    def _evaluated(self, partitions: int | None) -> DataFrame:
+        """Return packed batches of findings of the rules across connections."""
+        facts = _map(self._of_kind(self._decoded, shuffle_batches.FACT), shuffle_batches.unpack, shuffle_batches.FACTS)
         facts = facts if self._facts is None else facts.unionByName(self._facts)
         return _map(_sorted(facts, shuffle_batches.FACT_ORDER, 2, partitions), EvaluateFacts(self._job), shuffle_batches.SCHEMA)
 
     @staticmethod
-    def _of(found: DataFrame, kind: str) -> DataFrame:
-        return found.where(found.kind == kind)
+    def _of_kind(batches: DataFrame, kind: str) -> DataFrame:
+        return batches.where(batches.kind == kind)
 
     def __getitem__(self, kind: str) -> DataFrame:
         if kind not in self._job.options.records:
             raise KeyError(kind)
-        return _map(self._of(self._batches, kind), shuffle_batches.unpack, arrow_schema(kind))
+        return _map(self._of_kind(self._batches, kind), shuffle_batches.unpack, arrow_schema(kind))
 
     def count(self, kind: str) -> int:
-        """Rows of a kind."""
-        return self._of(self._batches, kind).groupBy().sum("rows").collect()[0][0] or 0
+        """Return the number of rows of a kind."""
+        return self._of_kind(self._batches, kind).groupBy().sum("rows").collect()[0][0] or 0
 
     def outcome(self) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
-        """What each partition reports, and the files that it wrote."""
-        wanted = (
+        """Decode everything; return the reports of all tasks and the files that they wrote."""
+        rows = (
             self._batches.where(self._batches.kind.isin(shuffle_batches.REPORT, shuffle_batches.TABLE_FILE))
             .select("kind", "data")
             .collect()
         )
-        reports = [msgspec.json.decode(row.data, type=shuffle_batches.TaskReport) for row in wanted if row.kind == shuffle_batches.REPORT]
-        return reports, [msgspec.json.decode(row.data, type=TableFile) for row in wanted if row.kind == shuffle_batches.TABLE_FILE]
+        reports = [msgspec.json.decode(row.data, type=shuffle_batches.TaskReport) for row in rows if row.kind == shuffle_batches.REPORT]
+        return reports, [msgspec.json.decode(row.data, type=TableFile) for row in rows if row.kind == shuffle_batches.TABLE_FILE]
 
     def open_state(self) -> DataFrame:
-        """ShuffleBuffer of what the next batch of a stream needs: flows, and facts that are not judged."""
-        return self._of(self._kept[0], shuffle_batches.OPEN).unionByName(self._of(self._kept[-1], shuffle_batches.FACT))
+        """Return packed batches of the suspended flows and pending facts from which the next batch of a stream resumes."""
+        return self._of_kind(self._persisted[0], shuffle_batches.OPEN).unionByName(self._of_kind(self._persisted[-1], shuffle_batches.FACT))
 
     def unpersist(self) -> None:
-        """Let go of what was kept."""
-        for frame in self._kept:
+        """Release the result of the pass."""
+        for frame in self._persisted:
             frame.unpersist()
 
     def __iter__(self) -> Iterator[str]:
@@ -215,14 +238,14 @@ class Records(Mapping[str, "DataFrame"]):
         return len(self._job.options.records)
 
 
-def restore_open(left: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Of cells that an earlier batch of a stream has left open the flows, in the place of runs, and the facts."""
-    flows, facts = (left.where(left.kind == kind) for kind in (shuffle_batches.OPEN, shuffle_batches.FACT))
+def restore_open(batches: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return the suspended flows, with the columns of packed segments, and the pending facts of an earlier batch of a stream."""
+    flows, facts = (batches.where(batches.kind == kind) for kind in (shuffle_batches.OPEN, shuffle_batches.FACT))
     return _map(flows, shuffle_batches.unpack, packed_segments.SCHEMA), _map(facts, shuffle_batches.unpack, shuffle_batches.FACTS)
 
 
 def _sorted(frame: DataFrame, order: Sequence[str], key: int, partitions: int | None) -> DataFrame:
-    """Rows with the same first `key` columns of the order in one partition, in this order."""
+    """Return rows sorted by `order` in partitions, each with all rows of equal first `key` columns."""
     by = order[:key]
     shuffled = frame.repartition(*by) if partitions is None else frame.repartition(partitions, *by)
     return shuffled.sortWithinPartitions(*order)

@@ -92,7 +92,7 @@ class Cluster:
         options = with_secrets(inputs, options, sorted(found for one in self.seen for found in one.secrets))
         self.job = Job(inputs, options, min((one.portion.file for one in self.seen if one.lossy), default=None))
         places = Counter((row["source"], row["flow"]) for row in rows)
-        self.strangers = [row for row in rows if row["stranger"] and places[row["source"], row["flow"]] == 1 and not by_packet]
+        self.strangers = [row for row in rows if row["unrecognised"] and places[row["source"], row["flow"]] == 1 and not by_packet]
         left_out = {file: frozenset(row["flow"] for row in self.strangers if row["file"] == file) for file in range(len(inputs.paths))}
         self.portions = scan.with_counts(self.seen)
         read = shipped(ReadFiles(inputs, self.portions, by_packet, left_out, options.key_logs.findings))
@@ -148,7 +148,9 @@ class Streamed:
         portions = [Portion(file) for file in range(first, len(inputs.paths))]
         positions = [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in range(len(portions))]
         looked = [
-            row for batch in shipped(ScanPortions(inputs, self._options, portions, strangers=False))(positions) for row in batch.to_pylist()
+            row
+            for batch in shipped(ScanPortions(inputs, self._options, portions, finds_unrecognised=False))(positions)
+            for row in batch.to_pylist()
         ]
         seen = [msgspec.json.decode(row["data"], type=PortionSummary) for row in looked]
         options = with_secrets(inputs, self._options, sorted(found for file in seen for found in file.secrets))

@@ -36,9 +36,9 @@ def test_it_is_that_of_one_run(tmp_path: Path) -> None:
     assert not kept.resumes(ASKED)
     kept.create(ASKED)
     assert kept.resumes(ASKED)
-    with pytest.raises(UsageError, match=r'whose --records was \["frame"\] and not \["message"\]: name another'):
+    with pytest.raises(UsageError, match=r'--records was \["frame"\], not \["message"\]\): name another'):
         kept.resumes({**ASKED, "--records": ["message"]})
-    with pytest.raises(UsageError, match=r"whose --port was null and not \[6650\]: name another"):
+    with pytest.raises(UsageError, match=r"--port was null, not \[6650\]\): name another"):
         kept.resumes({**ASKED, "--port": [6650]})
 
 
@@ -83,7 +83,7 @@ def test_a_place_that_nobody_knows_is_one_line(uri: str, why: str) -> None:
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
-    with pytest.raises(UsageError, match="not empty and no checkpoint"):
+    with pytest.raises(UsageError, match="not empty and not a checkpoint"):
         Checkpoint(str(tmp_path)).resumes(ASKED)
 
 
@@ -152,11 +152,11 @@ def test_a_commit_knows_how_far_each_host_has_come_and_the_first_loss() -> None:
     first = Commit().after(
         inputs,
         [
-            PortionSummary(Portion(0), 1, ended=5),
-            PortionSummary(Portion(2), 1, ended=4),
-            PortionSummary(Portion(1), 1, ended=7, lossy=True),
+            PortionSummary(Portion(0), 1, last_time=5),
+            PortionSummary(Portion(2), 1, last_time=4),
+            PortionSummary(Portion(1), 1, last_time=7, lossy=True),
         ],
     )
     assert first.newest == [("x", 5), ("y", 7)]
-    second = first.after(inputs, [PortionSummary(Portion(3), 1, ended=3, lossy=True), PortionSummary(Portion(4))])
+    second = first.after(inputs, [PortionSummary(Portion(3), 1, last_time=3, lossy=True), PortionSummary(Portion(4))])
     assert second == Commit(1, 5, [("x", 3), ("y", 7)], 1)

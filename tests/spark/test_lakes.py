@@ -20,12 +20,12 @@ from tests.spark.inside import EVERYTHING
 @pytest.mark.parametrize("table_format", sorted(lakes.NEEDS))
 def test_a_format_that_is_not_there_is_refused_before_any_capture_is_looked_at(spark: Any, tmp_path: Path, table_format: str) -> None:
     out = tmp_path / "out"
-    told: list[str] = []
+    steps: list[str] = []
     with pytest.raises(UsageError, match=f"not set up for {table_format}: .*--conf spark.jars.packages=") as refused:
-        run.run(spark, [str(tmp_path / "no capture")], str(out), EVERYTHING, table_format, progress=told.append)
+        run.run(spark, [str(tmp_path / "no capture")], str(out), EVERYTHING, table_format, show_step=steps.append)
     assert refused.value.exit_code == 2
     assert "\n" not in str(refused.value)
-    assert (told, out.exists()) == ([], False)
+    assert (steps, out.exists()) == ([], False)
 
 
 @pytest.mark.parametrize("table_format", sorted(lakes.NEEDS))

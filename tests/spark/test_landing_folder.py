@@ -24,8 +24,8 @@ def land(path: Path, first: float, *, modified: float | None = None, packets: in
     return path
 
 
-def names(landing: LandingFolder, now: float, *, everything: bool = False) -> list[str]:
-    return [Path(landed.path).name for landed in landing.poll(now, everything=everything)]
+def names(landing: LandingFolder, now: float, *, take_all: bool = False) -> list[str]:
+    return [Path(landed.path).name for landed in landing.poll(now, take_all=take_all)]
 
 
 def watching(folder: Path, source_by: str = "none") -> LandingFolder:
@@ -75,9 +75,9 @@ def test_those_that_land_together_are_taken_by_their_first_packets_then_by_name(
         land(tmp_path / name, first)
     (tmp_path / "e").write_bytes((tmp_path / "a").read_bytes()[:24])
     landing = watching(tmp_path)
-    assert names(landing, 0, everything=True) == ["c", "a", "b", "d", "e"]
+    assert names(landing, 0, take_all=True) == ["c", "a", "b", "d", "e"]
     land(tmp_path / "early", 0)
-    (found,) = landing.poll(0, everything=True)
+    (found,) = landing.poll(0, take_all=True)
     assert (found.position, found.first_time) == (5, BEGUN * SECOND)
 
 
@@ -86,28 +86,28 @@ def test_a_ring_that_begins_anew_gives_its_names_to_other_captures(tmp_path: Pat
     for turn in range(3):
         for number in range(2):
             land(tmp_path / f"ring.pcap{number}", 20 * turn + 10 * number)
-        assert names(landing, turn, everything=True) == ["ring.pcap0", "ring.pcap1"]
-    assert names(landing, 9, everything=True) == []
+        assert names(landing, turn, take_all=True) == ["ring.pcap0", "ring.pcap1"]
+    assert names(landing, 9, take_all=True) == []
 
 
 def test_what_was_taken_is_not_taken_again(tmp_path: Path) -> None:
     """Neither after a restart, nor when it is packed, touched, or longer."""
     landing = watching(tmp_path)
     path = land(tmp_path / "a.pcap", 0)
-    known = landing.poll(0, everything=True)
+    known = landing.poll(0, take_all=True)
     again = LandingFolder(str(tmp_path), "none", SETTLE, known)
-    assert names(again, 0, everything=True) == []
+    assert names(again, 0, take_all=True) == []
     os.utime(path)
-    assert names(again, 1, everything=True) == []
+    assert names(again, 1, take_all=True) == []
     assert again.grown == []
     (tmp_path / "a.pcap.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
-    assert names(again, 2, everything=True) == []
+    assert names(again, 2, take_all=True) == []
     assert again.grown == []
     write_pcap(path, Conversation(start_ns=BEGUN * SECOND).handshake().close().packets)
-    assert names(again, 3, everything=True) == []
+    assert names(again, 3, take_all=True) == []
     assert again.grown == [str(path)]
-    assert names(again, 4, everything=True) == again.grown == []
+    assert names(again, 4, take_all=True) == again.grown == []
 
 
 def test_only_captures_are_taken_those_that_are_damaged_too(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_only_captures_are_taken_those_that_are_damaged_too(tmp_path: Path) -> N
     (tmp_path / "gone.pcap").symlink_to("nowhere")
     land(tmp_path / ".hidden.pcap", 0)
     land(tmp_path / "cut.pcap", 0).write_bytes(b"\xd4\xc3\xb2\xa1\x02\x00")
-    assert names(watching(tmp_path), 0, everything=True) == ["cut.pcap"]
+    assert names(watching(tmp_path), 0, take_all=True) == ["cut.pcap"]
 
 
 def test_each_has_its_source(tmp_path: Path) -> None:
     for host in ("a", "b"):
         land(tmp_path / f"{host}-1.pcap", 0)
-    assert [landed.source for landed in watching(tmp_path, r"/(.)-1\.pcap$").poll(0, everything=True)] == ["a", "b"]
+    assert [landed.source for landed in watching(tmp_path, r"/(.)-1\.pcap$").poll(0, take_all=True)] == ["a", "b"]
 
 
 def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
@@ -135,4 +135,4 @@ def test_names_that_no_table_could_hold_are_passed_over(tmp_path: Path) -> None:
     land(tmp_path / os.fsdecode(b"a\xff.pcap"), 0)
     land(tmp_path / "_b.pcap", 0)
     land(tmp_path / "c\nä.pcap", 0)
-    assert names(watching(tmp_path), SETTLE, everything=True) == ["c\nä.pcap"]
+    assert names(watching(tmp_path), SETTLE, take_all=True) == ["c\nä.pcap"]

@@ -60,9 +60,9 @@ def test_nothing_is_taken_up_but_in_a_stream() -> None:
     open_flow = OpenFlow(None, 1, 0, closed=False, state=b"anything")
     suspended = next(iter(FlowReader([to_record_batch([suspended_row(None, flow, open_flow)], SCHEMA)], resumes=True)))
     assert isinstance(suspended, PackedFlow)
-    assert (suspended.before, suspended.silent) == (open_flow, True)
+    assert (suspended.state, suspended.silent) == (open_flow, True)
     packet: Segment = (1, 2, 3, 4, 16, 5, b"payload", 0)
     found = next(iter(FlowReader([to_record_batch([(None, flow, SUSPENDED, 1, pack(([packet], [])))], SCHEMA)])))
     assert isinstance(found, PackedFlow)
-    assert found.before is None
+    assert found.state is None
     assert [block.flows for block in found.blocks] == [{flow: [packet]}]

@@ -56,8 +56,8 @@ def test_they_give_the_rows_of_paths(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("file:///no/such/folder", "there is nothing at /no/such/folder"),
-        ("file:///no/such/*.pcap", "there is nothing at /no/such"),
+        ("file:///no/such/folder", "nothing found at /no/such/folder"),
+        ("file:///no/such/*.pcap", "nothing found at /no/such"),
         ("nowhere://bucket/a.pcap", "nowhere://bucket/a.pcap cannot be read: .*[Uu]nrecognized filesystem"),
         ("file://{0}/a/*.none", "a pattern, without captures"),
         ("file://{0}/a/notes.txt", "notes.txt is "),

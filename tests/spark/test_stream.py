@@ -48,7 +48,7 @@ class Watched:
         return CaptureStream(self._spark, kept, str(self.out), self._options, self._format, 2, tell or self.batches.append)
 
     def advance(self, stream: Any) -> None:
-        stream.advance(LandingFolder(str(self.landing), "none", 0, stream.captures), everything=True)
+        stream.advance(LandingFolder(str(self.landing), "none", 0, stream.captures), take_all=True)
 
 
 def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_path: Path) -> None:
@@ -212,4 +212,4 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp
     assert not [path for path in (tmp_path / "out").rglob("_*") if path.is_file()]
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(ROWS)
     assert command.start("--records", "frame").wait(120) == 2
-    assert "is the checkpoint of another run, whose --records was" in command.said().splitlines()[-1]
+    assert "is the checkpoint of another run (--records was" in command.said().splitlines()[-1]

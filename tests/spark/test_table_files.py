@@ -55,7 +55,7 @@ def test_a_folder_that_is_not_empty_is_left_alone_and_a_new_one_is_made(tmp_path
         make_folder(out)
     (tmp_path / "new" / "er" / "mine").write_text("x")
     for full in (out, f"{out}/mine"):
-        with pytest.raises(OutputError, match="there already and not an empty folder"):
+        with pytest.raises(OutputError, match="exists and is not an empty folder"):
             require_empty(full)
 
 
