@@ -60,8 +60,8 @@ def refused_again_and_again() -> list[Conversation]:
 
 
 def damaged_behind_the_broker() -> list[Conversation]:
-    told = subscribed(connected(40001, start=SECOND)).client(flow(10)).server(journey.corrupted())
-    return [connected().client(producer()).server(created()).client(send()).server(receipt()).close(), told.close()]
+    talk = subscribed(connected(40001, start=SECOND)).client(flow(10)).server(journey.corrupted())
+    return [connected().client(producer()).server(created()).client(send()).server(receipt()).close(), talk.close()]
 
 
 def subscription_that_is_free_again() -> list[Conversation]:
@@ -110,24 +110,24 @@ def left_waiting() -> list[Conversation]:
 
 
 def orderly_end() -> list[Conversation]:
-    told = connected().client(producer()).server(created()).client(send()).server(receipt())
-    told = wait_until(told, 30 * SECOND).server(PING).client(PONG)
+    talk = connected().client(producer()).server(created()).client(send()).server(receipt())
+    talk = wait_until(talk, 30 * SECOND).server(PING).client(PONG)
     return [
-        wait_until(told, 60 * SECOND).client(PING).server(PONG).client(publishing.CLOSED).server(success((1 << 64) - 1)).close("server")
+        wait_until(talk, 60 * SECOND).client(PING).server(PONG).client(publishing.CLOSED).server(success((1 << 64) - 1)).close("server")
     ]
 
 
 def many_lookups(refused: int) -> list[Conversation]:
     """Fifty lookups at once, so many of them refused."""
-    told = connected()
+    talk = connected()
     for request in range(50):
-        told.client(lookup(request))
+        talk.client(lookup(request))
     for request in range(50):
         if request < refused:
-            told.server(lookup_response("Failed", "", request, error="TooManyRequests", message="full"))
+            talk.server(lookup_response("Failed", "", request, error="TooManyRequests", message="full"))
         else:
-            told.server(lookup_response("Connect", lookups.TO_ONE, request))
-    return [told.close()]
+            talk.server(lookup_response("Connect", lookups.TO_ONE, request))
+    return [talk.close()]
 
 
 def outlived() -> list[Conversation]:
@@ -150,10 +150,10 @@ def schema_that_is_taken() -> list[Conversation]:
 
 
 def slow_receipts(latency: int, times: int) -> list[Conversation]:
-    told = connected().client(producer()).server(created())
+    talk = connected().client(producer()).server(created())
     for number in range(times):
-        told.client(send(1, number)).wait(latency).server(receipt(1, number, entry=number))
-    return [told.client(PING).close()]
+        talk.client(send(1, number)).wait(latency).server(receipt(1, number, entry=number))
+    return [talk.client(PING).close()]
 
 
 def no_receipt(pause: int) -> list[Conversation]:
@@ -172,6 +172,6 @@ def published_by_a_clock(offset: int, pause: int = SECOND) -> list[Conversation]
 
 def key_that_moves() -> list[Conversation]:
     """A key that moves to a second consumer after the first one returned its messages."""
-    item = key_shared.given(key_shared.keyed(1), 1, 1, 2).wait(SECOND).client(redeliver(1, 2, number=1)).wait(20 * SECOND).close()
-    two = key_shared.given(key_shared.keyed(2, after=4 * SECOND), 2, 1, 2, again=1).client(ack(1, 2, number=2)).close()
+    item = key_shared.deliver(key_shared.keyed(1), 1, 1, 2).wait(SECOND).client(redeliver(1, 2, number=1)).wait(20 * SECOND).close()
+    two = key_shared.deliver(key_shared.keyed(2, after=4 * SECOND), 2, 1, 2, again=1).client(ack(1, 2, number=2)).close()
     return [item, two]

@@ -19,9 +19,9 @@ def corrupted(entry: int = 0, consumer_id: int = 1) -> bytes:
 
 def collecting() -> tuple[Rules, dict[str, Journey]]:
     """Rules that only collect journeys, and the dictionary of these."""
-    found: dict[str, Journey] = {}
+    collected: dict[str, Journey] = {}
 
-    def keep(key: str, facts: Sequence[Fact], _say: ReportFinding) -> None:
-        found.update((key, item) for item in journeys(key, facts))
+    def keep(key: str, facts: Sequence[Fact], _report: ReportFinding) -> None:
+        collected.update((key, item) for item in journeys(key, facts))
 
-    return Rules(CODES, (JourneyRule,), (KeyRule(JOURNEY, 10**18, keep),)), found
+    return Rules(CODES, (JourneyRule,), (KeyRule(JOURNEY, 10**18, keep),)), collected

@@ -16,15 +16,15 @@ def keyed(number: int, *, after: int = 0, kind: str = "Key_Shared", **meta: Any)
     return subscribed(connected(40000 + number, start=after), number, kind=kind, **fields).client(flow(1000, number))
 
 
-def given(talk: Conversation, number: int, *entries: int, key: str = "k", **fields: Any) -> Conversation:
+def deliver(talk: Conversation, number: int, *entries: int, key: str = "k", **fields: Any) -> Conversation:
     return talk.server(*[delivery(entry, number, partition_key=key, **fields) for entry in entries])
 
 
 def on_two_consumers() -> list[Conversation]:
     """The second one gets a message of the key while the first holds some."""
-    item = given(keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
-    return [item, given(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()]
+    item = deliver(keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
+    return [item, deliver(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()]
 
 
 def out_of_order() -> list[Conversation]:
-    return [given(given(keyed(1), 1, 1, 5), 1, 3).client(ack(1, 3, 5, number=1)).close()]
+    return [deliver(deliver(keyed(1), 1, 1, 5), 1, 3).client(ack(1, 3, 5, number=1)).close()]

@@ -8,20 +8,20 @@ from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 
 
-def given(count: int, kind: str = "Shared") -> Conversation:
+def consumer_with_entries(count: int, kind: str = "Shared") -> Conversation:
     """A consumer that got so many entries, from 0."""
     return subscribed(connected(), kind=kind).client(flow(1000)).server(*[delivery(entry) for entry in range(count)])
 
 
 def with_a_hole() -> list[Conversation]:
     """All but one of the entries are acknowledged."""
-    talk = given(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND)
+    talk = consumer_with_entries(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND)
     return [talk.server(delivery(30)).client(ack(30), PING).close()]
 
 
 def one_after_the_other() -> list[Conversation]:
     """Entries acknowledged in order, one every few seconds: each waits long, none is skipped."""
-    talk = given(60)
+    talk = consumer_with_entries(60)
     for entry in range(50):
         talk.wait(5 * SECOND).client(ack(entry), PING)
     return [talk.close()]

@@ -12,7 +12,7 @@ from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, 
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
-from tests.scenarios.rules.unacked import given, one_after_the_other, with_a_hole
+from tests.scenarios.rules.unacked import consumer_with_entries, one_after_the_other, with_a_hole
 
 
 def test_the_stuck_consumer_acknowledged_none() -> None:
@@ -27,19 +27,19 @@ def test_the_stuck_consumer_acknowledged_none() -> None:
 
 
 def test_one_that_stops_acknowledging_is_seen_later(tmp_path: Path) -> None:
-    talk = given(20).client(ack(0, 1)).wait(70 * SECOND).client(PING)
+    talk = consumer_with_entries(20).client(ack(0, 1)).wait(70 * SECOND).client(PING)
     _, evidence = diagnose(tmp_path, talk).only("consumer-not-acking")
     assert (evidence["unacknowledged"], evidence["oldest"]) == (18, [7, 2])
 
 
 def test_an_application_that_takes_long_for_its_first_message_is_none(tmp_path: Path) -> None:
-    talk = given(20).wait(30 * SECOND).client(PING).wait(20 * SECOND).client(ack(0), PING).close()
+    talk = consumer_with_entries(20).wait(30 * SECOND).client(PING).wait(20 * SECOND).client(ack(0), PING).close()
     assert "consumer-not-acking" not in diagnose(tmp_path, talk).codes
 
 
 @pytest.mark.parametrize("pause", [1, 30])
 def test_one_that_acknowledges_slowly_is_none(tmp_path: Path, pause: int) -> None:
-    talk = given(20)
+    talk = consumer_with_entries(20)
     for entry in range(5):
         talk.wait(pause * SECOND if entry else 0).client(ack(entry))
     assert not {"consumer-not-acking", "ack-hole"} & set(diagnose(tmp_path, talk.client(close_consumer()).close()).codes)
@@ -78,18 +78,18 @@ def test_messages_in_flight_are_no_hole(tmp_path: Path) -> None:
 
 
 def test_what_the_client_gave_back_is_no_hole(tmp_path: Path) -> None:
-    talk = given(30).client(ack(0, 1)).client(redeliver(*range(3, 29))).wait(100 * SECOND).client(ack(29), PING).close()
+    talk = consumer_with_entries(30).client(ack(0, 1)).client(redeliver(*range(3, 29))).wait(100 * SECOND).client(ack(29), PING).close()
     assert "ack-hole" not in diagnose(tmp_path, talk).codes
 
 
 def test_a_cumulative_ack_covers_all_before_it(tmp_path: Path) -> None:
-    talk = given(30, "Exclusive").client(ack(29, kind="Cumulative")).wait(100 * SECOND).client(PING).close()
+    talk = consumer_with_entries(30, "Exclusive").client(ack(29, kind="Cumulative")).wait(100 * SECOND).client(PING).close()
     assert "consumer-not-acking" not in diagnose(tmp_path, talk).codes
 
 
 def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unacked, "ENTRIES_MAX", 10)
-    talk = given(30).wait(10 * SECOND).client(close_consumer())
+    talk = consumer_with_entries(30).wait(10 * SECOND).client(close_consumer())
     subscribed(talk, 2).client(flow(100, 2)).server(*[delivery(entry, 2) for entry in range(30)]).wait(10 * SECOND).close()
     findings = diagnose(tmp_path, talk).of("consumer-not-acking")
     assert [(row.evidence or {})["unacknowledged"] for row in findings] == [10, 10]
