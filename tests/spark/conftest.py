@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need Spark: starting it takes longer than most of them."""
+"""Spark session of all tests that need Spark: its start takes longer than most of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pulsarscope.spark.session import installed_version, missing_distributions, 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process runs all that need the session, however many there are; those that need a cluster's instead come last."""
+    """Group the tests of the session in one process; tests of a cluster come last."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
@@ -24,9 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def can_run() -> None:
-    """Skips what needs Spark where there is none, or no Java for it."""
-    if lacking := missing_distributions():
-        pytest.skip(f"no {', '.join(lacking)}: pip install -e '.[spark]'")
+    """Skip tests of Spark where Spark or a Java for it is missing."""
+    if missing := missing_distributions():
+        pytest.skip(f"no {', '.join(missing)}: pip install -e '.[spark]'")
     try:
         choose(os.environ, installed_version("pyspark") or "")
     except UsageError as error:
@@ -35,7 +35,7 @@ def can_run() -> None:
 
 @pytest.fixture(scope="session")
 def spark(can_run: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:  # noqa: ARG001 - it skips
-    """On two cores of this machine."""
+    """Start a session on two cores of this machine."""
     folder: Path = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.local.dir": str(folder),

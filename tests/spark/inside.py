@@ -1,4 +1,4 @@
-"""The work of a cluster in this process: what the tasks do, on rows that are dealt out, sorted and pickled as Spark does it."""
+"""Simulation of a cluster in this process: its tasks on rows that are shuffled, sorted and pickled as Spark does it."""
 
 from __future__ import annotations
 
@@ -34,106 +34,115 @@ from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
 
 EVERYTHING = Options(ALL_RECORDS, rules=True)
-EACH_ITS_OWN = r"([^/]*)$"
-"""Each file is a source."""
+SOURCE_PER_FILE = r"([^/]*)$"
+"""Rule of the vantage points: each file is one."""
 
 Tables = dict[str, list[str]]
 
 
 def local(inputs: Inputs, options: EngineOptions = EVERYTHING) -> Tables:
-    """The sorted rows of the local decoder, by kind."""
-    found: dict[str, list[Any]] = {kind: [] for kind in ROWS if kind in options.records}
+    """Return the sorted rows of the local decoder, by kind."""
+    rows_of_kind: dict[str, list[Any]] = {kind: [] for kind in ROWS if kind in options.records}
     for batch in pipeline.Run(inputs, options):
         for row in batch.rows:
             assert isinstance(row, Row)
-            found[row.kind].append(row)
-    return {kind: texts([table(kind, rows)]) for kind, rows in found.items()}
+            rows_of_kind[row.kind].append(row)
+    return {kind: texts([table(kind, rows)]) for kind, rows in rows_of_kind.items()}
 
 
 def texts(tables: Iterable[Any]) -> list[str]:
-    """All rows, sorted."""
-    return sorted(repr([*row.values()]) for one in tables for row in one.to_pylist())
+    """Return all rows, sorted."""
+    return sorted(repr([*row.values()]) for each in tables for row in each.to_pylist())
 
 
 def written(out: Path) -> Tables:
-    """The rows in a folder of tables."""
+    """Return the rows in a folder of tables."""
     return {kind: texts(pyarrow.parquet.read_table(path) for path in sorted((out / kind).glob("part-*"))) for kind in ROWS}
 
 
-GIVEN = ("go-tls13.pcap", "go-tls12.pcap", "go-tls13-dsb.pcapng", "encrypted.pcap", "go-encrypted.pcap", "java-schemas.pcap")
-"""Captures that say more with what is given beside them."""
+CAPTURES_WITH_SECRETS = (
+    "go-tls13.pcap",
+    "go-tls12.pcap",
+    "go-tls13-dsb.pcapng",
+    "encrypted.pcap",
+    "go-encrypted.pcap",
+    "java-schemas.pcap",
+)
+"""Captures that need the options of `read_options`."""
 
 
-def given(captures: Path) -> ReadOptions:
-    """Secrets of TLS, private keys and schemas for them."""
+def read_options(captures: Path) -> ReadOptions:
+    """Return options with TLS secrets, private keys and schemas."""
     return ReadOptions(
         tls_keylog=[str(path) for path in sorted(captures.glob("*.keylog"))],
         private_key=[str(path) for path in sorted((captures / "keys").glob("*.pem"))],
         schema=["schemas-int32-31=bytes"],
-        source_by=EACH_ITS_OWN,
+        source_by=SOURCE_PER_FILE,
     )
 
 
 class Cluster:
-    """Decodes captures in so many partitions, files in portions of about `split` bytes."""
+    """Decoder of captures in partitions; `split` is the size of portions in bytes."""
 
     def __init__(
         self, inputs: Inputs, options: EngineOptions = EVERYTHING, *, partitions: int = 3, by_packet: bool = False, split: int | None = None
     ) -> None:
         self.divided = [Portion(file) for file in range(len(inputs.paths))]
         if split is not None:
-            found = rows_of(shipped(DivideFiles(inputs, split))(numbers(inputs.paths)))
-            self.divided = [msgspec.json.decode(row["data"], type=Portion) for row in found]
-        rows = look(inputs, options, self.divided)
-        self.whole = scan.indivisible_files(seen_in(rows))
+            rows = rows_of(pickled(DivideFiles(inputs, split))(position_batches(inputs.paths)))
+            self.divided = [msgspec.json.decode(row["data"], type=Portion) for row in rows]
+        rows = scan_rows(inputs, options, self.divided)
+        self.whole = scan.indivisible_files(summaries_of(rows))
         if self.whole:
-            rows = [row for row in rows if row["file"] not in self.whole] + look(inputs, options, [Portion(file) for file in self.whole])
-        self.seen = seen_in(rows)
-        options = with_secrets(inputs, options, sorted(found for one in self.seen for found in one.secrets))
-        self.job = Job(inputs, options, min((one.portion.file for one in self.seen if one.lossy), default=None))
+            rows = [row for row in rows if row["file"] not in self.whole] + scan_rows(
+                inputs, options, [Portion(file) for file in self.whole]
+            )
+        self.seen = summaries_of(rows)
+        options = with_secrets(inputs, options, sorted(secret for summary in self.seen for secret in summary.secrets))
+        self.job = Job(inputs, options, min((summary.portion.file for summary in self.seen if summary.lossy), default=None))
         places = Counter((row["source"], row["flow"]) for row in rows)
-        self.strangers = [row for row in rows if row["unrecognised"] and places[row["source"], row["flow"]] == 1 and not by_packet]
-        left_out = {file: frozenset(row["flow"] for row in self.strangers if row["file"] == file) for file in range(len(inputs.paths))}
+        self.unrecognised = [row for row in rows if row["unrecognised"] and places[row["source"], row["flow"]] == 1 and not by_packet]
+        skipped = {file: frozenset(row["flow"] for row in self.unrecognised if row["file"] == file) for file in range(len(inputs.paths))}
         self.portions = scan.with_counts(self.seen)
-        read = shipped(ReadFiles(inputs, self.portions, by_packet, left_out, options.key_logs.findings))
-        made = [batch for number in numbers(self.portions) for batch in read([number])]
-        if self.strangers:
+        read = pickled(ReadFiles(inputs, self.portions, by_packet, skipped, options.key_logs.findings))
+        made = [batch for number in position_batches(self.portions) for batch in read([number])]
+        if self.unrecognised:
             made.append(
-                to_record_batch([(row["source"], b"", row["file"], 0, row["data"]) for row in self.strangers], packed_segments.SCHEMA)
+                to_record_batch([(row["source"], b"", row["file"], 0, row["data"]) for row in self.unrecognised], packed_segments.SCHEMA)
             )
         schema = packets.SCHEMA if by_packet else packed_segments.SCHEMA
         dealt = deal(made, schema, packed_segments.ORDER, partitions)
-        decoded = [batch for part in dealt for batch in shipped(DecodeFlows(self.job, by_packet))(part)]
-        facts = list(shuffle_batches.unpack(of(shuffle_batches.FACT, decoded)))
-        judged = [
+        decoded = [batch for part in dealt for batch in pickled(DecodeFlows(self.job, by_packet))(part)]
+        facts = list(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, decoded)))
+        findings = [
             batch
             for part in deal(facts, shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, partitions)
-            for batch in shipped(EvaluateFacts(self.job))(part)
+            for batch in pickled(EvaluateFacts(self.job))(part)
         ]
-        self.batches = decoded + judged
+        self.batches = decoded + findings
 
     def tables(self) -> Tables:
-        """The sorted rows, by kind."""
-        return {kind: texts(shuffle_batches.unpack(of(kind, self.batches))) for kind in ROWS if kind in self.job.options.records}
+        """Return the sorted rows, by kind."""
+        return {kind: texts(shuffle_batches.unpack(of_kind(kind, self.batches))) for kind in ROWS if kind in self.job.options.records}
 
     def reports(self) -> list[shuffle_batches.TaskReport]:
-        """Of the partitions."""
+        """Return the reports of the tasks."""
         return [
             msgspec.json.decode(data.as_py(), type=shuffle_batches.TaskReport)
-            for batch in of(shuffle_batches.REPORT, self.batches)
+            for batch in of_kind(shuffle_batches.REPORT, self.batches)
             for data in batch.column("data")
         ]
 
 
 class Streamed:
-    """Decodes captures in batches of a stream that begin at these positions of the list, as if each were in other processes."""
+    """Decoder of captures in batches of a stream that begin at positions of the list, each as in other processes."""
 
     def __init__(self, inputs: Inputs, cuts: Iterable[int] = (), options: EngineOptions = EVERYTHING, *, partitions: int = 2) -> None:
         self.batches: list[Any] = []
         self.open: list[int] = []
-        """How many flows each batch has left open."""
+        """Number of flows that each batch suspended."""
         self.waiting: list[int] = []
-        """How many facts."""
+        """Number of facts that each batch left pending."""
         self._partitions = partitions
         self._options = options
         self._done = Commit()
@@ -147,68 +156,68 @@ class Streamed:
     def _batch(self, inputs: Inputs, first: int, *, ends: bool) -> None:
         portions = [Portion(file) for file in range(first, len(inputs.paths))]
         positions = [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in range(len(portions))]
-        looked = [
+        rows = [
             row
-            for batch in shipped(ScanPortions(inputs, self._options, portions, finds_unrecognised=False))(positions)
+            for batch in pickled(ScanPortions(inputs, self._options, portions, finds_unrecognised=False))(positions)
             for row in batch.to_pylist()
         ]
-        seen = [msgspec.json.decode(row["data"], type=PortionSummary) for row in looked]
-        options = with_secrets(inputs, self._options, sorted(found for file in seen for found in file.secrets))
+        seen = [msgspec.json.decode(row["data"], type=PortionSummary) for row in rows]
+        options = with_secrets(inputs, self._options, sorted(secret for file in seen for secret in file.secrets))
         self._done = self._done.after(inputs, seen)
         job = Job(inputs, options, self._done.lossy, progress=StreamProgress(dict(self._done.newest), ends))
-        read = shipped(ReadFiles(inputs, portions, findings=options.key_logs.findings))(positions)
+        read = pickled(ReadFiles(inputs, portions, findings=options.key_logs.findings))(positions)
         dealt = deal([*read, *self._flows], packed_segments.SCHEMA, packed_segments.ORDER, self._partitions)
-        decoded = [batch for part in dealt for batch in shipped(DecodeFlows(job))(part)]
-        facts = [*shuffle_batches.unpack(of(shuffle_batches.FACT, decoded)), *self._facts]
-        judged = [
+        decoded = [batch for part in dealt for batch in pickled(DecodeFlows(job))(part)]
+        facts = [*shuffle_batches.unpack(of_kind(shuffle_batches.FACT, decoded)), *self._facts]
+        findings = [
             batch
             for part in deal(facts, shuffle_batches.FACTS, shuffle_batches.FACT_ORDER, self._partitions)
-            for batch in shipped(EvaluateFacts(job))(part)
+            for batch in pickled(EvaluateFacts(job))(part)
         ]
-        self._flows = list(shuffle_batches.unpack(of(shuffle_batches.OPEN, decoded)))
-        self._facts = list(shuffle_batches.unpack(of(shuffle_batches.FACT, judged)))
+        self._flows = list(shuffle_batches.unpack(of_kind(shuffle_batches.OPEN, decoded)))
+        self._facts = list(shuffle_batches.unpack(of_kind(shuffle_batches.FACT, findings)))
         self._options = msgspec.structs.replace(options, key_logs=KeyLogs(options.key_logs.secrets))
-        self.batches += decoded + judged
+        self.batches += decoded + findings
         self.open.append(sum(len(batch) for batch in self._flows))
         self.waiting.append(sum(len(batch) for batch in self._facts))
 
     def tables(self) -> Tables:
-        """The sorted rows of all batches, by kind."""
-        return {kind: texts(shuffle_batches.unpack(of(kind, self.batches))) for kind in ROWS if kind in self._options.records}
+        """Return the sorted rows of all batches, by kind."""
+        return {kind: texts(shuffle_batches.unpack(of_kind(kind, self.batches))) for kind in ROWS if kind in self._options.records}
 
 
-def shipped(task: Any) -> Any:
-    """A task as it comes to a worker."""
+def pickled(task: Any) -> Any:
+    """Return a task as a worker gets it."""
     return pickle.loads(pickle.dumps(task))  # noqa: S301 - our own
 
 
-def numbers(things: Sequence[Any]) -> list[Any]:
-    """Their positions, each in a batch."""
+def position_batches(things: Sequence[Any]) -> list[Any]:
+    """Return the positions of things, each in a batch."""
     return [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in range(len(things))]
 
 
 def rows_of(batches: Iterable[Any]) -> list[dict[str, Any]]:
-    """All rows."""
+    """Return the rows of all batches."""
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def look(inputs: Inputs, options: EngineOptions, portions: Sequence[Portion]) -> list[dict[str, Any]]:
-    """What the first look finds."""
-    return rows_of(shipped(ScanPortions(inputs, options, portions))(numbers(portions)))
+def scan_rows(inputs: Inputs, options: EngineOptions, portions: Sequence[Portion]) -> list[dict[str, Any]]:
+    """Return the rows of a scan."""
+    return rows_of(pickled(ScanPortions(inputs, options, portions))(position_batches(portions)))
 
 
-def seen_in(rows: Iterable[dict[str, Any]]) -> list[PortionSummary]:
-    """What it says of portions."""
+def summaries_of(rows: Iterable[dict[str, Any]]) -> list[PortionSummary]:
+    """Return the summaries of portions among the rows of a scan."""
     return [msgspec.json.decode(row["data"], type=PortionSummary) for row in rows if not row["flow"]]
 
 
-def of(kind: str, batches: Iterable[Any]) -> list[Any]:
-    """The cells of one kind."""
+def of_kind(kind: str, batches: Iterable[Any]) -> list[Any]:
+    """Return the packed batches of one kind."""
     return [batch.filter(pa.array([name == kind for name in batch.column("kind").to_pylist()])) for batch in batches]
 
 
 def deal(batches: Iterable[Any], schema: Any, order: Sequence[str], partitions: int) -> list[list[Any]]:
-    """Rows with the same first two columns of the order in one partition, sorted, in batches of a few rows."""
+    """Return sorted partitions in batches of a few rows; rows of equal first two columns of the order share a partition."""
     names = schema.names
     places = [names.index(name) for name in order]
     dealt: list[list[Any]] = [[] for _ in range(partitions)]
@@ -223,7 +232,7 @@ def deal(batches: Iterable[Any], schema: Any, order: Sequence[str], partitions: 
 
 
 def ring(path: Path, folder: Path, files: int) -> list[Path]:
-    """A pcap file cut into a ring of so many, as tcpdump -C does."""
+    """Cut a pcap file into a ring of files, as tcpdump -C does."""
     data = path.read_bytes()
     borders = [24]
     while borders[-1] < len(data):
@@ -237,7 +246,7 @@ def ring(path: Path, folder: Path, files: int) -> list[Path]:
 
 
 def cut(path: Path, folder: Path, shares: Sequence[float]) -> Inputs:
-    """The packets of a capture in files that end after these shares of them."""
+    """Cut a capture into files that end after these shares of its packets."""
     packets = packets_of(path)
     ends = [0, *(int(len(packets) * share) for share in sorted(shares)), len(packets)]
     data = path.read_bytes()

@@ -23,7 +23,7 @@ def begun(folder: Path) -> Checkpoint:
 
 
 def opened(kept: Checkpoint, batch: int) -> Path:
-    """The folder that Spark makes."""
+    """Create the folder that Spark creates."""
     return Path(kept.open_state(batch).removeprefix("file://"))
 
 

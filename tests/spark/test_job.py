@@ -1,4 +1,4 @@
-"""The whole pipeline on a real Spark."""
+"""The complete pipeline on a real Spark."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.export.arrow import arrow_schema
 from tests.places import DOCS
-from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, given, local, ring, written
+from tests.spark.inside import CAPTURES_WITH_SECRETS, EVERYTHING, SOURCE_PER_FILE, local, read_options, ring, written
 
 run = pytest.importorskip("pulsarscope.spark.job", reason="no pyspark: pip install -e '.[spark]'").run
 
 
 def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: Path, tmp_path: Path) -> None:
-    """Those of more than 64 KiB in portions, as far as they can be."""
+    """Files of more than 64 KiB are read in portions where possible."""
     request = PipelineRequest(
         files=[str(captures)],
         out=str(tmp_path / "out"),
-        reading=ReadOptions(source_by=EACH_ITS_OWN),
+        reading=ReadOptions(source_by=SOURCE_PER_FILE),
         spark=SparkOptions(partitions=3, split="64KiB"),
     )
     assert run_job(spark, request, table_options(request), lambda _: None) == 0
     out = tmp_path / "out"
-    assert written(out) == local(expand_inputs([str(captures)], EACH_ITS_OWN))
+    assert written(out) == local(expand_inputs([str(captures)], SOURCE_PER_FILE))
     assert {path.name for path in out.iterdir()} == {*ROWS, "_SUCCESS"}
     for kind in ROWS:
         parts = sorted((out / kind).iterdir())
@@ -48,11 +48,11 @@ def test_all_captures_give_the_rows_of_the_local_decoder(spark: Any, captures: P
 
 
 def test_secrets_keys_and_schemas_come_to_the_tasks(spark: Any, captures: Path, tmp_path: Path) -> None:
-    files = [str(captures / name) for name in GIVEN]
-    request = PipelineRequest(files=files, out=str(tmp_path / "out"), reading=given(captures), spark=SparkOptions(partitions=2))
+    files = [str(captures / name) for name in CAPTURES_WITH_SECRETS]
+    request = PipelineRequest(files=files, out=str(tmp_path / "out"), reading=read_options(captures), spark=SparkOptions(partitions=2))
     options = table_options(request)
     assert run_job(spark, request, options, lambda _: None) == 0
-    assert written(tmp_path / "out") == local(expand_inputs(files, EACH_ITS_OWN), options)
+    assert written(tmp_path / "out") == local(expand_inputs(files, SOURCE_PER_FILE), options)
 
 
 def test_four_of_twenty_files_are_corrupt_and_the_rest_is_exact(spark: Any, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_four_of_twenty_files_are_corrupt_and_the_rest_is_exact(spark: Any, tmp_
 
 
 def corrupt(files: list[Path]) -> None:
-    """One is cut, one is a cut zst, one has random bytes in its middle, one is no capture."""
+    """Truncate one file and one zst file, put random bytes into the middle of one, and replace one by other contents."""
     cut, packed, noisy, other = files[3], files[8], files[13], files[17]
     cut.write_bytes(cut.read_bytes()[:-11])
     data, packer = packed.read_bytes(), zstandard.ZstdCompressor().compressobj()
@@ -106,7 +106,7 @@ def test_a_ring_of_mixed_traffic_partly_compressed_listed_in_any_order(spark: An
 
 
 def mixed(out: Path, megabytes: int) -> None:
-    """Traffic of all kinds at the same time, each kind from hosts of its own."""
+    """Write simultaneous traffic of all kinds, each from hosts of its own."""
     made = []
     for number, kind in enumerate(("tiny", "sync", "batch", "big", "connections")):
         path = out.with_name(kind)

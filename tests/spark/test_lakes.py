@@ -1,4 +1,4 @@
-"""Formats that Spark does not know by itself."""
+"""Table formats of other projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which captures of a folder are taken, and when."""
+"""Detection of finished captures in a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTLE = 60.0
 
 
 def land(path: Path, first: float, *, modified: float | None = None, packets: int = 3) -> Path:
-    """A capture whose first packet and last change are so many seconds after the first one's."""
+    """Write a capture; `first` and `modified` are its first packet and last change, in seconds after the first capture."""
     write_pcap(path, Conversation(start_ns=int((BEGUN + first) * SECOND)).handshake().packets[:packets])
     os.utime(path, (BEGUN + (first + 9 if modified is None else modified),) * 2)
     return path
@@ -62,7 +62,7 @@ def test_a_file_that_is_written_to_is_left_until_it_has_settled(tmp_path: Path) 
 
 
 def test_captures_of_two_interfaces_do_not_finish_each_other(tmp_path: Path) -> None:
-    """Their names look like a ring's, but both are written to."""
+    """Their names look like those of a ring, but both are written to."""
     landing = watching(tmp_path)
     for second in range(5):
         land(tmp_path / "eth0.pcap", 0, modified=100 + second)
@@ -77,8 +77,8 @@ def test_those_that_land_together_are_taken_by_their_first_packets_then_by_name(
     landing = watching(tmp_path)
     assert names(landing, 0, take_all=True) == ["c", "a", "b", "d", "e"]
     land(tmp_path / "early", 0)
-    (found,) = landing.poll(0, take_all=True)
-    assert (found.position, found.first_time) == (5, BEGUN * SECOND)
+    (capture,) = landing.poll(0, take_all=True)
+    assert (capture.position, capture.first_time) == (5, BEGUN * SECOND)
 
 
 def test_a_ring_that_begins_anew_gives_its_names_to_other_captures(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_ring_that_begins_anew_gives_its_names_to_other_captures(tmp_path: Pat
 
 
 def test_what_was_taken_is_not_taken_again(tmp_path: Path) -> None:
-    """Neither after a restart, nor when it is packed, touched, or longer."""
+    """Neither after a restart, nor when it is compressed, touched, or has grown."""
     landing = watching(tmp_path)
     path = land(tmp_path / "a.pcap", 0)
     known = landing.poll(0, take_all=True)

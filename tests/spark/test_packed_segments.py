@@ -55,14 +55,14 @@ def test_all_segments_of_a_file_come_back_in_order(captures: Path, name: str, *,
 
 
 def test_nothing_is_taken_up_but_in_a_stream() -> None:
-    """Packets of a data frame may have any file number: what stands there is not unpickled."""
+    """Packets of a data frame may have any file number; their contents are not taken for states."""
     flow = bytes(12)
     open_flow = OpenFlow(None, 1, 0, closed=False, state=b"anything")
     suspended = next(iter(FlowReader([to_record_batch([suspended_row(None, flow, open_flow)], SCHEMA)], resumes=True)))
     assert isinstance(suspended, PackedFlow)
     assert (suspended.state, suspended.silent) == (open_flow, True)
     packet: Segment = (1, 2, 3, 4, 16, 5, b"payload", 0)
-    found = next(iter(FlowReader([to_record_batch([(None, flow, SUSPENDED, 1, pack(([packet], [])))], SCHEMA)])))
-    assert isinstance(found, PackedFlow)
-    assert found.state is None
-    assert [block.flows for block in found.blocks] == [{flow: [packet]}]
+    packed = next(iter(FlowReader([to_record_batch([(None, flow, SUSPENDED, 1, pack(([packet], [])))], SCHEMA)])))
+    assert isinstance(packed, PackedFlow)
+    assert packed.state is None
+    assert [block.flows for block in packed.blocks] == [{flow: [packet]}]

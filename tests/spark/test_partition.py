@@ -1,4 +1,4 @@
-"""However the work is dealt out, what comes of it is what the local decoder gives."""
+"""Equality of the rows of any distribution of the work with those of the local decoder."""
 
 from __future__ import annotations
 
@@ -29,12 +29,23 @@ from tests.scenarios.options import Options
 from tests.scenarios.recapture import bridged, packets_of
 from tests.scenarios.rings import moved
 from tests.scenarios.rings import ring as rotated
-from tests.spark.inside import EACH_ITS_OWN, EVERYTHING, GIVEN, Cluster, Streamed, cut, given, local, of, ring
+from tests.spark.inside import (
+    CAPTURES_WITH_SECRETS,
+    EVERYTHING,
+    SOURCE_PER_FILE,
+    Cluster,
+    Streamed,
+    cut,
+    local,
+    of_kind,
+    read_options,
+    ring,
+)
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 7, 64])
 def test_all_captures_each_on_its_own(captures: Path, partitions: int) -> None:
-    inputs = expand_inputs([str(captures)], EACH_ITS_OWN)
+    inputs = expand_inputs([str(captures)], SOURCE_PER_FILE)
     assert Cluster(inputs, partitions=partitions).tables() == local(inputs)
 
 
@@ -47,7 +58,7 @@ def test_all_captures_as_one_ring(captures: Path, *, by_packet: bool) -> None:
 @pytest.mark.parametrize("by_packet", [False, True])
 @pytest.mark.parametrize("partitions", [1, 7])
 def test_interfaces_of_a_ring_each_on_its_own(captures: Path, tmp_path: Path, partitions: int, *, by_packet: bool) -> None:
-    """With strangers at both of them, a capture that knows no interfaces, and one whose packets tell them."""
+    """With unrecognised flows at both, a capture without interfaces, and one whose packets have them."""
     for name in ("errors.pcap", "raw-not-pulsar.pcap"):
         both = bridged(packets_of(captures / name), lost=20)
         for index, part in enumerate((both[:70], both[70:])):
@@ -60,8 +71,8 @@ def test_interfaces_of_a_ring_each_on_its_own(captures: Path, tmp_path: Path, pa
     assert cluster.tables() == want
     assert by_packet or Streamed(inputs, range(2, len(inputs.paths), 2)).tables() == want
     assert cluster.tables() != local(expand_inputs([str(tmp_path)]))
-    assert by_packet or {source_of_key(row["flow"]) for row in cluster.strangers} >= {"veth0", "br0"}
-    rows = [row for batch in shuffle_batches.unpack(of("connection", cluster.batches)) for row in batch.to_pylist()]
+    assert by_packet or {source_of_key(row["flow"]) for row in cluster.unrecognised} >= {"veth0", "br0"}
+    rows = [row for batch in shuffle_batches.unpack(of_kind("connection", cluster.batches)) for row in batch.to_pylist()]
     assert {row["source"] for row in rows} == {"veth0", "br0", "ifindex 2", None}
 
 
@@ -104,7 +115,7 @@ SMALLEST = 64 << 10
 
 
 def plain(captures: Path, folder: Path) -> Path:
-    """All captures, and one in which another one is copied; none is compressed, for only what is plain is split."""
+    """Return all captures, and one that contains the copy of another; all are plain, because only plain files are split."""
     folder.mkdir()
     for path in captures.iterdir():
         if path.suffix == ".zst":
@@ -120,7 +131,7 @@ def plain(captures: Path, folder: Path) -> Path:
 @pytest.mark.cluster
 @pytest.mark.parametrize(("partitions", "split"), [(1, SMALLEST), (3, 5_000), (7, SMALLEST), (64, SMALLEST), (64, 5_000)])
 def test_all_captures_in_portions(captures: Path, tmp_path: Path, partitions: int, split: int) -> None:
-    inputs = expand_inputs([str(plain(captures, tmp_path / "plain"))], EACH_ITS_OWN)
+    inputs = expand_inputs([str(plain(captures, tmp_path / "plain"))], SOURCE_PER_FILE)
     cluster = Cluster(inputs, partitions=partitions, split=split)
     portions = Counter(portion.file for portion in cluster.portions)
     assert sum(number > 1 for number in portions.values()) >= (14 if split == SMALLEST else 50)
@@ -147,7 +158,7 @@ IN_PORTIONS = {
 
 
 def test_files_in_portions_are_the_files(captures: Path, tmp_path: Path) -> None:
-    """A pair of endpoints of no known protocol in several portions is not known by one of them; what files say is said once."""
+    """A flow in several portions is not unrecognised by one of them; findings about files are reported once."""
     for name, portions in IN_PORTIONS.items():
         path = tmp_path / name
         path.write_bytes(capture_of_a_copied_capture(300_000) if name == "copied.pcap" else (captures / name).read_bytes())
@@ -173,7 +184,7 @@ def test_what_is_named_and_no_capture_is_said_once(captures: Path, tmp_path: Pat
     assert sum(report.damaged for report in cluster.reports()) == 1
 
 
-@pytest.mark.parametrize("source_by", ["none", EACH_ITS_OWN])
+@pytest.mark.parametrize("source_by", ["none", SOURCE_PER_FILE])
 def test_every_packet_is_decoded_or_counted_in_a_connection_of_no_known_protocol(captures: Path, source_by: str) -> None:
     inputs = expand_inputs([str(captures)], source_by)
     cluster = Cluster(inputs, partitions=7)
@@ -185,12 +196,12 @@ def test_every_packet_is_decoded_or_counted_in_a_connection_of_no_known_protocol
 
 
 def test_what_may_be_known_in_another_file_is_decoded(captures: Path, tmp_path: Path) -> None:
-    """The head of a connection in one file shows its protocol, its last packets in the other do not."""
+    """The start of a connection in one file shows its protocol, its last packets in the other do not."""
     first, *_, last = ring(captures / "seek-reader.pcap", tmp_path, 100)
     alone = Cluster(expand_inputs([str(last)]))
-    assert alone.strangers
+    assert alone.unrecognised
     both = expand_inputs([str(first), str(last)])
-    assert not Cluster(both).strangers
+    assert not Cluster(both).unrecognised
     assert Cluster(both).tables() == local(both)
 
 
@@ -202,13 +213,13 @@ def test_what_a_file_says_of_lost_packets_is_known_to_all_that_end_after_it(capt
 
 @pytest.mark.parametrize("lines", [b"", b"CLIENT_RANDOM no secret\n"], ids=["whole", "with a line that is none"])
 def test_secrets_keys_and_schemas_reach_the_partitions(captures: Path, tmp_path: Path, lines: bytes) -> None:
-    """Those that are given, and those that a capture brings."""
+    """Secrets of the options, and those in a capture."""
     key_log = tmp_path / "more.keylog"
     key_log.write_bytes(lines)
-    reading = given(captures)
+    reading = read_options(captures)
     reading = msgspec.structs.replace(reading, tls_keylog=[*(reading.tls_keylog or ()), str(key_log)])
     options = table_options(PipelineRequest(reading=reading))
-    inputs = expand_inputs([str(captures / name) for name in GIVEN], EACH_ITS_OWN)
+    inputs = expand_inputs([str(captures / name) for name in CAPTURES_WITH_SECRETS], SOURCE_PER_FILE)
     cluster = Cluster(inputs, options)
     assert cluster.tables() == local(inputs, options)
     without = Cluster(inputs).tables()
@@ -251,7 +262,7 @@ def test_a_stream_whose_batches_end_within_tls(captures: Path, tmp_path: Path, n
 @pytest.mark.cluster
 def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp_path: Path) -> None:
     chance = Random(os.environ.get("CHANCE"))
-    with_keys = table_options(PipelineRequest(reading=given(captures)))
+    with_keys = table_options(PipelineRequest(reading=read_options(captures)))
     for path in sorted(captures.glob("*.pcap*")):
         if path.name == "rw-bigendian.pcap":
             continue  # the encoder reads none such
@@ -259,12 +270,12 @@ def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp
         folder = tmp_path / path.name
         folder.mkdir()
         inputs = cut(path, folder, shares)
-        options = with_keys if path.name in GIVEN else EVERYTHING
+        options = with_keys if path.name in CAPTURES_WITH_SECRETS else EVERYTHING
         assert Streamed(inputs, range(1, len(inputs.paths)), options).tables() == local(inputs, options), (path, shares)
 
 
 def test_what_captures_of_a_stream_bring_and_lack_is_known_to_later_ones(captures: Path, tmp_path: Path) -> None:
-    """Secrets, packets that were dropped, and what is wrong with either, said once."""
+    """Secrets, dropped packets, and the findings about them, reported once."""
     path = tmp_path / "dsb.pcapng"
     path.write_bytes(re.sub(rb"(SERVER_HANDSHAKE_TRAFFIC_SECRET )..", rb"\1no", (captures / "go-tls13-dsb.pcapng").read_bytes()))
     names = ("go-tls13-dsb.pcapng", "stuck-consumer.pcap", "quickstart.pcapng", "go-tls13.pcap")
@@ -279,7 +290,7 @@ HOUR = 3_600_000_000_000
 
 
 def test_idle_connections_of_a_stream_end_and_keys_are_judged(tmp_path: Path) -> None:
-    """The same traffic of other clients again and again, and between the same ones: each time after a pause longer than any memory."""
+    """The same traffic repeatedly, of other clients and of the same ones, each time after a pause longer than any timeout."""
     files = []
     for number in range(4):
         start = START + number * 30 * HOUR
@@ -309,7 +320,7 @@ def test_hosts_whose_captures_take_turns_in_a_stream_stay_apart(tmp_path: Path) 
 
 
 def test_stray_packets_are_waited_for_as_long_however_many_hosts_take_turns(tmp_path: Path) -> None:
-    """Those of each come in the second of three rounds: many files later, but in the next one of their host."""
+    """They come in the second of three rounds: many files later, but in the next one of their host."""
     packets = Conversation(("10.0.0.1", 40_000), start_ns=START).handshake().close().packets
     hosts = [f"{number:02}" for number in range(20)]
     sources: list[str | None] = []
@@ -326,7 +337,7 @@ def test_stray_packets_are_waited_for_as_long_however_many_hosts_take_turns(tmp_
 
 
 def test_a_clock_that_was_wrong_once_ends_no_connection_of_a_stream(captures: Path, tmp_path: Path) -> None:
-    """In the middle of a capture, and at the end of one, when nothing else is open."""
+    """In the middle of a capture, and at the end of one, when no other connection is open."""
     inputs = cut(captures / "quickstart.pcapng", tmp_path, (0.3, 0.6))
     packets = packets_of(Path(inputs.paths[0]))
     wrong = Conversation(("10.9.9.9", 40_000), start_ns=START + 600_000 * HOUR).handshake().packets

@@ -1,4 +1,4 @@
-"""Captures at URIs: the same as at paths."""
+"""Equality of captures at URIs with those at paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.spark.inside import Cluster, local
 
 @pytest.fixture
 def folder(captures: Path, tmp_path: Path) -> Path:
-    """Captures of two hosts, in folders, and what is none."""
+    """Write captures of two hosts into folders, and a file that is not a capture."""
     for place, name in (
         ("a/ring.pcap0", "errors.pcap"),
         ("a/go nack 100%.pcap.gz", "go-nack-dlq-gz.pcap.gz"),
@@ -47,10 +47,10 @@ def test_they_give_the_rows_of_paths(folder: Path) -> None:
     here = expand_inputs([str(folder / "*" / "*")], "dir")
     assert [there.source(file) for file in range(3)] == [f"file://{here.source(file)}" for file in range(3)]
     space = "go nack 100%"
-    found = {
+    tables = {
         kind: [row.replace("file://", "").replace(quote(space), space) for row in rows] for kind, rows in Cluster(there).tables().items()
     }
-    assert found == local(here)
+    assert tables == local(here)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_they_give_the_rows_of_paths(folder: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_said_in_a_line(folder: Path, uri: str, why: str) -> None:
-    with pytest.raises(CaptureError, match=why) as told:
+    with pytest.raises(CaptureError, match=why) as raised:
         expanded(uri.replace("{0}", str(folder)))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_file_that_goes_away_is_a_finding(tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_a_file_that_goes_away_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_other_commands_report_what_to_do() -> None:
-    told = CliRunner().invoke(app, ["decode", "s3://bucket/a.pcap"])
-    assert isinstance(told.exception, CaptureError)
-    assert "only pipeline reads from URIs: mount it, or copy it here" in str(told.exception)
+    result = CliRunner().invoke(app, ["decode", "s3://bucket/a.pcap"])
+    assert isinstance(result.exception, CaptureError)
+    assert "only pipeline reads from URIs: mount it, or copy it here" in str(result.exception)
 
 
 def test_s3a_is_s3() -> None:

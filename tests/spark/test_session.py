@@ -69,7 +69,7 @@ def test_what_java_ended_with_is_found() -> None:
 
 
 class Machines:
-    """A master and two workers."""
+    """Master and two workers."""
 
     def __init__(self, folder: Path) -> None:
         (spark,) = getattr(find_spec("pyspark"), "submodule_search_locations", None) or [""]
@@ -94,15 +94,15 @@ class Machines:
         ]
 
     def executors(self) -> list[int]:
-        """Numbers of the processes in which tasks run."""
+        """Return the identifiers of the processes in which tasks run."""
         workers = {process.pid for process in self.processes[1:]}
-        found = []
+        identifiers = []
         for entry in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
                 parent = int(entry.read_text().rpartition(")")[2].split()[1])
                 if parent in workers and b"CoarseGrainedExecutorBackend" in (entry.parent / "cmdline").read_bytes():
-                    found.append(int(entry.parent.name))
-        return found
+                    identifiers.append(int(entry.parent.name))
+        return identifiers
 
     def stop(self) -> None:
         for process in self.processes:
@@ -126,7 +126,7 @@ def machines(can_run: None, tmp_path: Path) -> Iterator[Machines]:  # noqa: ARG0
 
 
 class Killer(Thread):
-    """Kills an executor as soon as so many tasks more have ended."""
+    """Thread that kills an executor after a number of further tasks."""
 
     def __init__(self, machines: Machines, tracker: Any, tasks: int) -> None:
         super().__init__(daemon=True)
@@ -150,14 +150,14 @@ class Killer(Thread):
 
 
 def tasks_done(tracker: Any) -> int:
-    """Of all jobs."""
+    """Return the number of finished tasks of all jobs."""
     stages = {stage for job in tracker.getJobIdsForGroup() if (info := tracker.getJobInfo(job)) for stage in info.stageIds}
     return sum(info.numCompletedTasks for stage in stages if (info := tracker.getStageInfo(stage)))
 
 
 @pytest.mark.cluster
 def test_an_executor_that_is_killed_changes_no_row(machines: Machines, tmp_path: Path) -> None:
-    """Each time at another progress, found by chance: when the captures are looked into or read, when they are decoded, near the end."""
+    """Each time at another random moment: while captures are scanned or read, while they are decoded, near the end."""
     from pulsarscope.spark.job import run  # noqa: PLC0415 - there may be no Spark
 
     short_connections(tmp_path / "a.cap", 120, 1)

@@ -17,7 +17,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.spark import packets
 from tests.scenarios import write_pcapng
 from tests.scenarios.recapture import bridged, packets_of
-from tests.spark.inside import EACH_ITS_OWN, Tables, local, texts
+from tests.spark.inside import SOURCE_PER_FILE, Tables, local, texts
 
 inputs_of = pytest.importorskip("pulsarscope.spark.source", reason="no pyspark: pip install -e '.[spark]'").inputs_of
 
@@ -26,9 +26,9 @@ NAMES = ("errors.pcap", "snaplen200.pcap", "raw-not-pulsar.pcap", "go-tls13-dsb.
 
 def decoded(spark: Any, paths: list[str], source_by: str, **options: Any) -> Tables:
     pulsarscope.spark.register(spark)
-    found = spark.read.format("pulsarscope").option("sourceBy", source_by).option("paths", json.dumps(paths)).load()
-    assert found.columns == packets.SCHEMA.names
-    records = pulsarscope.spark.decode(found, partitions=2, **options)
+    frame = spark.read.format("pulsarscope").option("sourceBy", source_by).option("paths", json.dumps(paths)).load()
+    assert frame.columns == packets.SCHEMA.names
+    records = pulsarscope.spark.decode(frame, partitions=2, **options)
     try:
         return {kind: texts([records[kind].toArrow()]) for kind in records}
     finally:
@@ -37,14 +37,14 @@ def decoded(spark: Any, paths: list[str], source_by: str, **options: Any) -> Tab
 
 def test_packets_are_rows_and_become_records(spark: Any, captures: Path) -> None:
     paths = [str(captures / name) for name in NAMES]
-    found = decoded(spark, paths, EACH_ITS_OWN)
-    assert found == local(expand_inputs(paths, EACH_ITS_OWN))
-    assert sum("go-tls13-dsb" in row and "'SEND'" in row for row in found["frame"]) > 3
+    tables = decoded(spark, paths, SOURCE_PER_FILE)
+    assert tables == local(expand_inputs(paths, SOURCE_PER_FILE))
+    assert sum("go-tls13-dsb" in row and "'SEND'" in row for row in tables["frame"]) > 3
 
 
 @pytest.mark.cluster
 def test_all_that_opens_them_reaches_the_tasks(spark: Any, captures: Path, tmp_path: Path) -> None:
-    """Given, and in a capture; of both some cannot be read."""
+    """Secrets of the options and in a capture; some of both are invalid."""
     whole = (captures / "go-tls13-dsb.pcapng").read_bytes()
     (tmp_path / "dsb.pcapng").write_bytes(re.sub(rb"(CLIENT_HANDSHAKE_TRAFFIC_SECRET )..", rb"\1no", whole, count=1))
     key_log = tmp_path / "more.keylog"
@@ -56,11 +56,11 @@ def test_all_that_opens_them_reaches_the_tasks(spark: Any, captures: Path, tmp_p
         "payload": "hex",
     }
     paths = [str(captures / name) for name in ("go-tls12.pcap", "encrypted.pcap", "java-schemas.pcap")] + [str(tmp_path / "dsb.pcapng")]
-    found = decoded(spark, paths, EACH_ITS_OWN, **options)
-    asked = pulsarscope.open("-", **options)._options
-    want = local(expand_inputs(paths, EACH_ITS_OWN), msgspec.structs.replace(asked, records=ALL_RECORDS, rules=True))
-    assert found == want
-    assert sum("tls-key-log-malformed" in row for row in found["finding"]) == 2
+    tables = decoded(spark, paths, SOURCE_PER_FILE, **options)
+    opened = pulsarscope.open("-", **options)._options
+    want = local(expand_inputs(paths, SOURCE_PER_FILE), msgspec.structs.replace(opened, records=ALL_RECORDS, rules=True))
+    assert tables == want
+    assert sum("tls-key-log-malformed" in row for row in tables["finding"]) == 2
 
 
 @pytest.mark.cluster

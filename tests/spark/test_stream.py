@@ -20,7 +20,7 @@ import pytest
 from benchmarks.traffic import short_connections
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.model.records import ROWS
-from pulsarscope.spark import table_files as parts
+from pulsarscope.spark import table_files
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.landing_folder import LandingFolder
 from tests.scenarios.options import Options
@@ -30,7 +30,7 @@ CaptureStream = pytest.importorskip("pulsarscope.spark.stream", reason="no pyspa
 
 
 class Watched:
-    """A folder, and the streams that decode it one after the other, as after a restart each."""
+    """Folder with a series of streams that decode it, each as after a restart."""
 
     def __init__(self, spark: Any, folder: Path, options: Options = EVERYTHING, table_format: str = "parquet") -> None:
         self._spark = spark
@@ -43,9 +43,9 @@ class Watched:
         self.batches: list[Any] = []
         Checkpoint(str(folder / "kept")).create({})
 
-    def stream(self, tell: Callable[[Any], None] | None = None) -> Any:
+    def stream(self, on_batch: Callable[[Any], None] | None = None) -> Any:
         kept = Checkpoint(str(self._folder / "kept"))
-        return CaptureStream(self._spark, kept, str(self.out), self._options, self._format, 2, tell or self.batches.append)
+        return CaptureStream(self._spark, kept, str(self.out), self._options, self._format, 2, on_batch or self.batches.append)
 
     def advance(self, stream: Any) -> None:
         stream.advance(LandingFolder(str(self.landing), "none", 0, stream.captures), take_all=True)
@@ -72,7 +72,7 @@ def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_pat
 
 
 class Killed(Exception):  # noqa: N818 - it stands for a signal
-    """The driver is gone."""
+    """End of the driver."""
 
 
 @pytest.mark.cluster
@@ -100,7 +100,7 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
         elif moment == "decoded":
             patch.setattr(Checkpoint, "commit", dying)
         elif moment in ("committed", "named"):
-            real = parts.finish_files
+            real = table_files.finish_files
 
             def finish(*given: Any) -> None:
                 if moment == "named":
@@ -136,7 +136,7 @@ def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: 
 
 
 class Command:
-    """`pipeline --watch` as a process of its own."""
+    """Process of `pipeline --watch`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -150,7 +150,7 @@ class Command:
         self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
         return self.process
 
-    def said(self) -> str:
+    def output(self) -> str:
         return (self._folder / "log").read_text()
 
     def stop(self) -> None:
@@ -178,7 +178,7 @@ def until(found: Callable[[], bool], seconds: float = 240) -> None:
 
 @pytest.mark.cluster
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp_path: Path) -> None:
-    """Before a commit, and right behind one; then it is told to stop, by chance at any moment. A ring of twelve files lands meanwhile."""
+    """Before a commit, and right after one; then it is stopped at a random moment. A ring of twelve files lands meanwhile."""
     chance = Random(os.environ.get("CHANCE"))
     short_connections(tmp_path / "whole.cap", 60, 1)
     for folder in ("cut", "in"):
@@ -203,13 +203,13 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(command: Command, tmp
         until(told)
         time.sleep(chance.uniform(0, moment))
         process.send_signal(number)
-        assert process.wait(120) == (0 if number == signal.SIGTERM else -number), command.said()
+        assert process.wait(120) == (0 if number == signal.SIGTERM else -number), command.output()
     land(files)
-    assert command.start("--finish").wait(240) == 0, command.said()
+    assert command.start("--finish").wait(240) == 0, command.output()
     captures = Checkpoint(str(kept)).captures()
     assert sorted(landed.path for landed in captures) == sorted(str(path) for path in (tmp_path / "in").iterdir())
     assert written(tmp_path / "out") == local(Inputs([landed.path for landed in captures], 0, []))
     assert not [path for path in (tmp_path / "out").rglob("_*") if path.is_file()]
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(ROWS)
     assert command.start("--records", "frame").wait(120) == 2
-    assert "is the checkpoint of another run (--records was" in command.said().splitlines()[-1]
+    assert "is the checkpoint of another run (--records was" in command.output().splitlines()[-1]
