@@ -92,7 +92,7 @@ class Conversation:
         """Exceptions of the dissectors so far."""
         splitters = [splitter for pair in self._tried for splitter in pair] + (self._splitters or [])
         failures = [splitter.failure for splitter in splitters if splitter.failure is not None]
-        return list(dict.fromkeys([*self._failures, *failures]))
+        return list(dict.fromkeys([*self._failures, *failures])) if failures else self._failures
 
     def assign(self, directions: Sequence[str]) -> None:
         """As `FrameReader.assign`."""

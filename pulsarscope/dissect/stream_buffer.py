@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -47,13 +47,16 @@ class StreamBuffer:
         """Append the next bytes, which begin at `offset`; return True when there are enough to go on."""
         if not self.ends:
             self.base = offset
-        payloads = [piece[0] for piece in pieces]
-        ends = list(accumulate(map(len, payloads), initial=offset))
-        del ends[0]
-        self._more += payloads
         self.pieces += pieces
-        self.ends += ends
-        return ends[-1] >= self.wake
+        if len(pieces) == 1:
+            payload = pieces[0][0]
+            self._more.append(payload)
+            self.ends.append(offset + len(payload))
+        else:
+            payloads = [piece[0] for piece in pieces]
+            self._more += payloads
+            self.ends += islice(accumulate(map(len, payloads), initial=offset), 1, None)
+        return self.ends[-1] >= self.wake
 
     def join(self) -> None:
         """Move all bytes into `data`; a single piece is not copied."""

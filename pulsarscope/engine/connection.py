@@ -130,9 +130,9 @@ class Timeline:
 
     def close(self, moment: int) -> FrameBatch:
         """Return the last frames: the streams have ended with packet `moment`."""
-        frames = FrameBatch()
-        if self._transport is not None:
-            frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
+        if self._transport is None:
+            return self._ready(self._conversation.finish(moment), at_end=True)
+        frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
         frames.extend(self._conversation.finish(moment))
         return self._ready(frames, at_end=True)
 

@@ -119,7 +119,8 @@ class Timelines:
                 if frames:
                     steps.append((last, name, frames))
                 if event.ended:
-                    steps.append((last, name, timeline.close(connection.last_packet)))
+                    if frames := timeline.close(connection.last_packet):
+                        steps.append((last, name, frames))
                     steps.append((last, name, None))
                 if event.finished:
                     steps.append((last, name, None))
