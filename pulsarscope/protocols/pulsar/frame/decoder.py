@@ -11,11 +11,12 @@ from typing import Any
 
 from pulsarscope.dissect.contract import Layout
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
-from pulsarscope.protocols.pulsar.frame.commands import command_table
+from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS, Reader
 from pulsarscope.protocols.pulsar.frame.payload_head import PayloadHeadReader, read_payload_head
 from pulsarscope.protocols.pulsar.frame.protobuf import INT32, Plan, Plans, WireError, walk
-from pulsarscope.protocols.pulsar.frame.templates import MAKERS, learn
+from pulsarscope.protocols.pulsar.frame.repeated import REPEATED_COMMANDS, RepeatedFrames
+from pulsarscope.protocols.pulsar.frame.templates import MAKERS, keep_template, learn
 
 SIZES = struct.Struct(">II")
 """Total size and command size."""
@@ -28,9 +29,9 @@ COMMAND_MIN_BYTES, COMMAND_MAX_BYTES = 4, 127 + 4
 HEAD_BYTES = 8
 """Head of a command: its size; tag and value of its type; tag and length of its body, or a tag of two bytes."""
 
-_KnownHead = tuple[str, int, int, Reader, bool, bool]
+_KnownHead = tuple[str, int, int, Reader, bool, bool, bool]
 """Meaning of a head: name of the command, start and end of its body within the frame, reader of the body, presence of a payload, use of
-templates."""
+templates, use of the memo of repeated frames."""
 
 
 class FrameDecoder:
@@ -43,6 +44,7 @@ class FrameDecoder:
         self.base_plan = self._base_plan(plans)
         self.layouts: dict[bytes, Layout] = {}
         """See the contract."""
+        self._repeated = RepeatedFrames()
         self._heads: dict[bytes, _KnownHead] = {}  # filled as heads are met, for most captures hold few of the thousands
 
     @staticmethod
@@ -64,7 +66,9 @@ class FrameDecoder:
         known = self._heads.get(head) or self._know(head)
         if known is None:
             return self.decode_by_reference(data[start:end])
-        name, body, size, read, payload, repeats = known
+        name, body, size, read, payload, has_template, repeats = known
+        if repeats and (again := self._repeated.read(data, start, end)) is not None:
+            return again
         after = start + size
         decoded: Decoded
         try:
@@ -78,8 +82,12 @@ class FrameDecoder:
                 decoded = name, read(data, start + body, after), None, None, None, None, OK, None
         except FALLBACK_ERRORS:
             return self.decode_by_reference(data[start:end])
-        if repeats:
+        if has_template:
             learn(self.layouts, data, start, end, decoded)
+        elif repeats:
+            self._repeated.keep(data[start:end], name, decoded[1] or {})
+            if name not in ANNOUNCING_COMMANDS:
+                keep_template(self.layouts, data, start, self._repeated.read)
         return decoded
 
     def _know(self, head: bytes) -> _KnownHead | None:
@@ -92,7 +100,8 @@ class FrameDecoder:
         if head[6:8] != command.tag and (head[6:7] != command.tag or head[7] != size - 4):
             return None
         body = 11 + len(command.tag)
-        known = self._heads[head] = command.name, body, size + 8, command.read, command.payload, command.name in MAKERS
+        name = command.name
+        known = self._heads[head] = name, body, size + 8, command.read, command.payload, name in MAKERS, name in REPEATED_COMMANDS
         return known
 
     def decode_by_reference(self, data: bytes) -> Decoded:

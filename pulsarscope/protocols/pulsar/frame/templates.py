@@ -257,25 +257,11 @@ def _ack_template(data: bytes, start: int, decoded: Decoded) -> Layout | None:
     return read
 
 
-def _flow_template(data: bytes, start: int, decoded: Decoded) -> Layout | None:
-    """FLOW: a consumer mostly asks for as many messages as before."""
-    sample = decoded[1]
-    raw = data[start : start + 4 + int.from_bytes(data[start : start + 4], "big")]
-
-    def read(data: bytes, start: int, end: int) -> Decoded | None:
-        if sample is None or data[start:end] != raw:
-            return None
-        return "FLOW", sample.copy(), None, None, None, None, OK, None
-
-    return read
-
-
 MAKERS: dict[str, Callable[[bytes, int, Decoded], Layout | None]] = {
     "SEND": _send_template,
     "SEND_RECEIPT": _receipt_template,
     "MESSAGE": _message_template,
     "ACK": _ack_template,
-    "FLOW": _flow_template,
 }
 """Makers of templates by command: of the frame that begins at a position and was read without a finding; None when it has none."""
 
@@ -292,6 +278,11 @@ def learn(templates: dict[bytes, Layout], data: bytes, start: int, end: int, dec
     """
     template = MAKERS[decoded[0] or ""](data, start, decoded)
     if template is not None and template(data, start, end) == decoded:
-        if len(templates) >= TEMPLATES_MAX:
-            templates.clear()
-        templates[data[start + HEAD_START : start + HEAD_END]] = template
+        keep_template(templates, data, start, template)
+
+
+def keep_template(templates: dict[bytes, Layout], data: bytes, start: int, template: Layout) -> None:
+    """Keep a template under the head of the frame at a position."""
+    if len(templates) >= TEMPLATES_MAX:
+        templates.clear()
+    templates[data[start + HEAD_START : start + HEAD_END]] = template
