@@ -6,7 +6,7 @@ reference in Python, and a compiled reader can stand beside it as long as it giv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -110,23 +110,25 @@ class FrameBatch:
 
     def part(self, start: int, stop: int) -> FrameBatch:
         """Return the frames at these positions."""
-        return self if not start and stop >= len(self.rows) else self._at(range(start, stop), lambda column: column[start:stop])
+        if not start and stop >= len(self.rows):
+            return self
+        batch = FrameBatch()
+        batch.rows, batch.moments, batch.streams = self.rows[start:stop], self.moments[start:stop], self.streams[start:stop]
+        if attachments := self.attachments:
+            batch.attachments = {old - start: attachments[old] for old in range(start, stop) if old in attachments}
+        return batch
 
     def sort(self, *, by_stream: bool = False) -> None:
         """Order the frames by moment, and those of one moment by stream if that is asked for and kept, else as they stand."""
-        keys: Sequence[Any] = [*zip(self.moments, self.streams, strict=True)] if by_stream and self.streams else self.moments
+        rows, moments, streams, attachments = self.rows, self.moments, self.streams, self.attachments
+        keys: Sequence[Any] = [*zip(moments, streams, strict=True)] if by_stream and streams else moments
         order = sorted(range(len(keys)), key=keys.__getitem__)
-        ordered = self._at(order, lambda column: [*map(column.__getitem__, order)])
-        self.rows, self.moments, self.streams, self.attachments = ordered.rows, ordered.moments, ordered.streams, ordered.attachments
-
-    def _at(self, positions: Sequence[int], take: Callable[[list[Any]], list[Any]]) -> FrameBatch:
-        batch = FrameBatch()
-        batch.rows, batch.moments = take(self.rows), take(self.moments)
-        if self.streams:
-            batch.streams = take(self.streams)
-        if attachments := self.attachments:
-            batch.attachments = {new: attachments[old] for new, old in enumerate(positions) if old in attachments}
-        return batch
+        self.rows = [rows[position] for position in order]
+        self.moments = [moments[position] for position in order]
+        if streams:
+            self.streams = [streams[position] for position in order]
+        if attachments:
+            self.attachments = {new: attachments[old] for new, old in enumerate(order) if old in attachments}
 
     def truncate(self, size: int) -> None:
         """Drop all frames behind the first `size`."""
