@@ -54,19 +54,19 @@ class OpenFlow(msgspec.Struct, frozen=True):
     state: bytes
 
     def is_over(self, newest: int, inputs: Inputs) -> bool:
-        """Whether no packet of the connection can come, when its source has come to this time and these are the files so far."""
+        """Return True when no packet of the connection can come: its source has come to this time, and these are the files so far."""
         silent = newest - self.time > IDLE_CONNECTION_NANOSECONDS + LATE_NANOSECONDS
         return silent or (self.closed and sum(1 for _ in _following(inputs, self.file, len(inputs.paths))) + 1 >= CLOSED_FILES)
 
 
 def _following(inputs: Inputs, file: int, end: int) -> Iterator[int]:
-    """The files behind this one, before that one, of the same source: in a stream the hosts take turns."""
+    """Return the files of the same source behind `file`, before `end`: in a stream the hosts take turns."""
     source = inputs.source(file)
     return (index for index in range(file + 1, end) if inputs.source(index) == source)
 
 
 class FlowRun:
-    """One decode of some flows, one after the other, of which each has all its packets here: what one process of a cluster does.
+    """The decode of some flows by one process of a cluster: one after the other, each with all its packets.
 
     All packets of a flow, then its end; or, of a stream, those of a batch, and then `suspend` gives what the next batch can `resume`.
     """
@@ -178,7 +178,7 @@ def strangers(inputs: Inputs, options: Options, blocks: Iterable[Block]) -> dict
 
 
 def with_secrets(inputs: Inputs, options: Options, found: Iterable[tuple[Position, bytes]]) -> Options:
-    """The options with the secrets that captures bring, in their order, and with what is wrong with them."""
+    """Return the options with the secrets that captures bring, in their order, and with the findings about them."""
     secrets = deepcopy(options.key_logs.secrets)
     findings = [*options.key_logs.findings]
     for position, log in found:
@@ -189,14 +189,14 @@ def with_secrets(inputs: Inputs, options: Options, found: Iterable[tuple[Positio
 def evaluate(
     facts: Iterable[tuple[str, str, Fact]], options: Options, newest: int | None = None, wait: EmitFact | None = None
 ) -> Iterator[FindingRow]:
-    """The findings of the rules that look across connections, from (rule, key, fact), sorted by rule, key and place of the fact.
+    """Give the findings of key rules, from (rule, key, fact), sorted by rule, key and place of the fact.
 
-    A stream that has come to the time `newest` may have more to tell of a key: `wait` takes the facts that are to be judged with that.
+    A stream that has come to the time `newest` may have more to tell of a key: `wait` takes the facts that are evaluated with those.
     """
     rule_engine = RuleEngine(options.dissectors(show_secrets=options.show_secrets), {}, {})
-    for (rule, key), told in groupby(facts, itemgetter(0, 1)):
+    for (rule, key), emitted in groupby(facts, itemgetter(0, 1)):
         kept: list[Fact] = []
-        for _, _, fact in told:
+        for _, _, fact in emitted:
             keep(kept, fact)
         count = len(kept)
         if wait is not None and newest is not None:
@@ -209,11 +209,11 @@ def evaluate(
 
 
 def _settled(facts: Sequence[Fact], idle_ns: int, newest: int) -> int:
-    """How many of the facts of a key, the first ones, are judged without those behind them, and without those that are yet to come.
+    """Count the first facts of a key that are evaluated without those behind them and those yet to come.
 
-    What a connection leaves behind is told when it is over, of the time of its last packet.
+    Facts of the end of a connection come when it is over, with the time of its last packet.
     """
-    told = newest - idle_ns - IDLE_CONNECTION_NANOSECONDS - LATE_NANOSECONDS
-    times = [*takewhile(lambda time: time < told, (fact.where.time for fact in facts))]
+    complete = newest - idle_ns - IDLE_CONNECTION_NANOSECONDS - LATE_NANOSECONDS
+    times = [*takewhile(lambda time: time < complete, (fact.where.time for fact in facts))]
     following = [*(fact.where.time for fact in facts[1 : len(times) + 1]), newest]
     return max((index for index, (time, then) in enumerate(zip(times, following, strict=False), 1) if then - time > idle_ns), default=0)

@@ -1,4 +1,4 @@
-"""What connections have to do, in the order of its moments."""
+"""The steps of connections, in the order of their moments."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.model.records import RawFrame, Row
 
 Step = tuple[int, str, FrameBatch | None]
-"""What one connection has to do, at the latest at its last packet: frames to observe, or None: first its streams end, then its row
-is written."""
+"""Order, connection and frames to observe; None: first the streams of the connection end, then its row is written."""
 
 RowKey = tuple[int, int]
 """Order of a row among those of all connections: its order in its phase, and the position of its connection among those of the part."""

@@ -1,4 +1,4 @@
-"""What an engine gives: rows, facts and counts."""
+"""The results of an engine: rows, facts and counts."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ class RowBatch(msgspec.Struct):
     bytes_read: int
     last_packet: int
     prepared: Any = None
-    """What another process has made of the rows, which then stayed there."""
+    """Result of another process for the rows, which then stayed there."""
     keys: Sequence[RowKey] = ()
     """Order of each row among those of other engines."""

@@ -37,13 +37,13 @@ EmitFact = Callable[[str, str, Fact], None]
 
 
 class Closed(NamedTuple):
-    """Among rows: this connection says no more. Its row comes later, when late packets are counted; there may be thousands that wait."""
+    """The end of a connection, among rows. Its row comes later, when late packets are counted; thousands may wait for that."""
 
     row: ConnectionRow
 
 
 Calls = Sequence[tuple[int, Handler]]
-"""Who wants a row: positions of rules, and their handlers."""
+"""Handlers of a row, each with the position of its rule."""
 
 
 class _FailedRule(ConnectionRule):
@@ -54,7 +54,7 @@ class _FailedRule(ConnectionRule):
 
 
 class _RuleSet:
-    """The rules of a dissector, and who of them wants which rows: the same for all connections."""
+    """The rules of a dissector, and their handlers by row: the same for all connections."""
 
     def __init__(self, dissector: Dissector, rules: Rules) -> None:
         self.dissector = dissector
@@ -95,7 +95,7 @@ class _Calls(dict[str, Calls]):
 
 
 class ConnectionRules:
-    """One connection: its rules, and their voice (see `wire.rules.RuleContext`)."""
+    """The rules of one connection, and their `dissect.rules.RuleContext`."""
 
     def __init__(self, connection: str, endpoints: tuple[str, str], rule_engine: RuleEngine, rule_set: _RuleSet) -> None:
         self.connection = connection
@@ -114,11 +114,11 @@ class ConnectionRules:
         return self._lost or self._rule_engine.lost
 
     def add_finding(self, row: FindingRow) -> None:
-        """What a layer below has found about the connection."""
+        """Keep a finding of the layers below about the connection."""
         self._lost = self._lost or row.code in LOSS_CODES
-        heard = self._reported.setdefault(row.code or "", [])
-        if len(heard) < REPORTED_MAX:
-            heard.append(ReportedFinding(where_of(row), row.text or "", dict(row.evidence or {})))
+        reported = self._reported.setdefault(row.code or "", [])
+        if len(reported) < REPORTED_MAX:
+            reported.append(ReportedFinding(where_of(row), row.text or "", dict(row.evidence or {})))
 
     def reported(self, code: str) -> Sequence[ReportedFinding]:
         """See `RuleContext`."""
@@ -133,7 +133,7 @@ class ConnectionRules:
         self._rule_engine.emit_fact(self.rule_set.key_names[rule], key, Fact(where, what, values))
 
     def dispatch(self, calls: Calls, row: Row) -> None:
-        """Who wants this row gets it."""
+        """Hand a row to its handlers."""
         rules = self._rules
         number = 0
         try:
@@ -151,7 +151,7 @@ class ConnectionRules:
         self.report(RULE_FAILED, where, *self.rule_set.failed(self.rule_set.rules[number].__name__, error))
 
     def end(self, row: ConnectionRow) -> None:
-        """The connection says no more. Its rules know it by their voice: they are let go, for the collector of circles comes seldom."""
+        """End the rules of the connection, and drop them: they refer to it, and the collector of cycles runs seldom."""
         for number in range(len(self._rules)):
             self._end_rule(number, row)
         self._rules.clear()
@@ -163,7 +163,7 @@ class ConnectionRules:
             self._fail(number, error, self.last)
 
     def _rule(self, number: int) -> ConnectionRule:
-        """The rule at this position, made when it is needed: there may be thousands of connections, of which each meets few rules."""
+        """Return the rule at this position, made on first use: there may be thousands of connections, and each meets few rules."""
         rule = self._rules[number]
         if rule is None:
             rule = self._rules[number] = self.rule_set.rules[number](self)
@@ -270,7 +270,7 @@ class RuleEngine:
         self._findings.append((self.key, finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
-        """The connection of this name, if it has a dissector."""
+        """Return the rules of a connection, if it has a dissector."""
         rules = self.connections.get(name or "")
         if rules is None and name is not None and name in self._dissector_of:
             rules = self.connections[name] = ConnectionRules(name, self._endpoints[name], self, self.rule_sets[self._dissector_of[name]])

@@ -1,6 +1,6 @@
-"""What is open of a run as bytes, so that another process can go on with it.
+"""The open state of a run as bytes, so that another process can go on with it.
 
-What all connections of a run share, every process makes for itself: of that there is only a name in the bytes.
+Every process makes the objects that all connections share for itself: the bytes hold only their names.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Shared:
     def __init__(self, named: Mapping[str, object]) -> None:
         """Plain values may be among them, and are not shared: they may be the same object by chance."""
         self._named = named
-        self._names = {id(one): name for name, one in named.items() if not (isinstance(one, _PLAIN) or one == ())}
+        self._names = {id(value): name for name, value in named.items() if not (isinstance(value, _PLAIN) or value == ())}
 
     def dumps(self, state: object) -> bytes:
-        """The state as bytes. It is of no use any more: iterators in it have given all that they had."""
+        """Return the state as bytes; it is exhausted then, for iterators in it have given all that they had."""
         out = BytesIO()
         _Pickler(out, self._names).dump(state)
         return out.getvalue()
 
     def loads(self, data: bytes) -> Any:
-        """The state. Only of bytes that a process of the same run has made: they may do anything."""
+        """Return the state. Only of bytes that a process of the same run has made: they may do anything."""
         return _Unpickler(BytesIO(data), self._named).load()
 
 

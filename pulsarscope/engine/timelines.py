@@ -1,4 +1,4 @@
-"""The connections of a run: what happens on them in, rows in order out."""
+"""The connections of a run: their events in, rows in order out."""
 
 from __future__ import annotations
 

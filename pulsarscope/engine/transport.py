@@ -1,4 +1,4 @@
-"""What the streams of a connection carry: the conversation itself, or TLS with the conversation inside."""
+"""The transport of a connection: plain, or TLS with the conversation inside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pulsarscope.tls.connection import TlsConnection
 
 HEAD_MAX_BYTES = 1024
-"""How much of a stream is held until it is known whether it is TLS: a PROXY protocol header, and that of a record."""
+"""Bytes of a stream that are held to recognise TLS: a PROXY protocol header and the header of a record."""
 
 _NOT_PLAIN = frozenset(b"\x14\x15\x16\x17P\r")
 """First bytes of TLS records, and of PROXY protocol headers, behind which TLS may begin."""
@@ -22,19 +22,19 @@ _RECORD_HEADER_BYTES = 5
 
 
 def is_plain(items: Sequence[Sequence[Item]]) -> bool:
-    """Whether the first items of the streams show at a glance that they are not TLS."""
-    told = False
+    """Return True when the first items of the streams show at a glance that they are not TLS."""
+    plain = False
     for some in items:
         if some:
             item = some[0]
             if not isinstance(item, Data) or item.pieces[0][0][0] in _NOT_PLAIN:
                 return False
-            told = True
-    return told
+            plain = True
+    return plain
 
 
 class Transport:
-    """Feed it the items of both streams: it gives those of the conversation. The first bytes of all decide what it is."""
+    """Items of both streams in, those of the conversation out. The first bytes of all decide between plain and TLS."""
 
     def __init__(self, secrets: Secrets, *, spans: bool) -> None:
         """As `TlsConnection`."""
@@ -46,7 +46,7 @@ class Transport:
         self._file = 0
 
     def feed(self, items: Sequence[Sequence[Item]], file: int) -> Sequence[Sequence[Item]]:
-        """The next items; their moments are packets of `file`."""
+        """Take the next items, whose moments are packets of `file`; return those of the conversation."""
         if not self.decided:
             self._hold(items, file)
             self.decided = self._decide()
@@ -56,7 +56,7 @@ class Transport:
         return items if self.tls is None else self.tls.feed(items, file)
 
     def finish(self, moment: int, file: int) -> Sequence[Sequence[Item]]:
-        """The streams have ended with packet `moment` of `file`: what was held, and what waited."""
+        """Return the rest of the items: the streams have ended with packet `moment` of `file`."""
         return self._held if self.tls is None else self.tls.finish(moment, file)
 
     def _hold(self, items: Sequence[Sequence[Item]], file: int) -> None:
@@ -68,7 +68,7 @@ class Transport:
         self._file = file
 
     def _decide(self) -> bool:
-        """By the stream whose first bytes came first; false when they do not tell yet."""
+        """Decide by the stream whose first bytes came first; return False when more are needed."""
         firsts = [next((item.pieces[0][3] for item in held if isinstance(item, Data)), None) for held in self._held]
         moments = [moment for moment in firsts if moment is not None]
         if not moments:
@@ -101,7 +101,7 @@ def _at_once(item: Item) -> Item:
 
 
 def _head(items: Sequence[Item]) -> tuple[bytes, bool]:
-    """The first bytes of a stream, and whether more would tell no more: there are enough of them, or a gap follows."""
+    """Return the first bytes of a stream, and True when no more are needed: there are enough of them, or a gap follows."""
     parts: list[bytes] = []
     for item in items:
         if isinstance(item, Data):

@@ -249,7 +249,7 @@ def _column_type(annotation: Any) -> str:
 
 @cache
 def columns(kind: str) -> tuple[Column, ...]:
-    """The columns of a kind, in order (without the `record` tag).
+    """Return the columns of a kind, in order (without the `record` tag).
 
     Raises:
         KeyError: no such kind.
@@ -343,7 +343,7 @@ class RowList(list[Any]):
             self.extend(rows)
 
     def hand_on(self) -> None:
-        """What there is, is to be taken before anything follows."""
+        """Ask that the rows so far are taken before anything follows."""
         self.extend_later(iter(()))
         self._messages = 0
 

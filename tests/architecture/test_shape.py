@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import os
@@ -18,6 +19,7 @@ from tests.architecture.modules import SOURCES, name_of
 from tests.places import PACKAGE, ROOT
 
 LINES_MAX = 450
+FUNCTION_LINES_MAX = 80
 
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
@@ -79,6 +81,12 @@ def test_no_test_module_imports_another() -> None:
 def test_no_module_is_longer_than_one_can_read(path: Path) -> None:
     lines = path.read_text().count("\n")
     assert lines <= LINES_MAX
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_no_function_is_longer_than_one_can_read(path: Path) -> None:
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX] == []
 
 
 def test_every_folder_of_modules_is_a_package() -> None:

@@ -79,7 +79,7 @@ class LanesOutput:
     # ---- the layout
 
     def _introduce(self, row: FrameRow) -> None:
-        """Number the connection of a frame while its endpoints are known, and hold its heading."""
+        """Give the connection of a frame its number while its endpoints are known, and hold its heading."""
         if row.connection not in self._view.numbers:
             heading: list[str] = []
             self._view.number(row.connection, heading, row.source)

@@ -43,16 +43,16 @@ _Place = tuple[int, int]
 """File and packet."""
 
 
-class _Asked(NamedTuple):
-    """What is known of a request that waits, beside what the pairing keeps."""
+class _WaitingRequest(NamedTuple):
+    """A request that waits, with the properties that the pairing does not keep."""
 
     command: str
     parts: Sequence[dict[str, Any]]
     place: _Place
 
 
-class _Before(NamedTuple):
-    """What the server has said behind one response and before the next."""
+class _Preceding(NamedTuple):
+    """The bytes of the server behind one response and before the next."""
 
     skipped: _Place = (-1, 0)
     """The last bytes that no frame was found in: what was asked before them is answered."""
@@ -60,13 +60,13 @@ class _Before(NamedTuple):
     """Responses may be missing behind them."""
 
 
-class _Early(NamedTuple):
-    """A response, and what it can be."""
+class _UnmatchedResponse(NamedTuple):
+    """A response without a request, and the commands that it can be."""
 
     response: Response
     place: _Place
     possible: frozenset[str]
-    before: _Before
+    preceding: _Preceding
 
 
 class Kafka07Session(Session):
@@ -76,18 +76,18 @@ class Kafka07Session(Session):
         self._wants_exchanges = "exchange" in context.settings.kinds
         self._pairing = context.pairing
         self._deliveries = Deliveries(wanted="message" in context.settings.kinds)
-        self._asked: deque[_Asked] = deque()
+        self._waiting: deque[_WaitingRequest] = deque()
         """As they wait in the pairing."""
-        self._early: deque[_Early] = deque()
-        """Responses that became readable before any request that they could answer: requests may be held up, or captured later."""
+        self._unmatched: deque[_UnmatchedResponse] = deque()
+        """Responses readable before any request that they could answer: requests may be held up, or captured later."""
         self._lost = not context.from_start
         """Bytes are missing, or were said before the capture."""
         self._pipelined = False
         """The client does not wait for answers."""
         self._next: dict[str, int] = {}
         """Where the next frame of a direction begins, if nothing is missing."""
-        self._before = _Before()
-        """The next response."""
+        self._preceding = _Preceding()
+        """Of the next response."""
         self._answered_to: _Place = (-1, 0)
         """What was asked before is answered, or its answer is lost."""
         self._cut = False
@@ -120,7 +120,7 @@ class Kafka07Session(Session):
         self._settle(events)
         for request in self._pairing.rest():
             self._exchange(request, None, events)
-        self._asked.clear()
+        self._waiting.clear()
 
     def describe(self, row: ConnectionRow) -> None:
         """Nobody introduces themselves."""
@@ -134,9 +134,9 @@ class Kafka07Session(Session):
         self._lost = self._lost or broken or frame.status == TRUNCATED
         if direction == SERVER:
             if frame.status == SKIPPED:
-                self._before = _Before((frame.file, frame.packet))
+                self._preceding = _Preceding((frame.file, frame.packet))
             elif broken and not self._cut:
-                self._before = self._before._replace(hole=True)
+                self._preceding = self._preceding._replace(hole=True)
             self._cut = frame.status == TRUNCATED
         self._next[direction] = offset + size
 
@@ -165,22 +165,22 @@ class Kafka07Session(Session):
             frame.extra = {name: value for name, value in parts[0].items() if name in LOCATING} or None
         self._deliveries.take(frame, data, PRODUCE, request.sets, notes)
         if request.command in ANSWERED_BY and frame.status == OK:
-            self._ask(frame, _Asked(request.command, parts, (frame.file, frame.packet)), out)
+            self._ask(frame, _WaitingRequest(request.command, parts, (frame.file, frame.packet)), out)
 
-    def _ask(self, frame: FrameRow, asked: _Asked, out: list[Event]) -> None:
-        request = Request(frame.file, frame.packet, frame.sub, frame.time, asked.command, None, frame.topic)
+    def _ask(self, frame: FrameRow, waiting: _WaitingRequest, out: list[Event]) -> None:
+        request = Request(frame.file, frame.packet, frame.sub, frame.time, waiting.command, None, frame.topic)
         if self._lost:
-            self._settle(out, asked.place)
-            early = None
+            self._settle(out, waiting.place)
+            unmatched = None
         else:
-            early = self._take_early(frame, ANSWERED_BY[asked.command], out)
-        if early is not None or (self._lost and self._pipelined):
-            self._exchange(request, early, out)
+            unmatched = self._take_unmatched(frame, ANSWERED_BY[waiting.command], out)
+        if unmatched is not None or (self._lost and self._pipelined):
+            self._exchange(request, unmatched, out)
             return
-        self._asked.append(asked)
+        self._waiting.append(waiting)
         given_up = self._pairing.ask(_QUEUE, request)
         if given_up is not None:
-            self._asked.popleft()
+            self._waiting.popleft()
             self._exchange(given_up, None, out)
             out.append(Remark("session-cap", given_up, "it is given up, too many requests wait"))
 
@@ -188,10 +188,10 @@ class Kafka07Session(Session):
 
     def _response(self, frame: FrameRow, data: bytes, notes: list[Note], out: list[Event]) -> None:
         _forget(frame)
-        before, self._before = self._before, _Before()
-        asked, request = self._answered(frame, data, out, before)
-        command = ANSWERED_BY[asked.command] if asked is not None else self._unasked(frame, data)
-        parts = asked.parts if asked is not None else ()
+        preceding, self._preceding = self._preceding, _Preceding()
+        waiting, request = self._answered(frame, data, out, preceding)
+        command = ANSWERED_BY[waiting.command] if waiting is not None else self._command_by_shape(frame, data)
+        parts = waiting.parts if waiting is not None else ()
         problem = TOO_LONG
         try:
             response = read_response(command, data, 0, len(data), parts, notes)
@@ -209,12 +209,14 @@ class Kafka07Session(Session):
                 out.append(_exchange_of(request, response_of(frame)))
         elif frame.status != TRUNCATED:
             possible = frozenset(name for name in ANSWERED_BY.values() if fits(name, data, 0, len(data)))
-            self._early.append(_Early(response_of(frame), (frame.file, frame.packet), possible, before))
-            if len(self._early) > EARLY_RESPONSES_MAX:
-                self._exchange(None, self._early.popleft().response, out)
+            self._unmatched.append(_UnmatchedResponse(response_of(frame), (frame.file, frame.packet), possible, preceding))
+            if len(self._unmatched) > EARLY_RESPONSES_MAX:
+                self._exchange(None, self._unmatched.popleft().response, out)
 
-    def _answered(self, frame: FrameRow, data: bytes, out: list[Event], before: _Before) -> tuple[_Asked | None, Request | None]:
-        """The request that this frame answers, if that is known."""
+    def _answered(
+        self, frame: FrameRow, data: bytes, out: list[Event], preceding: _Preceding
+    ) -> tuple[_WaitingRequest | None, Request | None]:
+        """Return the request that this frame answers, if that is known."""
         place = (frame.file, frame.packet)
         if self._lost:
             self._settle(out, place)
@@ -222,58 +224,58 @@ class Kafka07Session(Session):
             def can_be(command: str) -> bool:
                 return frame.status == TRUNCATED or fits(command, data, 0, len(data))
 
-            return self._newest(place, before, can_be, out)
-        if not self._asked:
+            return self._newest(place, preceding, can_be, out)
+        if not self._waiting:
             return None, None
-        asked = self._asked.popleft()
+        waiting = self._waiting.popleft()
         self._answered_to = place
-        if self._asked and self._asked[0].place < place:
+        if self._waiting and self._waiting[0].place < place:
             self._pipelined = True  # the next request did not wait for this answer
-        return asked, self._pairing.answer(_QUEUE)
+        return waiting, self._pairing.answer(_QUEUE)
 
     def _newest(
-        self, place: _Place, before: _Before, can_be: Callable[[str], bool], out: list[Event]
-    ) -> tuple[_Asked | None, Request | None]:
-        """The newest request before a response: all others were answered before the client asked again, and are given up.
+        self, place: _Place, preceding: _Preceding, can_be: Callable[[str], bool], out: list[Event]
+    ) -> tuple[_WaitingRequest | None, Request | None]:
+        """Return the newest request before a response; give up all others, which were answered before the client asked again.
 
         With a hole before the response, and no older request that the hole has answered, it has answered the newest one, too, and the
         response a request that is lost. Without one, a client that has asked again does not wait.
         """
-        self._answered_to = max(self._answered_to, before.skipped)
-        earlier = sum(1 for _ in takewhile(lambda asked: asked.place < place, self._asked))
-        answered = sum(1 for _ in takewhile(lambda asked: asked.place < self._answered_to, self._asked))
-        if earlier - answered > 1 and not before.hole:
+        self._answered_to = max(self._answered_to, preceding.skipped)
+        earlier = sum(1 for _ in takewhile(lambda waiting: waiting.place < place, self._waiting))
+        answered = sum(1 for _ in takewhile(lambda waiting: waiting.place < self._answered_to, self._waiting))
+        if earlier - answered > 1 and not preceding.hole:
             self._pipelined = True
-        for _ in range(earlier if earlier - answered == 1 and before.hole else max(earlier - 1, answered)):
-            self._asked.popleft()
+        for _ in range(earlier if earlier - answered == 1 and preceding.hole else max(earlier - 1, answered)):
+            self._waiting.popleft()
             self._exchange(self._pairing.answer(_QUEUE), None, out)
-        asked = self._asked[0] if self._asked else None
-        if self._pipelined or asked is None or asked.place >= place or not can_be(ANSWERED_BY[asked.command]):
+        waiting = self._waiting[0] if self._waiting else None
+        if self._pipelined or waiting is None or waiting.place >= place or not can_be(ANSWERED_BY[waiting.command]):
             return None, None
         self._answered_to = place
-        return self._asked.popleft(), self._pairing.answer(_QUEUE)
+        return self._waiting.popleft(), self._pairing.answer(_QUEUE)
 
     def _settle(self, out: list[Event], place: _Place | None = None) -> None:
-        """Where bytes are lost, requests may become readable behind what answers them: pair those before `place`; None: all."""
-        while self._early and (place is None or self._early[0].place < place):
-            early = self._early.popleft()
-            asked, request = self._newest(early.place, early.before, early.possible.__contains__, out)
-            if asked is not None:
-                early.response.command = ANSWERED_BY[asked.command]
-            self._exchange(request, early.response, out)
-            if not self._asked or self._asked[0].place >= early.place:  # else it answers what is lost, and that one still waits
-                self._answered_to = early.place
+        """Pair the responses before `place` (None: all): where bytes are lost, requests may become readable behind their responses."""
+        while self._unmatched and (place is None or self._unmatched[0].place < place):
+            unmatched = self._unmatched.popleft()
+            waiting, request = self._newest(unmatched.place, unmatched.preceding, unmatched.possible.__contains__, out)
+            if waiting is not None:
+                unmatched.response.command = ANSWERED_BY[waiting.command]
+            self._exchange(request, unmatched.response, out)
+            if not self._waiting or self._waiting[0].place >= unmatched.place:  # else the waiting one is not answered
+                self._answered_to = unmatched.place
 
     @staticmethod
-    def _unasked(frame: FrameRow, data: bytes) -> str:
-        """What a response without a request is, if it can be only one."""
-        found = None if frame.status == TRUNCATED else shape(data, 0, len(data))
-        return found or RESPONSE
+    def _command_by_shape(frame: FrameRow, data: bytes) -> str:
+        """Return the command of a response without a request, if it can be only one."""
+        command = None if frame.status == TRUNCATED else shape(data, 0, len(data))
+        return command or RESPONSE
 
-    def _take_early(self, frame: FrameRow, command: str, out: list[Event]) -> Response | None:
-        """The response that became readable before this request: it stands behind it, or the capture has the two in the wrong order."""
-        while self._early:
-            response, place, possible, _ = self._early.popleft()
+    def _take_unmatched(self, frame: FrameRow, command: str, out: list[Event]) -> Response | None:
+        """Take the response readable before this request: it stands behind it, or the capture has the two in the wrong order."""
+        while self._unmatched:
+            response, place, possible, _ = self._unmatched.popleft()
             behind = (frame.file, frame.packet) < place
             near = response.file == frame.file and frame.packet - response.packet <= REORDERED_PACKETS_MAX
             if command in possible and (behind or near):
@@ -294,7 +296,7 @@ def _exchange_of(request: Request | None, response: Response | None) -> Exchange
 
 
 def _forget(frame: FrameRow) -> None:
-    """What was decoded without knowing the direction."""
+    """Clear what was decoded without knowing the direction."""
     frame.command = frame.fields = frame.payload_size = None
 
 
@@ -304,14 +306,14 @@ def _malformed(frame: FrameRow, notes: list[Note], problem: str) -> None:
 
 
 def _locate(frame: FrameRow, response: ParsedResponse, taken: Sequence[tuple[int, int]]) -> None:
-    """Where in the log stands what was delivered, and where the next fetch goes on; how much of a message was cut off."""
+    """Note the offsets in the log of what was delivered and of the next fetch, and the size of a message that was cut off."""
     fields = response.fields
     places = []
-    for part, one, (size, cut) in zip(fields.get("parts") or (fields,), response.sets, taken, strict=False):
+    for part, batch, (size, cut) in zip(fields.get("parts") or (fields,), response.sets, taken, strict=False):
         if cut:
             part["cut"] = cut
-        if one.offset is not None:
-            places.append({"topic": one.topic, "partition": one.partition, "offset": one.offset, "next_offset": one.offset + size})
+        if batch.offset is not None:
+            places.append({"topic": batch.topic, "partition": batch.partition, "offset": batch.offset, "next_offset": batch.offset + size})
     if places and response.command == FETCH_RESPONSE:
         frame.extra = {name: value for name, value in places[0].items() if name != "topic"}
     elif places:
