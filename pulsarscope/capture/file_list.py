@@ -187,8 +187,7 @@ def expand_inputs(
         CaptureError: no argument names a capture.
     """
     if not arguments:
-        message = "no capture given: name a pcap or pcapng file, a folder, or - for standard input"
-        raise UsageError(message)
+        raise UsageError("no capture given: name a pcap or pcapng file, a folder, or - for standard input")
     source_of = source_namer(source_by)
     expansion = _Expansion(list_uri, opener)
     for argument in arguments:
@@ -201,8 +200,7 @@ def expand_inputs(
     )
     sources = [source_of(candidate.path) for candidate in candidates]
     if source_by not in _NOT_OF_PATHS and all(source is None for source in sources):
-        message = f"--source-by {source_by} matches no path of a capture: give {_SOURCE_BY}"
-        raise UsageError(message)
+        raise UsageError(f"--source-by {source_by} matches no path of a capture: give {_SOURCE_BY}")
     sizes = [candidate.size for candidate in candidates]
     known = [size for size in sizes if size is not None]
     return Inputs(
@@ -230,8 +228,7 @@ def source_namer(source_by: str) -> Callable[[str], str | None]:
     try:
         pattern = re.compile(source_by)
     except re.error as error:
-        message = f"--source-by {source_by}: give {_SOURCE_BY} ({error})"
-        raise UsageError(message) from None
+        raise UsageError(f"--source-by {source_by}: give {_SOURCE_BY} ({error})") from None
 
     def files(path: str) -> str | None:
         match = pattern.search(path)

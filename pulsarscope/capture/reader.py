@@ -40,11 +40,7 @@ class ByteStream(Protocol):
 
 
 def open_local(path: str) -> AbstractContextManager[ByteStream]:
-    """Open a file of this machine.
-
-    Raises:
-        OSError: the file cannot be opened.
-    """
+    """Open a file of this machine. Raises OSError when it cannot be opened."""
     try:
         return Path(path).open("rb", buffering=0)
     except ValueError as error:  # a NUL in the path
@@ -206,8 +202,7 @@ class BlockReader:
         if magic in pcap.MAGICS:
             return pcap.PcapDecoder(self._file, magic, **self._decoder_options)
         self._looks_like = looks_like(head)
-        message = self._looks_like if " capture" in self._looks_like else f"{self._looks_like}, not a capture"
-        raise NotACaptureError(message)
+        raise NotACaptureError(self._looks_like if " capture" in self._looks_like else f"{self._looks_like}, not a capture")
 
     def _last_block(self, damage: Finding | None) -> Block:
         if self._decoder is not None:

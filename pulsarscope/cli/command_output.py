@@ -74,5 +74,4 @@ def refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
     for path in paths:
         with suppress(OSError):
             if out is not None and out != "-" and Path(out).samefile(path):
-                message = f"{out} is one of the captures: name another file with -o"
-                raise UsageError(message)
+                raise UsageError(f"{out} is one of the captures: name another file with -o")

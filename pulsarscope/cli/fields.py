@@ -46,16 +46,10 @@ def fields(request: FieldsRequest) -> int:
 
 
 def write_fields(request: FieldsRequest) -> int:
-    """Write the list, and return the exit code.
-
-    Raises:
-        UsageError: no name has the prefix.
-        OutputError: the list cannot be written.
-    """
+    """Write the list, and return the exit code. Raises UsageError when no name has the prefix, or OutputError."""
     entries = list(field_entries(catalogue(), request.prefix or ""))
     if not entries:
-        message = f'no field begins with "{request.prefix}"; pulsarscope fields lists all'
-        raise UsageError(message)
+        raise UsageError(f'no field begins with "{request.prefix}"; pulsarscope fields lists all')
     with suppress(BrokenPipeError), opened_sink(request.out) as sink:  # a closed pipe ends the command quietly
         sink.write(_text(entries, request.format).encode(_encoding(sink), "backslashreplace"))
         sink.finish()

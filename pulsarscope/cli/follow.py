@@ -61,13 +61,8 @@ def follow(request: FollowRequest) -> int:
 
 
 def subject_of(request: FollowRequest) -> tuple[str, str]:
-    """Return the kind and the name of the one thing to follow.
-
-    Raises:
-        UsageError: none or several are named.
-    """
+    """Return the kind and the name of the one thing to follow. Raises UsageError when none or several are named."""
     named = [(kind, name) for kind in SUBJECTS if (name := getattr(request, kind)) is not None]
     if len(named) != 1:
-        message = f"give {'only ' if named else ''}one of {', '.join(f'--{kind}' for kind in SUBJECTS)}"
-        raise UsageError(message)
+        raise UsageError(f"give {'only ' if named else ''}one of {', '.join(f'--{kind}' for kind in SUBJECTS)}")
     return named[0]

@@ -142,8 +142,7 @@ def capture_and_decode(request: LiveRequest) -> int:
                 if name == FOLDER_OUTPUT:  # Parquet without its end cannot be read
                     raise
                 kept = command_output.keep()
-                message = f"{error}; the output before that is in {kept}" if kept else str(error)
-                raise OutputError(message) from error
+                raise OutputError(f"{error}; the output before that is in {kept}" if kept else str(error)) from error
         if not request.quiet:
             warn(capture.summary())
         if capture.feed.failure is not None:
@@ -165,11 +164,9 @@ def _check_top(request: LiveRequest) -> None:
         "--limit": request.limit is not None,
     }
     if conflicts := [option for option, is_set in others.items() if is_set]:
-        message = f"--top cannot be combined with {', '.join(conflicts)}"
-        raise UsageError(message)
+        raise UsageError(f"--top cannot be combined with {', '.join(conflicts)}")
     if not is_terminal(sys.stdout):
-        message = "--top needs a terminal; for programs use --format ndjson or --metrics"
-        raise UsageError(message)
+        raise UsageError("--top needs a terminal; for programs use --format ndjson or --metrics")
 
 
 def _top(capture: LiveCapture, request: LiveRequest) -> Top:
@@ -192,22 +189,17 @@ def _check_options(request: LiveRequest) -> None:
     codes = finding_codes(make_dissectors())
     for option, code in (("--until", request.until), ("--trigger", request.trigger)):
         if code is not None and code not in codes:
-            message = f"{option}: unknown finding {code}{hint_for(code, tuple(codes), 'docs/findings.md lists them')}"
-            raise UsageError(message)
+            raise UsageError(f"{option}: unknown finding {code}{hint_for(code, tuple(codes), 'docs/findings.md lists them')}")
     if request.trigger is not None and request.write is None:
-        message = "--trigger needs a file to save packets in: name it with -w"
-        raise UsageError(message)
+        raise UsageError("--trigger needs a file to save packets in: name it with -w")
     if (request.rotate or request.keep is not None) and request.write is None:
-        message = "--rotate and --keep need a file: name it with -w"
-        raise UsageError(message)
+        raise UsageError("--rotate and --keep need a file: name it with -w")
     if request.keep is not None and not request.rotate and request.trigger is None:
-        message = "--keep needs --rotate, which starts new files"
-        raise UsageError(message)
+        raise UsageError("--keep needs --rotate, which starts new files")
     if is_pipe(request.interface):
         others = {"-f": request.capture_filter is not None, "--any-port": request.any_port, "--buffer": request.buffer is not None}
         if conflicts := [option for option, is_set in others.items() if is_set]:
-            message = f"a pipe cannot be combined with {', '.join(conflicts)}: filter with -Y, or where the packets are captured"
-            raise UsageError(message)
+            raise UsageError(f"a pipe cannot be combined with {', '.join(conflicts)}: filter with -Y, or where the packets are captured")
 
 
 @contextmanager

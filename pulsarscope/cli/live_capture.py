@@ -188,11 +188,9 @@ def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
         source_interface = find_interface(name)
     except OSError as error:
         if Path(name).is_file():
-            message = f"{name} is a file: use pulsarscope decode"
-            raise UsageError(message) from error
+            raise UsageError(f"{name} is a file: use pulsarscope decode") from error
         names = ", ".join(known.name for known in all_interfaces())
-        message = f"unknown interface {name}; known: {names}, {ANY}; or - for standard input, or the path of a pipe"
-        raise UsageError(message) from error
+        raise UsageError(f"unknown interface {name}; known: {names}, {ANY}; or - for standard input, or the path of a pipe") from error
     try:
         if not hasattr(socket, "AF_PACKET"):
             return open_sniffer(name, request.capture_filter or expression(ports))
@@ -210,8 +208,7 @@ def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
     except OSError as error:
         if error.errno in NO_RING:
             return open_sniffer(name, request.capture_filter or expression(ports))
-        message = f"cannot capture on {name}: {error.strerror or error}"
-        raise UsageError(message) from error
+        raise UsageError(f"cannot capture on {name}: {error.strerror or error}") from error
 
 
 def _ring_bytes(size_text: str | None) -> int:
@@ -221,8 +218,7 @@ def _ring_bytes(size_text: str | None) -> int:
     size = int(quantity(size_text, SIZES, "--buffer"))
     largest = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // LIVE_RING_MEMORY_SHARE
     if size > largest:
-        message = f"--buffer {size_text}: at most a quarter of this host's memory, {largest >> 20} MiB"
-        raise UsageError(message)
+        raise UsageError(f"--buffer {size_text}: at most a quarter of this host's memory, {largest >> 20} MiB")
     return size
 
 

@@ -54,8 +54,7 @@ def write_packets(request: ExtractRequest) -> int:
     """
     kinds = record_kinds(request.kinds or (ConnectionRow.kind if request.filter is None else FrameRow.kind))
     if request.out in (None, "-") and is_terminal(sys.stdout):
-        message = "a capture cannot be written to a terminal: name a file with -o"
-        raise UsageError(message)
+        raise UsageError("a capture cannot be written to a terminal: name a file with -o")
 
     def run_extraction(output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)
@@ -100,11 +99,7 @@ def _reads_once(file: str) -> bool:
 
 
 def _copy_of(file: str, stack: ExitStack) -> str:
-    """Return the path of a copy that lives as long as the stack.
-
-    Raises:
-        CaptureError: the file cannot be read, or the copy cannot be written.
-    """
+    """Return the path of a copy that lives as long as the stack. Raises CaptureError when the file cannot be copied."""
     standard = file == _STANDARD_INPUT
     try:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "input"
@@ -112,8 +107,7 @@ def _copy_of(file: str, stack: ExitStack) -> str:
             shutil.copyfileobj(stream, copy)
     except OSError as error:
         name = "standard input" if standard else file
-        message = f"{name} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}"
-        raise CaptureError(message) from error
+        raise CaptureError(f"{name} must be read twice, and a temporary copy of it cannot be made: {error.strerror or error}") from error
     return str(place)
 
 

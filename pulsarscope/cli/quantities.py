@@ -25,6 +25,5 @@ def quantity(text: str, units: Mapping[str, int], option: str) -> float:
     match = _QUANTITY.fullmatch(text)
     value = float(match[1]) * units[match[2]] if match is not None and match[2] in units else 0
     if not value:
-        message = f"{option} {text}: give a number with a unit: {', '.join(units)}"
-        raise UsageError(message)
+        raise UsageError(f"{option} {text}: give a number with a unit: {', '.join(units)}")
     return value

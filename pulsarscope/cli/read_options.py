@@ -34,12 +34,10 @@ def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str
     """
     names = names_in(text)
     if not names:
-        message = f"{option} is empty: give {noun}s of {', '.join(known)}"
-        raise UsageError(message)
+        raise UsageError(f"{option} is empty: give {noun}s of {', '.join(known)}")
     for name in names:
         if name not in known:
-            message = f'unknown {noun} "{name}"{hint_for(name, known)}'
-            raise UsageError(message)
+            raise UsageError(f'unknown {noun} "{name}"{hint_for(name, known)}')
     return tuple(name for name in known if name in names)
 
 
@@ -53,21 +51,13 @@ def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
 
 
 def record_kinds(records: str) -> tuple[str, ...]:
-    """Return the kinds that --records names, in the order of the record table.
-
-    Raises:
-        UsageError: as `choose`.
-    """
+    """Return the kinds that --records names, in the order of the record table. Raises UsageError as `choose` does."""
     kinds = choose(records, (*ROWS, "all"), "--records", "record kind")
     return tuple(ROWS) if "all" in kinds else kinds
 
 
 def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
-    """Return the filter that -Y gives for rows of these kinds.
-
-    Raises:
-        FilterError: it is not a valid one.
-    """
+    """Return the filter that -Y gives for rows of these kinds. Raises FilterError when it is invalid."""
     if request.filter is None:
         return None
     from pulsarscope.cli.fields import catalogue  # noqa: PLC0415 - most runs have no filter
@@ -77,11 +67,7 @@ def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
 
 
 def engine_options(reading: ReadOptions) -> Options:
-    """Return the options of an engine that reads captures so.
-
-    Raises:
-        UsageError: an option has an invalid value, or its file cannot be read.
-    """
+    """Return the options of an engine that reads captures so. Raises UsageError for an invalid value or an unreadable file."""
     # Imported here, so that a wrong command line is refused before anything heavy is imported.
     from pulsarscope.engine.options import Options  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415
@@ -103,8 +89,7 @@ def _topics_and_file(text: str) -> tuple[str, str]:
     """Split the value of --schema. Raises UsageError when it is not TOPIC=FILE."""
     topics, _, file = text.partition("=")
     if not (topics and file):
-        message = f"--schema {text}: give a topic and a file, as in --schema orders=order.avsc"
-        raise UsageError(message)
+        raise UsageError(f"--schema {text}: give a topic and a file, as in --schema orders=order.avsc")
     return topics, file
 
 
@@ -112,6 +97,5 @@ def _port_and_dissector(text: str) -> tuple[int, str]:
     """Split the value of -d. Raises UsageError when it is not PORT=DISSECTOR."""
     port, _, dissector = text.partition("=")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and dissector):
-        message = f"-d {text}: give a port and a dissector, as in -d 16650=pulsar"
-        raise UsageError(message)
+        raise UsageError(f"-d {text}: give a port and a dissector, as in -d 16650=pulsar")
     return int(port), dissector

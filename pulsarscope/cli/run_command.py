@@ -143,27 +143,19 @@ def limited_rows(
 
 
 def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
-    """Return the name of the output that a request asks for.
-
-    Raises:
-        UsageError: its options contradict each other.
-    """
+    """Return the name of the output that a request asks for. Raises UsageError when its options contradict each other."""
     if request.payload is not None and MessageRow.kind not in kinds and not request.hex:
-        message = "--payload is for messages: use the command messages, or --records frame,message"
-        raise UsageError(message)
+        raise UsageError("--payload is for messages: use the command messages, or --records frame,message")
     if request.detail or request.hex:
         view = "-V and -x" if request.detail and request.hex else "-V" if request.detail else "-x"
         for option, value in (("--format", request.format), ("--columns", request.columns)):
             if value is not None:
-                message = f"{view} cannot be combined with {option}"
-                raise UsageError(message)
+                raise UsageError(f"{view} cannot be combined with {option}")
         if "frame" not in kinds:
-            message = f"{view} shows frames: add frame to --records"
-            raise UsageError(message)
+            raise UsageError(f"{view} shows frames: add frame to --records")
         return "tree" if request.detail else "hex"
     if request.format == FOLDER_OUTPUT and request.out is None and is_terminal(sys.stdout):
-        message = "parquet cannot be written to a terminal: name a file with -o"
-        raise UsageError(message)
+        raise UsageError("parquet cannot be written to a terminal: name a file with -o")
     if request.format is not None:
         return request.format
     if request.subject is not None:
@@ -195,8 +187,7 @@ def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> E
 def _columns(request: CommandRequest) -> tuple[str, ...] | None:
     columns = None if request.columns is None else names_in(request.columns)
     if columns == ():
-        message = "--columns is empty"
-        raise UsageError(message)
+        raise UsageError("--columns is empty")
     return columns
 
 

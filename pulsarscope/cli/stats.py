@@ -123,6 +123,5 @@ def _sections(by: str | None, *, with_intervals: bool) -> tuple[str, ...]:
     if with_intervals and INTERVALS not in sections:
         return (*sections, INTERVALS)
     if INTERVALS in sections and not with_intervals:
-        message = "--by intervals needs --interval, as in --interval 1s"
-        raise UsageError(message)
+        raise UsageError("--by intervals needs --interval, as in --interval 1s")
     return sections

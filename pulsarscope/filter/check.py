@@ -35,11 +35,7 @@ class Checker:
         self._catalogue = catalogue
 
     def check(self, syntax_tree: syntax.SyntaxTree, kinds: Sequence[str]) -> None:
-        """Check every test of a filter.
-
-        Raises:
-            FilterError: a test is invalid for all of the kinds.
-        """
+        """Check every test of a filter. Raises FilterError when a test is invalid for all of the kinds."""
         pending = [syntax_tree]
         while pending:
             node = pending.pop()
@@ -87,11 +83,7 @@ class Checker:
     # ---- tests
 
     def _leaf(self, test: syntax.Test, kind: str) -> tree.Leaf | tree.Always | None:
-        """Return the typed test for rows of a kind; None when the kind lacks the field.
-
-        Raises:
-            Mismatch: the field has another type.
-        """
+        """Return the typed test for rows of a kind; None when the kind lacks the field. Raises Mismatch when the field has another type."""
         resolved = self._resolve(test.field, kind)
         if resolved is None:
             return None
@@ -101,8 +93,7 @@ class Checker:
                 return tree.Always(True)
             return tree.Present(field)
         if "kind" in known.types:
-            reason = f"{known.name} is a kind of records: use it alone, or before a field, as in {known.name}.time"
-            raise Mismatch(reason, test.field.place)
+            raise Mismatch(f"{known.name} is a kind of records: use it alone, or before a field, as in {known.name}.time", test.field.place)
         if isinstance(test, syntax.PatternTest):
             return tree.Matches(field, pattern_of(test.pattern, known))
         if isinstance(test, syntax.MembershipTest):

@@ -153,8 +153,7 @@ def _column_test(kind: str, name: str, topics: TopicNames) -> FollowTest | None:
     if kind == "connection":
         full_name = name if ":" in name else f"0:{name}"
         if not re.fullmatch(r"\d+:\d+", full_name, re.ASCII):
-            message = f'invalid connection "{name}": give the number of its first packet, as in 17, or FILE:PACKET, as in 0:17'
-            raise UsageError(message)
+            raise UsageError(f'invalid connection "{name}": give the number of its first packet, as in 17, or FILE:PACKET, as in 0:17')
         return lambda row: row.connection == full_name
     if kind == "producer":
         return lambda row: row.producer_name == name

@@ -111,11 +111,7 @@ def text_of(literal: Literal, known: KnownField) -> str | bytes:
 
 
 def pattern_of(literal: Literal, known: KnownField) -> str:
-    """Return a regular expression after compiling it.
-
-    Raises:
-        Mismatch: it is invalid or too long, or the field is neither text nor bytes.
-    """
+    """Compile and return a regular expression. Raises Mismatch when it is invalid, too long, or the field is neither text nor bytes."""
     if {"string", "address", "bytes", ANY}.isdisjoint(known.types):
         raise Mismatch(f"{known.name} is neither text nor bytes, which contains and matches search", literal.place)
     pattern = literal.text
@@ -141,11 +137,7 @@ def compile_pattern(pattern: str | bytes) -> re.Pattern[str] | re.Pattern[bytes]
 
 
 def unquoted(literal: Literal) -> str:
-    """Return the text between quotes, with its escapes resolved.
-
-    Raises:
-        Mismatch: an escape is unknown.
-    """
+    """Return the text between quotes, with its escapes resolved. Raises Mismatch for an unknown escape."""
     text = literal.text[1:-1]
     if "\\" not in text:
         return text

@@ -270,11 +270,7 @@ class _Builder:
 
 
 def parse(text: str) -> SyntaxTree:
-    """Return the syntax tree of a filter.
-
-    Raises:
-        FilterError: it is syntactically wrong, too long, or too deeply nested.
-    """
+    """Return the syntax tree of a filter. Raises FilterError when it is syntactically wrong, too long, or too deeply nested."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     if len(text) > FILTER_MAX_CHARACTERS:
@@ -293,8 +289,7 @@ def parse(text: str) -> SyntaxTree:
         place = (start, start + 1)
         raise FilterError(_expected(error.allowed or set(), text, place), text, place) from None
     except _TooDeep:
-        reason = f"the filter nests parentheses and negations more than {FILTER_DEPTH_MAX} deep"
-        raise FilterError(reason, text, (0, 1)) from None
+        raise FilterError(f"the filter nests parentheses and negations more than {FILTER_DEPTH_MAX} deep", text, (0, 1)) from None
     return syntax_tree
 
 

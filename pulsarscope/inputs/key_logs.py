@@ -21,30 +21,21 @@ class KeyLogs(NamedTuple):
 
 
 def read_key_logs(paths: Sequence[str]) -> KeyLogs:
-    """Read the TLS secrets in key log files.
-
-    Raises:
-        UsageError: a file cannot be read.
-    """
+    """Read the TLS secrets in key log files. Raises UsageError when a file cannot be read."""
     secrets = Secrets()
     findings = [finding for path in paths for finding in add_key_log(secrets, key_log_lines(path), printable(path))]
     return KeyLogs(secrets, tuple(findings))
 
 
 def key_log_lines(path: str) -> Iterator[bytes]:
-    """Yield the lines of a key log, overlong ones in parts.
-
-    Raises:
-        UsageError: the file cannot be read.
-    """
+    """Yield the lines of a key log, overlong ones in parts. Raises UsageError when the file cannot be read."""
     try:
         with Path(path).open("rb") as log:
             while line := log.readline(KEY_LOG_LINE_MAX_BYTES):
                 yield line
     except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
         reason = getattr(error, "strerror", None) or error
-        message = f"the TLS key log {printable(path)} cannot be read: {reason}"
-        raise UsageError(message) from error
+        raise UsageError(f"the TLS key log {printable(path)} cannot be read: {reason}") from error
 
 
 def add_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:

@@ -27,19 +27,14 @@ class KeyFile(msgspec.Struct, frozen=True):
 
 
 def read_key_files(paths: Iterable[str]) -> tuple[KeyFile, ...]:
-    """Read the files, each once, so that they may be pipes.
-
-    Raises:
-        UsageError: a file cannot be read, or is too large for a key.
-    """
+    """Read the files, each once, so that they may be pipes. Raises UsageError when a file cannot be read, or is too large for a key."""
     files = []
     for path in map(str, paths):
         try:
             with Path(path).open("rb") as file:
                 content = file.read(PRIVATE_KEY_MAX_BYTES + 1)
         except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
-            message = f"the private key {path} cannot be read: {getattr(error, 'strerror', None) or error}"
-            raise UsageError(message) from None
+            raise UsageError(f"the private key {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
         if len(content) > PRIVATE_KEY_MAX_BYTES:
             raise _unusable(path, f"is too large: it has more than {PRIVATE_KEY_MAX_BYTES:,} bytes")
         files.append(KeyFile(path, content))
@@ -47,11 +42,7 @@ def read_key_files(paths: Iterable[str]) -> tuple[KeyFile, ...]:
 
 
 def rsa_keys(files: Sequence[KeyFile]) -> tuple[RSAPrivateKey, ...]:
-    """Parse the keys in the files.
-
-    Raises:
-        UsageError: a file has no private key, or an encrypted or unsupported one.
-    """
+    """Parse the keys in the files. Raises UsageError when a file has no private key, or an encrypted or unsupported one."""
     if not files:
         return ()
     from cryptography.exceptions import UnsupportedAlgorithm  # 60 ms, only when a key is given

@@ -41,13 +41,11 @@ def _given_schema(readers: Sequence[ReadSchema[Schema]], topics: str, file: str)
             return _first(readers, topics, name, None, "")
         except ValueError as problem:
             types = f"; {problem}" if name.isidentifier() else ""
-        message = f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}{types}"
-        raise UsageError(message) from None
+        raise UsageError(f"the schema {name} of {topics} cannot be read: {getattr(error, 'strerror', None) or error}{types}") from None
     try:
         return _first(readers, topics, name, data, message_name)
     except ValueError as problem:
-        message = f"the schema {name} of {topics} is none: {problem}"
-        raise UsageError(message) from None
+        raise UsageError(f"the schema {name} of {topics} is none: {problem}") from None
 
 
 def _first(readers: Sequence[ReadSchema[Schema]], topics: str, name: str, data: bytes | None, message_name: str) -> Schema:

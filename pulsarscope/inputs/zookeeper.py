@@ -88,19 +88,16 @@ def read_dump(path: str, decompressed: Callable[[Iterator[bytes]], Iterator[byte
             for piece in decompressed(iter(partial(stream.read, READ_BLOCK_MAX_BYTES), b"")):
                 data += piece
                 if len(data) > REGISTRY_MAX_BYTES:
-                    message = f"{name} is larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read"
-                    raise CaptureError(message)
+                    raise CaptureError(f"{name} is larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        message = f"{name} cannot be read: {reason}"
-        raise CaptureError(message) from None
+        raise CaptureError(f"{name} cannot be read: {reason}") from None
     dump = Dump(bytes(data))
     if progress.damage is not None:
         dump.damage("the file", progress.damage.text)
     if not dump.nodes:
         why = f"{dump.notes[0].place}: {dump.notes[0].text}" if dump.notes else "it is empty"
-        message = f"{name} is not a dump of ZooKeeper: {why}"
-        raise CaptureError(message)
+        raise CaptureError(f"{name} is not a dump of ZooKeeper: {why}")
     return dump
 
 

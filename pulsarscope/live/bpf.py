@@ -74,14 +74,9 @@ _DROP: _Line = (_RETURN, 0, "")
 
 
 def tcp_program(ports: Collection[int]) -> Program:
-    """Build a program that accepts TCP from or to the ports and packets that may carry it, all TCP when there are no ports.
-
-    Raises:
-        UsageError: there are more than PORTS_MAX ports.
-    """
+    """Build a program for TCP from or to the ports, or any, and packets that may carry it. Raises UsageError above PORTS_MAX ports."""
     if len(ports) > PORTS_MAX:
-        message = f"{len(ports)} ports are more than a filter in the kernel takes ({PORTS_MAX}): use --any-port, or -f with a range"
-        raise UsageError(message)
+        raise UsageError(f"{len(ports)} ports are more than a filter in the kernel takes ({PORTS_MAX}): use --any-port, or -f with a range")
     return _assemble(
         [
             (_LOAD_WORD, _PROTOCOL, ""),
@@ -163,8 +158,7 @@ def compile_filter(expression: str, link_type: int, interface: str) -> Program:
     if tcpdump := shutil.which("tcpdump"):
         return _by_tcpdump(tcpdump, expression, link_type, interface)
     if _VLAN.search(expression):
-        message = "-f with vlan needs tcpdump to compile it: install it, or leave vlan out: without it tagged packets match, too"
-        raise UsageError(message)
+        raise UsageError("-f with vlan needs tcpdump to compile it: install it, or leave vlan out: without it tagged packets match, too")
     return _by_scapy(expression, link_type)
 
 
@@ -174,12 +168,10 @@ def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)  # noqa: S603 - as found
     except (OSError, subprocess.TimeoutExpired) as error:
-        message = f"-f cannot be compiled: {error}"
-        raise UsageError(message) from error
+        raise UsageError(f"-f cannot be compiled: {error}") from error
     if result.returncode:
         reason = (result.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
-        message = f'-f "{expression}" is not a valid packet filter: {reason}'
-        raise UsageError(message)
+        raise UsageError(f'-f "{expression}" is not a valid packet filter: {reason}')
     return tuple(_parse_instruction(line) for line in result.stdout.splitlines()[1:])
 
 
@@ -196,8 +188,7 @@ def _by_scapy(expression: str, link_type: int) -> Program:
         try:
             program = compile_filter(expression, linktype=link_type)
         except Scapy_Exception as error:
-            message = f'-f "{expression}" is not a valid packet filter: {error}'
-            raise UsageError(message) from error
+            raise UsageError(f'-f "{expression}" is not a valid packet filter: {error}') from error
     except (ImportError, OSError) as error:
         message = "-f needs libpcap to compile the filter: install tcpdump, or libpcap and scapy; without -f none is needed"
         raise UsageError(message) from error

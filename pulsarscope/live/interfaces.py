@@ -36,11 +36,7 @@ def all_interfaces() -> list[NetworkInterface]:
 
 
 def find_interface(name: str) -> NetworkInterface:
-    """Return the interface with a name, or `any`.
-
-    Raises:
-        OSError: there is no interface of that name.
-    """
+    """Return the interface with a name, or `any`. Raises OSError when there is no interface of that name."""
     if name == ANY:
         return NetworkInterface(ANY, 0, "up", 0, is_ethernet=False, is_loopback=False)
     return _interface(name, socket.if_nametoindex(name))

@@ -23,17 +23,12 @@ class Metrics:
     """Collector of counts of rows and of the state of the capture."""
 
     def __init__(self, health: Callable[[], CaptureHealth]) -> None:
-        """Register the metrics.
-
-        Raises:
-            UsageError: prometheus-client is not installed.
-        """
+        """Register the metrics. Raises UsageError when prometheus-client is not installed."""
         try:
             from prometheus_client import CollectorRegistry, Histogram  # noqa: PLC0415 - only --metrics needs it
             from prometheus_client import Counter as Count  # noqa: PLC0415 - as above
         except ImportError as error:
-            message = "--metrics needs prometheus-client: pip install 'pulsarscope[live]'"
-            raise UsageError(message) from error
+            raise UsageError("--metrics needs prometheus-client: pip install 'pulsarscope[live]'") from error
         self.registry = CollectorRegistry(auto_describe=True)
         self._health = health
         self._names: dict[str, set[str]] = {}
@@ -113,8 +108,7 @@ def serve_metrics(metrics: Metrics, host: str, port: int) -> Iterator[int]:
     try:
         server, thread = start_http_server(port, host, metrics.registry)
     except OSError as error:
-        message = f"--metrics {host}:{port}: {error.strerror or error}"
-        raise UsageError(message) from error
+        raise UsageError(f"--metrics {host}:{port}: {error.strerror or error}") from error
     try:
         yield server.server_port
     finally:
@@ -124,13 +118,8 @@ def serve_metrics(metrics: Metrics, host: str, port: int) -> Iterator[int]:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Parse HOST:PORT of --metrics.
-
-    Raises:
-        UsageError: the text is not an address with a port.
-    """
+    """Parse HOST:PORT of --metrics. Raises UsageError when the text is not an address with a port."""
     host, _, port = text.rpartition(":")
     if not (host and port.isascii() and port.isdigit() and int(port) < 65_536):
-        message = f"--metrics {text}: give an address and a port, as in 127.0.0.1:9464"
-        raise UsageError(message)
+        raise UsageError(f"--metrics {text}: give an address and a port, as in 127.0.0.1:9464")
     return host.removeprefix("[").removesuffix("]"), int(port)

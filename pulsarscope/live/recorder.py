@@ -76,11 +76,7 @@ class Recorder:
             self._write(interface)
 
     def __call__(self, captured: CapturedPackets) -> None:
-        """Write packets.
-
-        Raises:
-            OutputError: the packets cannot be written; the file then ends with the packets before them.
-        """
+        """Write packets. Raises OutputError when they cannot be written; the file then ends with the packets before them."""
         if self._file is None or self._is_full(captured):
             self.end()
             self._begin(captured.time)
@@ -140,8 +136,7 @@ class Recorder:
                 os.ftruncate(file.fileno(), self._size)
             with suppress(OutputError):
                 self._close()
-            message = f"cannot write {self._name}: {error.strerror or error}; it has the packets before"
-            raise OutputError(message) from error
+            raise OutputError(f"cannot write {self._name}: {error.strerror or error}; it has the packets before") from error
         self._size += len(data)
 
 
@@ -151,8 +146,7 @@ def _output_errors(name: str, action: str = "write") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"cannot {action} {name}: {error.strerror or error}"
-        raise OutputError(message) from error
+        raise OutputError(f"cannot {action} {name}: {error.strerror or error}") from error
 
 
 class TriggeredRecorder:

@@ -82,6 +82,5 @@ def open_sniffer(name: str, capture_filter: str) -> SniffSource:
     except PermissionError:
         raise  # handled by the caller
     except (Scapy_Exception, OSError, ValueError) as error:
-        message = f"scapy cannot capture on {name}: {error}"
-        raise UsageError(message) from error
+        raise UsageError(f"scapy cannot capture on {name}: {error}") from error
     return SniffSource(sniffer, name, conf.l2types.layer2num)

@@ -68,15 +68,7 @@ class PacketWriter(Protocol):
         """Write the pcapng block of an interface, before its first packet."""
 
     def __call__(self, captured: CapturedPackets) -> None:
-        """Write packets.
-
-        Raises:
-            OutputError: the packets cannot be written.
-        """
+        """Write packets. Raises OutputError when they cannot be written."""
 
     def end(self) -> None:
-        """End the current file.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """End the current file. Raises OutputError when it cannot be written."""

@@ -91,16 +91,11 @@ CAPTURE, TCP, TLS, FRAME, PAYLOAD, SESSION = map(Layer, LAYERS)
 
 
 def table(*codes: Code) -> dict[str, Code]:
-    """Return a table of codes by name.
-
-    Raises:
-        ValueError: two codes have the same name.
-    """
+    """Return a table of codes by name. Raises ValueError when two codes have the same name."""
     rows: dict[str, Code] = {}
     for code in codes:
         if code.code in rows:
-            message = f"the finding code {code.code} is defined twice"
-            raise ValueError(message)
+            raise ValueError(f"the finding code {code.code} is defined twice")
         rows[code.code] = code
     return rows
 
@@ -110,11 +105,7 @@ LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-
 
 
 def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
-    """Merge tables of codes; of a code in several tables the first entry is used.
-
-    Raises:
-        ValueError: a code has different severities or layers in two tables.
-    """
+    """Merge tables of codes; the first entry of a code counts. Raises ValueError when its severities or layers differ between tables."""
     joined: dict[str, Code] = {}
     for rows in tables:
         for name, code in rows.items():

@@ -148,11 +148,7 @@ CHECKSUM_COLUMNS = ("checksum_status", "checksum_stored", "checksum_computed")
 
 
 def output(name: str) -> Factory:
-    """Return the factory of an output.
-
-    Raises:
-        KeyError: the output is unknown.
-    """
+    """Return the factory of an output. Raises KeyError when the output is unknown."""
     factory: Factory = _load(OUTPUTS[name])
     return factory
 
@@ -196,8 +192,7 @@ def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: b
     chosen = {kind: tuple(dict.fromkeys(name for name in names if name in row)) for kind, row in table.items()}
     for kind, row in chosen.items():
         if not row:
-            message = f"--columns names no column of {kind} records: name one, or leave {kind} out of --records"
-            raise UsageError(message)
+            raise UsageError(f"--columns names no column of {kind} records: name one, or leave {kind} out of --records")
     return chosen
 
 

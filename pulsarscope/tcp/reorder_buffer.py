@@ -71,11 +71,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
 
     @property
     def start(self) -> int:
-        """Return the offset of the first piece or cut.
-
-        Raises:
-            ValueError: the buffer is empty.
-        """
+        """Return the offset of the first piece or cut. Raises ValueError when the buffer is empty."""
         starts = [self.pieces[self.head].start] if self.head < len(self.pieces) else []
         return min(starts + [start for start, _ in self.cuts[:1]])
 

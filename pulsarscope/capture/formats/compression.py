@@ -186,22 +186,14 @@ class _Units:
         return taken
 
     def take_all(self, size: int) -> bytes:
-        """Return exactly the next `size` bytes.
-
-        Raises:
-            _CutError: the input ends before.
-        """
+        """Return exactly the next `size` bytes. Raises _CutError when the input ends before them."""
         taken = self.take(size)
         if len(taken) < size:
             raise _CutError
         return taken
 
     def skip(self, size: int) -> None:
-        """Drop the next `size` bytes without buffering them.
-
-        Raises:
-            _CutError: the input ends before.
-        """
+        """Drop the next `size` bytes without buffering them. Raises _CutError when the input ends before them."""
         while size:
             size -= len(self.take_all(min(size, READ_BLOCK_BYTES)))
 
@@ -216,8 +208,7 @@ def _zstd_units(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
         if len(magic) < 4:
             raise _CutError
         if not is_zstd(magic):
-            message = "bytes that are no zstd frame"
-            raise _CorruptError(message)
+            raise _CorruptError("bytes that are no zstd frame")
         if magic != ZSTD_MAGIC:
             units.skip(int.from_bytes(units.take_all(4), "little"))
             continue

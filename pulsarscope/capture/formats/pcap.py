@@ -46,8 +46,7 @@ class PcapDecoder(Decoder):
     def _read_header(self, data: bytes) -> None:
         major, minor, _, _, snaplen, link_field = self._header.unpack_from(data, 4)
         if (major, minor) != (2, 4):
-            message = f"a pcap file of version {major}.{minor}, only version 2.4 is supported"
-            raise NotACaptureError(message)
+            raise NotACaptureError(f"a pcap file of version {major}.{minor}, only version 2.4 is supported")
         if 0 < snaplen < PACKET_MAX_BYTES:
             self._snaplen = snaplen
         self._link_type = link_field & 0xFFFF  # the upper bits hold the length of the frame check sequence
@@ -154,6 +153,5 @@ class PcapDecoder(Decoder):
 
     def _end(self, rest: int) -> list[Finding]:
         if not self.recognised:
-            message = f"cut within the pcap header ({rest} of {plural(FILE_HEADER_BYTES, 'byte')})"
-            raise NotACaptureError(message)
+            raise NotACaptureError(f"cut within the pcap header ({rest} of {plural(FILE_HEADER_BYTES, 'byte')})")
         return [self._truncated(rest)] if rest and not self.stopped else []

@@ -155,8 +155,7 @@ class PcapngDecoder(Decoder):
 
     def _skip_section(self, text: str, data: bytes, position: int, size: int) -> int:
         if not self.recognised:
-            message = "a pcapng file with a damaged section header"
-            raise NotACaptureError(message)
+            raise NotACaptureError("a pcapng file with a damaged section header")
         self._note_damage(text, position)
         self._searching = True
         return self._next_section(data, position + 4, size)
@@ -177,8 +176,7 @@ class PcapngDecoder(Decoder):
         self._unreadable_section = major != 1
         if major != 1:
             if not self.recognised:
-                message = f"a pcapng file of version {major}.{minor}, only version 1 is supported"
-                raise NotACaptureError(message)
+                raise NotACaptureError(f"a pcapng file of version {major}.{minor}, only version 1 is supported")
             self._malformed_block("section-version")
         self.recognised = True
         self._add_drops()
@@ -278,8 +276,7 @@ class PcapngDecoder(Decoder):
 
     def _end(self, rest: int) -> list[Finding]:
         if not self.recognised:
-            message = "cut within its pcapng section header"
-            raise NotACaptureError(message)
+            raise NotACaptureError("cut within its pcapng section header")
         self._add_drops()
         self._interfaces = []
         findings = []

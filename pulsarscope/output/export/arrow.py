@@ -24,16 +24,11 @@ BATCH_ROWS = 16_384
 
 
 def require_pyarrow() -> None:
-    """Raise an error with the way to install pyarrow, if it is missing.
-
-    Raises:
-        UsageError: pyarrow is missing.
-    """
+    """Raise UsageError with the way to install pyarrow when it is missing."""
     try:
         import pyarrow as pa  # noqa: F401 - the import is the test
     except ImportError as error:
-        message = 'Arrow and Parquet need pyarrow: pip install "pulsarscope[parquet]"'
-        raise UsageError(message) from error
+        raise UsageError('Arrow and Parquet need pyarrow: pip install "pulsarscope[parquet]"') from error
 
 
 def arrow_types() -> dict[str, pa.DataType]:
@@ -120,11 +115,7 @@ def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType, count
 
 
 def table(kind: str, rows: Iterable[Any]) -> pa.Table:
-    """Return all rows of one kind, or `EntryMessages` among them, as a table.
-
-    Raises:
-        UsageError: pyarrow is missing.
-    """
+    """Return all rows of one kind, or `EntryMessages` among them, as a table. Raises UsageError when pyarrow is missing."""
     require_pyarrow()
     import pyarrow as pa
 

@@ -29,8 +29,7 @@ class CsvLines:
 
     def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
         if len(kinds) != 1:
-            message = f"a CSV file holds one kind of record, not {', '.join(kinds)}: choose one with --records, or --format ndjson"
-            raise UsageError(message)
+            raise UsageError(f"a CSV file holds one kind of record, not {', '.join(kinds)}: choose one with --records, or --format ndjson")
         self._names = choose_columns(names, kinds, flat=True)[kinds[0]]
         types = cell_types(kinds[0])
         self._types = [types[name] for name in self._names]

@@ -134,8 +134,7 @@ class ParquetOutput:
         single = not sink.directory
         if single and len(options.kinds) > 1:
             several = ", ".join(options.kinds)
-            text = f"a Parquet file holds one kind of record, not {several}: give a folder with -o, or one kind with --records"
-            raise UsageError(text)
+            raise UsageError(f"a Parquet file holds one kind of record, not {several}: give a folder with -o, or one kind with --records")
         self._files = {
             kind: ParquetFile(kind, batches.schema, sink if single else sink.child(f"{kind}.parquet"))
             for kind, batches in self._batches.by_kind.items()

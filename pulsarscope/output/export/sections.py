@@ -37,8 +37,7 @@ def report_bytes(sections: Mapping[str, Sequence[ReportRecord]], output_format: 
         lines = [{"section": name, **_present(record)} for name, records in written.items() for record in records]
         return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     if len(written) != 1:
-        message = f"a CSV file has one section, not {', '.join(written)}: choose one with --by"
-        raise UsageError(message)
+        raise UsageError(f"a CSV file has one section, not {', '.join(written)}: choose one with --by")
     return _csv(next(iter(written.values())))
 
 

@@ -26,8 +26,7 @@ def write_errors(name: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        message = f"cannot write {name}: {error.strerror or error}"
-        raise OutputError(message) from error
+        raise OutputError(f"cannot write {name}: {error.strerror or error}") from error
 
 
 class Sink:
@@ -39,12 +38,7 @@ class Sink:
         self.directory = directory
 
     def write(self, data: bytes) -> None:
-        """Write all of `data`.
-
-        Raises:
-            OutputError: the data cannot be written.
-            BrokenPipeError: the reader has gone.
-        """
+        """Write all of `data`. Raises OutputError when it cannot be written; BrokenPipeError when the reader has gone."""
         with write_errors(self.name):
             self.file.write(data)
 
@@ -62,18 +56,12 @@ class Sink:
     def file(self) -> BinaryIO:
         """The open file, for libraries that write themselves, with their calls in `write_errors`."""
         if self.stream is None:
-            message = f"cannot write {self.name}: it is closed"
-            raise OutputError(message)
+            raise OutputError(f"cannot write {self.name}: it is closed")
         return self.stream
 
     def child(self, name: str) -> Sink:
-        """Return a file in the folder.
-
-        Raises:
-            UsageError: the sink is not a folder.
-        """
-        message = f"{self.name} is not a folder; give one with -o for {name}"
-        raise UsageError(message)
+        """Return a file in the folder. Raises UsageError when the sink is not a folder."""
+        raise UsageError(f"{self.name} is not a folder; give one with -o for {name}")
 
     def finish(self) -> None:
         """Complete the result."""
@@ -214,29 +202,22 @@ def open_sink(path: str | None, *, folder: bool = False) -> Sink:
     """
     if path is None or path == "-":
         if folder:
-            message = "several kinds of records need a folder: give one with -o"
-            raise UsageError(message)
+            raise UsageError("several kinds of records need a folder: give one with -o")
         return StandardOutput()
     place = Path(path)
     with write_errors(path):
         if folder:
             if place.exists() and not place.is_dir():
-                message = f"several kinds of records need a folder, {path} is a file: name another, or one kind with --records"
-                raise UsageError(message)
+                raise UsageError(f"several kinds of records need a folder, {path} is a file: name another, or one kind with --records")
             return FolderSink(path)
         if place.is_dir():
-            message = f"{path} is a folder: name a file"
-            raise UsageError(message)
+            raise UsageError(f"{path} is a folder: name a file")
         return DeviceSink(path) if place.exists() and not place.is_file() else FileSink(path)
 
 
 @contextmanager
 def opened_sink(path: str | None) -> Iterator[Sink]:
-    """Open a sink that is abandoned when the block raises. The caller finishes it.
-
-    Raises:
-        OutputError, UsageError: as `open_sink`.
-    """
+    """Open a sink that is abandoned when the block raises; the caller finishes it. Raises the errors of `open_sink`."""
     sink = open_sink(path)
     try:
         yield sink

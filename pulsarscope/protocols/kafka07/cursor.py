@@ -31,11 +31,7 @@ class Cursor:
         self.end = end
 
     def skip(self, size: int) -> int:
-        """Skip `size` bytes, and return the position before them.
-
-        Raises:
-            ShortError: there are fewer.
-        """
+        """Skip `size` bytes, and return the position before them. Raises ShortError when there are fewer."""
         start = self.position
         if start + size > self.end:
             raise ShortError(start + size)
@@ -58,11 +54,7 @@ class Cursor:
         return value
 
     def short_string(self) -> bytes | None:
-        """Read a string behind an int16 length; return None for the length -1.
-
-        Raises:
-            ParseError: any other negative length.
-        """
+        """Read a string behind an int16 length; return None for the length -1. Raises ParseError for any other negative length."""
         size = self.int16()
         if size < -1:
             raise ParseError(f"a string of {size} bytes cannot be")

@@ -189,14 +189,12 @@ class BatchReader:
         start, end = batch.position + 4, len(data)
         stop = start + _U32.unpack_from(data, batch.position)[0] if start <= end else start
         if stop > end:
-            message = f"the metadata of message {batch.count} ends behind the batch"
-            raise WireError(message)
+            raise WireError(f"the metadata of message {batch.count} ends behind the batch")
         fields = walk(data, start, stop, self._plan, notes)
         size = fields.get("payload_size", -1)
         after = stop + size
         if size < 0 or after > end:
-            message = f"message {batch.count} of {size} bytes ends behind the batch"
-            raise WireError(message)
+            raise WireError(f"message {batch.count} of {size} bytes ends behind the batch")
         batch.sizes.append(size)
         batch.keys.append(fields.get("partition_key"))
         batch.sequence_ids.append(fields.get("sequence_id", sequence_id))

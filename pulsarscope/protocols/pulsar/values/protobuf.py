@@ -45,11 +45,7 @@ Reader = Callable[[bytes, Budget], dict[str, Any]]
 
 
 def native_reader(definition: bytes) -> Reader:
-    """Return the reader of a PROTOBUF_NATIVE schema: JSON with its files and the name of its message.
-
-    Raises:
-        UndecodableError: the definition is malformed.
-    """
+    """Return the reader of a PROTOBUF_NATIVE schema: JSON with files and message name. Raises UndecodableError when it is malformed."""
     parts = _json(definition)
     try:
         files = b64decode(parts["fileDescriptorSet"], validate=True)
@@ -81,11 +77,7 @@ def descriptors_reader(files: bytes, name: str) -> Reader:
 
 
 def file_set(files: bytes) -> descriptor_pb2.FileDescriptorSet:
-    """Return deserialized descriptors.
-
-    Raises:
-        UndecodableError: they are malformed, or too many.
-    """
+    """Return deserialized descriptors. Raises UndecodableError when they are malformed or too many."""
     try:
         protos = descriptor_pb2.FileDescriptorSet.FromString(files)
     except DecodeError:
