@@ -39,9 +39,11 @@ class CommandGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Replace the placeholder of the command that is given by the command."""
+        from pulsarscope.cli.options import typer_command  # noqa: PLC0415 - the list of commands stays quick without it
+
         name, _, remaining = super().resolve_command(ctx, args)
         single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
-        single.command(name)(getattr(import_module(f"pulsarscope.cli.{name}"), str(name)))
+        single.command(name)(typer_command(getattr(import_module(f"pulsarscope.cli.{name}"), str(name))))
         return name, typer.main.get_command(single), remaining
 
 

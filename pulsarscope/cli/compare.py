@@ -13,18 +13,7 @@ from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
-from pulsarscope.cli.options import (
-    CommandRequest,
-    FilterOption,
-    JobsOption,
-    LinesOption,
-    NoColorOption,
-    OutOption,
-    ReadOptions,
-    ReportFormatOption,
-    VerdictOption,
-    command,
-)
+from pulsarscope.cli.options import CommandRequest, ReportFormatOption, ReportRequest, VerdictOption
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, read_all, report_options, run_options
 from pulsarscope.output.export.sections import report_bytes
@@ -33,35 +22,19 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
 
 
-class CompareRequest(CommandRequest, frozen=True, kw_only=True):
+class CompareRequest(ReportRequest, frozen=True, kw_only=True):
     """Options of `compare`."""
 
     before: Annotated[str, typer.Argument(metavar="A", help="The capture, folder or pattern before the change.", show_default=False)]
     after: Annotated[str, typer.Argument(metavar="B", help="The one after the change.", show_default=False)]
     format: ReportFormatOption = None
-    out: OutOption = None
-    no_color: NoColorOption = False
-    filter: FilterOption = None
-    limit: LinesOption = None
     quiet: VerdictOption = False
-    jobs: JobsOption = 1
-    reading: ReadOptions = ReadOptions()
 
 
-@command
 def compare(request: CompareRequest) -> int:
     """Compare two captures, before and after.
 
     Latencies, rates, errors and findings, topics and producers that appeared or vanished; the largest change comes first.
-    """
-    return write_comparison(request)
-
-
-def write_comparison(request: CompareRequest) -> int:
-    """Write the comparison and return the exit code.
-
-    Raises:
-        UsageError, CaptureError, OutputError: as `run_command`.
     """
 
     def run_comparison(output: CommandOutput) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.cli.options import DetailOption, Files, HexOption, JobsOption, RecordsOption, RowsRequest, command
+from pulsarscope.cli.options import DetailOption, Files, HexOption, JobsOption, RecordsOption, RowsRequest
 from pulsarscope.cli.run_command import run_command
 
 
@@ -16,7 +16,6 @@ class DecodeRequest(RowsRequest, frozen=True, kw_only=True):
     jobs: JobsOption = 1
 
 
-@command
 def decode(request: DecodeRequest) -> int:
     """Show captures frame by frame.
 

@@ -12,58 +12,31 @@ from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code, findings_exit_code
-from pulsarscope.cli.options import (
-    CommandRequest,
-    FailOnOption,
-    Files,
-    JobsOption,
-    NoColorOption,
-    OutOption,
-    ReadOptions,
-    ReportFormatOption,
-    SecretsOption,
-    VerdictOption,
-    command,
-    filter_option,
-)
+from pulsarscope.cli.options import FailOnOption, Files, ReportFormatOption, ReportRequest, SecretsOption, VerdictOption, filter_option
 from pulsarscope.cli.read_options import filter_of
 from pulsarscope.cli.reports import EXPLAINING_KINDS, read_all, report_options, run_options
 from pulsarscope.model.records import FindingRow
 from pulsarscope.output.export.sections import report_bytes
 
 
-class DiagnoseRequest(CommandRequest, frozen=True, kw_only=True):
+class DiagnoseRequest(ReportRequest, frozen=True, kw_only=True):
     """Options of `diagnose`."""
 
     files: Files
     format: ReportFormatOption = None
-    out: OutOption = None
     filter: Annotated[str | None, filter_option("severity == error")] = None
     show_secrets: SecretsOption = False
-    no_color: NoColorOption = False
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N kinds of findings; 10 by default.")] = (
         None
     )
     quiet: VerdictOption = False
     fail_on: FailOnOption = "error"
-    jobs: JobsOption = 1
-    reading: ReadOptions = ReadOptions()
 
 
-@command
 def diagnose(request: DiagnoseRequest) -> int:
     """Find problems, with evidence and advice.
 
     A verdict, then the findings by kind, the worst first.
-    """
-    return write_diagnosis(request)
-
-
-def write_diagnosis(request: DiagnoseRequest) -> int:
-    """Write the diagnosis and return the exit code.
-
-    Raises:
-        UsageError, CaptureError, OutputError: as `run_command`.
     """
 
     def run_diagnosis(output: CommandOutput) -> int:

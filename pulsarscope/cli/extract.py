@@ -16,7 +16,6 @@ from pulsarscope.cli.options import (
     LimitOption,
     OutOption,
     ReadOptions,
-    command,
 )
 
 
@@ -40,7 +39,6 @@ class ExtractRequest(CommandRequest, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
 
 
-@command
 def extract(request: ExtractRequest) -> int:
     """Copy the packets of matching records to a pcapng file.
 

@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from pulsarscope.cli.exit_codes import EXIT_DONE
-from pulsarscope.cli.options import CommandRequest, ListFormatOption, OutOption, command
+from pulsarscope.cli.options import CommandRequest, ListFormatOption, OutOption
 from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import FieldEntry, field_entries
 from pulsarscope.model.errors import UsageError
@@ -36,17 +36,11 @@ class FieldsRequest(CommandRequest, frozen=True, kw_only=True):
     out: OutOption = None
 
 
-@command
 def fields(request: FieldsRequest) -> int:
     """List the fields that a filter (-Y) can name.
 
     With their types, their meaning and an example of each.
     """
-    return write_fields(request)
-
-
-def write_fields(request: FieldsRequest) -> int:
-    """Write the list, and return the exit code. Raises UsageError when no name has the prefix, or OutputError."""
     entries = list(field_entries(catalogue(), request.prefix or ""))
     if not entries:
         raise UsageError(f'no field begins with "{request.prefix}"; pulsarscope fields lists all')

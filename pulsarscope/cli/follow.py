@@ -19,7 +19,6 @@ from pulsarscope.cli.options import (
     RowFormatOption,
     SecretsOption,
     TimeOption,
-    command,
 )
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.errors import UsageError
@@ -51,7 +50,6 @@ class FollowRequest(CommandRequest, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
 
 
-@command
 def follow(request: FollowRequest) -> int:
     """Follow a connection, producer, consumer, topic, message or txn.
 

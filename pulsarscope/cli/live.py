@@ -16,7 +16,7 @@ import typer
 
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
-from pulsarscope.cli.options import DetailOption, HexOption, RecordsOption, RowFormat, RowsRequest, command
+from pulsarscope.cli.options import DetailOption, HexOption, RecordsOption, RowFormat, RowsRequest
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, hint_for, record_kinds
 from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, write_rows
@@ -80,7 +80,6 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     records: RecordsOption = "frame"
 
 
-@command
 def live(request: LiveRequest) -> int:
     """Decode traffic while it happens.
 
@@ -96,11 +95,7 @@ def live(request: LiveRequest) -> int:
 
 
 def capture_and_decode(request: LiveRequest) -> int:
-    """Capture and decode until a signal, a limit or a finding ends it, and return the exit code.
-
-    Raises:
-        UsageError, CaptureError, OutputError: as `run_command`.
-    """
+    """Capture and decode until a signal, a limit or a finding ends it, and return the exit code."""
     from pulsarscope.cli.live_capture import LiveCapture  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.engine.local import run_blocks  # noqa: PLC0415 - as above
     from pulsarscope.live.metrics import Metrics, parse_address, serve_metrics  # noqa: PLC0415 - as above

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pulsarscope.cli.options import Files, JobsOption, PayloadForm, RowsRequest, command, filter_option
+from pulsarscope.cli.options import Files, JobsOption, PayloadForm, RowsRequest, filter_option
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.records import MessageRow
 
@@ -21,7 +21,6 @@ class MessagesRequest(RowsRequest, frozen=True, kw_only=True):
     jobs: JobsOption = 1
 
 
-@command
 def messages(request: MessagesRequest) -> int:
     """Show the messages of the applications.
 

@@ -1,6 +1,6 @@
 """The options of the commands: their types, the declarations that several commands share, and requests made of them.
 
-A command is a function of one request. The class of the request declares the options; `command` shows them to typer.
+A command is a function of one request. The class of the request declares the options; `typer_command` shows them to typer.
 """
 
 from __future__ import annotations
@@ -134,10 +134,21 @@ class RowsRequest(CommandRequest, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
 
 
+class ReportRequest(CommandRequest, frozen=True, kw_only=True):
+    """Options of the commands that report on complete captures."""
+
+    out: OutOption = None
+    no_color: NoColorOption = False
+    filter: FilterOption = None
+    limit: LinesOption = None
+    jobs: JobsOption = 1
+    reading: ReadOptions = ReadOptions()
+
+
 AnyRequest = TypeVar("AnyRequest", bound=CommandRequest)
 
 
-def command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
+def typer_command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
     """Return `function` as typer needs it: a parameter for each option of its request, and an exit with the code that it returns."""
     request_class = get_type_hints(function)["request"]
 

@@ -47,11 +47,7 @@ NO_STREAM = (None, "", 0, 0, 0)
 
 
 def write_packets(request: ExtractRequest) -> int:
-    """Copy the packets and return the exit code.
-
-    Raises:
-        UsageError, CaptureError, OutputError: as `run_command`.
-    """
+    """Copy the packets and return the exit code."""
     kinds = record_kinds(request.kinds or (ConnectionRow.kind if request.filter is None else FrameRow.kind))
     if request.out in (None, "-") and is_terminal(sys.stdout):
         raise UsageError("a capture cannot be written to a terminal: name a file with -o")

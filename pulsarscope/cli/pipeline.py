@@ -21,7 +21,6 @@ from pulsarscope.cli.options import (
     ReadOptions,
     RecordsOption,
     SecretsOption,
-    command,
 )
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import engine_options, record_kinds
@@ -109,7 +108,6 @@ class PipelineRequest(CommandRequest, frozen=True, kw_only=True):
     spark: SparkOptions = SparkOptions()
 
 
-@command
 def pipeline(request: PipelineRequest) -> int:
     """Decode large sets of captures into tables with Spark.
 

@@ -9,7 +9,7 @@ import typer
 
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
-from pulsarscope.cli.options import CommandRequest, LinesOption, ListFormatOption, NoColorOption, OutOption, QuietOption, command
+from pulsarscope.cli.options import CommandRequest, LinesOption, ListFormatOption, NoColorOption, OutOption, QuietOption
 from pulsarscope.cli.read_options import choose
 from pulsarscope.cli.reports import ROWS_SHOWN, report_options
 from pulsarscope.cli.standard_error import warn
@@ -44,7 +44,6 @@ class RegistryRequest(CommandRequest, frozen=True, kw_only=True):
     quiet: QuietOption = False
 
 
-@command
 def registry(request: RegistryRequest) -> int:
     """Show the registry of Kafka 0.7 from a dump of ZooKeeper.
 

@@ -11,21 +11,7 @@ from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
-from pulsarscope.cli.options import (
-    NEVER,
-    CommandRequest,
-    FailOnOption,
-    Files,
-    FilterOption,
-    JobsOption,
-    LinesOption,
-    ListFormatOption,
-    NoColorOption,
-    OutOption,
-    QuietOption,
-    ReadOptions,
-    command,
-)
+from pulsarscope.cli.options import NEVER, FailOnOption, Files, ListFormatOption, QuietOption, ReportRequest
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import choose, filter_of
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, read_all, report_options, run_options
@@ -37,7 +23,7 @@ from pulsarscope.output.export.sections import report_bytes
 INTERVALS = "intervals"
 
 
-class StatsRequest(CommandRequest, frozen=True, kw_only=True):
+class StatsRequest(ReportRequest, frozen=True, kw_only=True):
     """Options of `stats`."""
 
     files: Files
@@ -53,30 +39,14 @@ class StatsRequest(CommandRequest, frozen=True, kw_only=True):
         str | None, typer.Option("--interval", metavar="TIME", help="Add a time series with intervals of this length, as in 1s or 500ms.")
     ] = None
     format: ListFormatOption = None
-    out: OutOption = None
-    no_color: NoColorOption = False
-    filter: FilterOption = None
-    limit: LinesOption = None
     quiet: QuietOption = False
     fail_on: FailOnOption = NEVER
-    jobs: JobsOption = 1
-    reading: ReadOptions = ReadOptions()
 
 
-@command
 def stats(request: StatsRequest) -> int:
     """Count connections, topics, commands and latencies.
 
     Messages, bytes and latencies by connection, topic, producer, subscription, command and request.
-    """
-    return write_statistics(request)
-
-
-def write_statistics(request: StatsRequest) -> int:
-    """Write the statistics and return the exit code.
-
-    Raises:
-        UsageError, CaptureError, OutputError: as `run_command`.
     """
     sections = _sections(request.by, with_intervals=request.interval is not None)
     interval = None if request.interval is None else max(int(quantity(request.interval, DURATIONS, "--interval")), 1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.cli.compare import CompareRequest, write_comparison
+from pulsarscope.cli.compare import CompareRequest, compare
 from pulsarscope.model.errors import CaptureError
 
 Captured = pytest.CaptureFixture[str]
@@ -13,13 +13,13 @@ Captured = pytest.CaptureFixture[str]
 
 def test_two_captures_are_compared(captures: Path, capsys: Captured) -> None:
     files = (str(captures / "stuck-consumer.pcap"), str(captures / "errors.pcap"))
-    assert write_comparison(CompareRequest(before=files[0], after=files[1], format="json")) == 0
+    assert compare(CompareRequest(before=files[0], after=files[1], format="json")) == 0
     made = json.loads(capsys.readouterr().out)
     changes = {record["code"]: (record["before"], record["after"]) for record in made["findings"] if record["severity"] == "error"}
     assert changes.get("request-failed", (0, 0))[0] == 0
     assert sum(after for _, after in changes.values()) == 6
     assert {record["topic"] for record in made["names"] if record["change"] == "vanished"} == {"persistent://public/default/stuck-t-20"}
-    assert write_comparison(CompareRequest(before=files[0], after=files[1])) == 0
+    assert compare(CompareRequest(before=files[0], after=files[1])) == 0
     out = capsys.readouterr().out
     assert out.startswith("More findings: ")
     assert "PRODUCER " in out
@@ -27,14 +27,14 @@ def test_two_captures_are_compared(captures: Path, capsys: Captured) -> None:
 
 def test_a_capture_compared_with_itself_has_not_changed(captures: Path, capsys: Captured) -> None:
     path = str(captures / "quickstart.pcapng")
-    assert write_comparison(CompareRequest(before=path, after=path, quiet=True)) == 0
+    assert compare(CompareRequest(before=path, after=path, quiet=True)) == 0
     assert capsys.readouterr().out == "No notable change.\n"
 
 
 def test_each_side_may_be_a_folder_or_a_pattern(captures: Path, tmp_path: Path, capsys: Captured) -> None:
     for name, kept in (("a.pcap", "errors.pcap"), ("b.pcap", "raw-stats.pcap")):
         (tmp_path / name).write_bytes((captures / kept).read_bytes())
-    assert write_comparison(CompareRequest(before=str(tmp_path), after=str(tmp_path / "a*"), format="json")) == 0
+    assert compare(CompareRequest(before=str(tmp_path), after=str(tmp_path / "a*"), format="json")) == 0
     totals = {record["what"]: record for record in json.loads(capsys.readouterr().out)["totals"]}
     assert totals["frames"]["before"] > totals["frames"]["after"] == 75
 
@@ -42,4 +42,4 @@ def test_each_side_may_be_a_folder_or_a_pattern(captures: Path, tmp_path: Path, 
 def test_a_side_that_is_no_capture_is_refused(captures: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no capture")
     with pytest.raises(CaptureError):
-        write_comparison(CompareRequest(before=str(captures / "errors.pcap"), after=str(tmp_path / "text")))
+        compare(CompareRequest(before=str(captures / "errors.pcap"), after=str(tmp_path / "text")))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.cli.compare import CompareRequest, write_comparison
-from pulsarscope.cli.diagnose import DiagnoseRequest, write_diagnosis
-from pulsarscope.cli.stats import StatsRequest, write_statistics
+from pulsarscope.cli.compare import CompareRequest, compare
+from pulsarscope.cli.diagnose import DiagnoseRequest, diagnose
+from pulsarscope.cli.stats import StatsRequest, stats
 from tests.places import ROOT
 from tests.scenarios.bad_inputs.cases import capture
 from tests.scenarios.bad_inputs.text import OWN_COLORS, hostile_packets
@@ -26,13 +26,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_damaged_input_is_four_and_told(captures: Path, tmp_path: Path, capsys: Captured) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((captures / "errors.pcap").read_bytes()[:-7])
-    assert write_diagnosis(DiagnoseRequest(files=[str(cut)], fail_on="error")) == 4
+    assert diagnose(DiagnoseRequest(files=[str(cut)], fail_on="error")) == 4
     captured = capsys.readouterr()
     assert "capture-truncated" in captured.out
     assert captured.err == ""
-    assert write_statistics(StatsRequest(files=[str(cut)])) == 4
+    assert stats(StatsRequest(files=[str(cut)])) == 4
     assert "The capture ends" in capsys.readouterr().err
-    assert write_comparison(CompareRequest(before=str(cut), after=str(captures / "errors.pcap"))) == 4
+    assert compare(CompareRequest(before=str(cut), after=str(captures / "errors.pcap"))) == 4
     assert "The capture ends" in capsys.readouterr().err
 
 
@@ -90,13 +90,13 @@ def test_the_readme_shows_what_commands_write(monkeypatch: pytest.MonkeyPatch, c
 def test_the_page_on_reports_names_every_key(captures: Path, capsys: Captured) -> None:
     page = (ROOT / "docs" / "reports.md").read_text()
     path = str(captures / "rw-capture-loss.pcap.zst")
-    assert write_statistics(StatsRequest(files=[path], format="json", interval="100ms")) == 0
+    assert stats(StatsRequest(files=[path], format="json", interval="100ms")) == 0
     made = json.loads(capsys.readouterr().out)
     keys = {key for section in made.values() for record in ([section] if isinstance(section, dict) else section) for key in record}
-    assert write_diagnosis(DiagnoseRequest(files=[path], format="json", fail_on="never")) == 0
+    assert diagnose(DiagnoseRequest(files=[path], format="json", fail_on="never")) == 0
     diagnosed = json.loads(capsys.readouterr().out)
     keys |= diagnosed["verdict"].keys() | diagnosed["findings"][0].keys() | diagnosed["findings"][0]["samples"][0].keys()
-    assert write_comparison(CompareRequest(before=path, after=str(captures / "errors.pcap"), format="json")) == 0
+    assert compare(CompareRequest(before=path, after=str(captures / "errors.pcap"), format="json")) == 0
     compared = json.loads(capsys.readouterr().out)
     keys |= compared.keys() | compared["verdict"].keys() | {key for name in compared.keys() - {"verdict"} for key in compared[name][0]}
     assert {key for key in keys if f"`{key}`" not in page} == set()

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from pulsarscope.cli.options import ListFormat
-from pulsarscope.cli.stats import StatsRequest, write_statistics
+from pulsarscope.cli.stats import StatsRequest, stats
 from pulsarscope.model.errors import UsageError
 
 Captured = pytest.CaptureFixture[str]
 
 
 def counted(capsys: Captured, path: Path | str, **values: Any) -> Any:
-    assert write_statistics(StatsRequest(files=[str(path)], format="json", **values)) == 0
+    assert stats(StatsRequest(files=[str(path)], format="json", **values)) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -48,7 +48,7 @@ def test_refusals_are_counted_where_they_belong(captures: Path, capsys: Captured
 def test_the_text_has_the_numbers_of_the_json(captures: Path, capsys: Captured) -> None:
     path = str(captures / "quickstart.pcapng")
     made = counted(capsys, path)
-    assert write_statistics(StatsRequest(files=[path])) == 0
+    assert stats(StatsRequest(files=[path])) == 0
     out = capsys.readouterr().out
     assert out.startswith("1 connection · ")
     for heading in ("Connections", "Topics", "Producers", "Subscriptions", "Commands", "Exchanges", "Slowest exchanges"):
@@ -81,24 +81,24 @@ def test_invalid_requests_are_refused(
     captures: Path, by: str | None, interval: str | None, output_format: ListFormat | None, said: str
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
-        write_statistics(StatsRequest(files=[str(captures / "quickstart.pcapng")], format=output_format, by=by, interval=interval))
+        stats(StatsRequest(files=[str(captures / "quickstart.pcapng")], format=output_format, by=by, interval=interval))
 
 
 def test_a_filter_chooses_the_rows_that_are_counted(captures: Path, capsys: Captured) -> None:
     made = counted(capsys, captures / "stuck-consumer.pcap", filter='subscription == "stuck" && command == MESSAGE')
     assert (made["total"]["client_frames"], made["total"]["server_messages"]) == (0, 8)
     assert [record["connection"] for record in made["connections"]] == ["0:1"]
-    assert write_statistics(StatsRequest(files=[str(captures / "stuck-consumer.pcap")], filter="command == SEND")) == 0
+    assert stats(StatsRequest(files=[str(captures / "stuck-consumer.pcap")], filter="command == SEND")) == 0
     assert "Rows that match the filter: 100 of 453" in capsys.readouterr().out
 
 
 def test_csv_and_ndjson_have_the_same_numbers(captures: Path, capsys: Captured) -> None:
     path = str(captures / "errors.pcap")
     made = counted(capsys, path, by="topics")["topics"]
-    assert write_statistics(StatsRequest(files=[path], by="topics", format="csv")) == 0
+    assert stats(StatsRequest(files=[path], by="topics", format="csv")) == 0
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["topic"] for row in table] == [record["topic"] for record in made]
     assert [int(row["client_bytes"]) for row in table] == [record["client_bytes"] for record in made]
-    assert write_statistics(StatsRequest(files=[path], by="topics", format="ndjson", limit=2)) == 0
+    assert stats(StatsRequest(files=[path], by="topics", format="ndjson", limit=2)) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["topic"] for line in lines] == [record["topic"] for record in made[:2]]
