@@ -148,8 +148,7 @@ def write_tables(request: PipelineRequest) -> int:
     _split_bytes(request.spark.split)
     out = output_folder(request)
     if not request.files:
-        message = "no capture given: name files, folders or patterns"
-        raise UsageError(message)
+        raise UsageError("no capture given: name files, folders or patterns")
     require_distributions()
     from pulsarscope.spark.table_files import SUFFIXES, require_empty  # noqa: PLC0415 - as above
 
@@ -168,17 +167,12 @@ def write_tables(request: PipelineRequest) -> int:
 def output_folder(request: PipelineRequest) -> str:
     """Return the place of the tables. Raises UsageError when it is missing."""
     if not request.out:
-        message = "pipeline writes a folder of tables: name it with -o"
-        raise UsageError(message)
+        raise UsageError("pipeline writes a folder of tables: name it with -o")
     return request.out
 
 
 def table_options(request: CommandRequest) -> Options:
-    """Return the options of the engine.
-
-    Raises:
-        UsageError: the options contradict each other, or have invalid values.
-    """
+    """Return the options of the engine. Raises UsageError when the options contradict each other, or have invalid values."""
     from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
 
     kinds = record_kinds(request.records)
@@ -206,11 +200,7 @@ def run_job(spark: SparkSession, request: PipelineRequest, options: Options, sho
 
 
 def _split_bytes(size_text: str | None) -> int | None:
-    """Return the size of portions; None: files are not split.
-
-    Raises:
-        UsageError: it is invalid or too small.
-    """
+    """Return the size of portions; None: files are not split. Raises UsageError when the value is invalid or too small."""
     if size_text is None:
         return SPLIT_BYTES
     if size_text == "off":
@@ -218,11 +208,9 @@ def _split_bytes(size_text: str | None) -> int | None:
     try:
         size = int(quantity(size_text, SIZES, "--split"))
     except UsageError as error:
-        message = f"{error}; or off"
-        raise UsageError(message) from None
+        raise UsageError(f"{error}; or off") from None
     if size < SPLIT_LEAST_BYTES:
-        message = f"--split {size_text}: at least {SPLIT_LEAST_BYTES >> 10}KiB; or off"
-        raise UsageError(message)
+        raise UsageError(f"--split {size_text}: at least {SPLIT_LEAST_BYTES >> 10}KiB; or off")
     return size
 
 
@@ -232,8 +220,7 @@ def spark_settings(spark_options: SparkOptions) -> Mapping[str, str]:
     for text in spark_options.settings or ():
         name, equals, value = text.partition("=")
         if not (name and equals):
-            message = f"--conf {text}: give a Spark setting and its value, as in --conf spark.executor.memory=4g"
-            raise UsageError(message)
+            raise UsageError(f"--conf {text}: give a Spark setting and its value, as in --conf spark.executor.memory=4g")
         settings[name] = value
     return settings
 

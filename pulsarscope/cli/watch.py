@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 def watch(request: PipelineRequest) -> int:
-    """Decode what lands in the folder until a signal comes, and return the exit code.
-
-    Raises:
-        UsageError, CaptureError, OutputError: as `pipeline.write_tables`.
-    """
+    """Decode what lands in the folder until a signal comes, and return the exit code. Raises the errors of `write_tables`."""
     from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - Spark is an extra
 
     watching = request.watching
@@ -82,11 +78,7 @@ def watch(request: PipelineRequest) -> int:
 
 
 def _places(request: PipelineRequest) -> tuple[str, str]:
-    """Return the watched folder and that of the checkpoint.
-
-    Raises:
-        UsageError: the options contradict each other, or have invalid values.
-    """
+    """Return the watched folder and that of the checkpoint. Raises UsageError when the options are invalid or contradict each other."""
     watching = request.watching
     message = None
     if watching.watch is None or watching.checkpoint is None:
@@ -113,8 +105,7 @@ def _absolute(place: str) -> str:
     try:
         absolute.encode()
     except UnicodeEncodeError:
-        message = f"--watch needs names in UTF-8: {escape(absolute)}"
-        raise UsageError(message) from None
+        raise UsageError(f"--watch needs names in UTF-8: {escape(absolute)}") from None
     return absolute
 
 
