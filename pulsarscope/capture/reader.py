@@ -16,13 +16,7 @@ from pulsarscope.capture.formats.decoder import Decoder, NotACaptureError
 from pulsarscope.capture.formats.signatures import looks_like
 from pulsarscope.capture.portions import Portion
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
-from pulsarscope.model.limits import (
-    HEAP_KEPT_BYTES,
-    READ_BLOCK_BYTES,
-    READ_BLOCK_FLOW_PACKETS,
-    READ_BLOCK_MAX_BYTES,
-    READ_BLOCK_PACKETS,
-)
+from pulsarscope.model.limits import HEAP_KEPT_BYTES, READ_BLOCK_BYTES, READ_BLOCK_FLOW_PACKETS, READ_BLOCK_MAX_BYTES, READ_BLOCK_PACKETS
 from pulsarscope.model.text import plural, printable
 
 STANDARD_INPUT = "-"

@@ -13,15 +13,7 @@ import typer
 
 from pulsarscope.cli.command_output import interrupted
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, findings_exit_code
-from pulsarscope.cli.options import (
-    NEVER,
-    CommandRequest,
-    FailOnOption,
-    PayloadOption,
-    ReadOptions,
-    RecordsOption,
-    SecretsOption,
-)
+from pulsarscope.cli.options import NEVER, CommandRequest, FailOnOption, PayloadOption, ReadOptions, RecordsOption, SecretsOption
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import engine_options, record_kinds
 from pulsarscope.model.errors import UsageError

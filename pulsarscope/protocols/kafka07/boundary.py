@@ -17,17 +17,7 @@ from zlib import crc32
 from pulsarscope.dissect.contract import Candidate
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES
-from pulsarscope.protocols.kafka07.commands import (
-    CODECS,
-    EARLIEST,
-    ERRORS,
-    FETCH,
-    MULTIFETCH,
-    MULTIPRODUCE,
-    OFFSETS,
-    PRODUCE,
-    REQUESTS,
-)
+from pulsarscope.protocols.kafka07.commands import CODECS, EARLIEST, ERRORS, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE, REQUESTS
 from pulsarscope.protocols.kafka07.cursor import Cursor, ShortError
 from pulsarscope.protocols.kafka07.messages import CRC_AT, CRC_BYTES, LEAST_MESSAGE_BYTES, MAGIC_1
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES
