@@ -120,13 +120,7 @@ class PacketSelection:
     # ---- rows
 
     def select(self, row: Row, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
-        """Select the packets of a row.
-
-        Args:
-            row: The row, of any kind.
-            endpoints: Client and server of the connections known so far, by name.
-            places: Places of frames; None: as their rows say.
-        """
+        """Select the packets of a row of any kind; `places` are those of frames, None: as their rows say."""
         if row.connection is not None and self._opening is not None:
             self._connections.add(row.connection)
         if isinstance(row, FrameRow):

@@ -21,12 +21,7 @@ class CommandOutput:
         self._sink: Sink | None = None
 
     def open(self, out: str | None, paths: Sequence[str], *, folder: bool = False) -> Sink:
-        """Open the place for a command that reads the captures at `paths`.
-
-        Raises:
-            UsageError: it is one of the captures.
-            OutputError: it cannot be written.
-        """
+        """Open the place, which must not be one of the captures at `paths`. Raises UsageError when it is, or OutputError."""
         refuse_own_input(out, paths)
         self._sink = open_sink(out, folder=folder)
         return self._sink

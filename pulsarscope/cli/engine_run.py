@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def start_run(files: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
-    """Open the captures for a run in `jobs` processes, 0: one per core. Other processes prepare their rows by `prepare`.
-
-    Raises:
-        CaptureError: none of the captures can be read.
-        UsageError: the options cannot be carried out.
-    """
+    """Open the captures for a run in `jobs` processes, 0: one per core. Other processes prepare their rows by `prepare`."""
     from pulsarscope.engine import local  # noqa: PLC0415 - a wrong command line is refused before anything heavy is imported
 
     if jobs == 1:

@@ -52,17 +52,7 @@ class LiveCapture:
     """A live capture: its feed of packets, the files that keep them, and the findings that start and end it."""
 
     def __init__(self, request: LiveRequest, options: Options, shown: frozenset[str]) -> None:
-        """Open the source, drop privileges, and open the file.
-
-        Args:
-            request: The command line.
-            options: Options of the run.
-            shown: Record kinds of the run that the output gets.
-
-        Raises:
-            UsageError: the source does not exist, or must not be captured on.
-            OutputError: the file cannot be written.
-        """
+        """Open the source, drop privileges, open the file; the output gets record kinds `shown`. Raises UsageError or OutputError."""
         self.metrics: Metrics | None = None
         self.listening = ""
         """Description of the source and its filter, in one line."""

@@ -17,11 +17,7 @@ def has_unit(text: str, units: Mapping[str, int]) -> bool:
 
 
 def quantity(text: str, units: Mapping[str, int], option: str) -> float:
-    """Return the value of a number with a unit, in the smallest unit.
-
-    Raises:
-        UsageError: `text` is not such a number, or zero; the message names the option.
-    """
+    """Return a number with a unit in the smallest unit. Raises UsageError, which names the option, for anything else or zero."""
     match = _QUANTITY.fullmatch(text)
     value = float(match[1]) * units[match[2]] if match is not None and match[2] in units else 0
     if not value:

@@ -52,11 +52,7 @@ class CountedRows:
 
 
 def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -> Options:
-    """Return the options of a run that gives rows of these kinds, with the findings of rules if `rules`.
-
-    Raises:
-        UsageError: an option of the command line is invalid.
-    """
+    """Return the options of a run that gives rows of these kinds, with the findings of rules if `rules`. Raises UsageError."""
     return msgspec.structs.replace(
         engine_options(request.reading),
         records=frozenset(kinds),

@@ -121,11 +121,7 @@ class Checker:
     # ---- names
 
     def _resolve(self, name: syntax.Name, kind: str) -> tuple[KnownField, tree.FieldPath] | None:
-        """Return the field that a name means in rows of a kind; None when the kind has none.
-
-        Raises:
-            Mismatch: a step of the name, or its slice, is invalid for the field.
-        """
+        """Return the field that a name means in rows of a kind, or None. Raises Mismatch when a step or the slice is invalid for it."""
         table = self._catalogue.tables[kind]
         first, *rest = name.parts
         command = None

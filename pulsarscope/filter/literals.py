@@ -40,11 +40,7 @@ EXPECTED = {
 
 
 def value_of(literal: Literal, known: KnownField, *, ordered: bool = False) -> Value:
-    """Return the value of a literal that is compared with a field.
-
-    Raises:
-        Mismatch: the field cannot have such a value.
-    """
+    """Return the value of a literal that is compared with a field. Raises Mismatch when the field cannot have such a value."""
     misfit: Mismatch | None = None
     for type_ in known.types:
         try:
@@ -91,11 +87,7 @@ def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Va
 
 
 def text_of(literal: Literal, known: KnownField) -> str | bytes:
-    """Return the text or the bytes that `contains` searches for, as the type of the field requires.
-
-    Raises:
-        Mismatch: the field or the literal has another type.
-    """
+    """Return the text or bytes that `contains` searches for. Raises Mismatch when the field or the literal has another type."""
     if not {"string", "address", ANY}.isdisjoint(known.types):
         if literal.kind == STRING:
             return unquoted(literal)

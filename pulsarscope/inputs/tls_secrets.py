@@ -83,13 +83,7 @@ class Secrets:
                 self.dropped += 1
 
     def find(self, label: str, client_random: bytes, place: Position) -> bytes | None:
-        """Return a secret of a connection, None when it is not known.
-
-        Args:
-            label: label of the secret in key logs.
-            client_random: random of the ClientHello.
-            place: position in the capture at which the secret is needed.
-        """
+        """Return the secret of a connection with this label of key logs, None when it is not known at a place in the capture."""
         return self._find(bytes((_LABELS[label.encode()],)) + client_random, place)
 
     def find_session(self, session_id: bytes, place: Position) -> bytes | None:

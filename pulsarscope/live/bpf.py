@@ -145,16 +145,7 @@ def _assemble(lines: Sequence[_Line]) -> Program:
 
 
 def compile_filter(expression: str, link_type: int, interface: str) -> Program:
-    """Compile a filter expression in the language of tcpdump.
-
-    Args:
-        expression: the expression.
-        link_type: link type of the packets.
-        interface: interface of the packets.
-
-    Raises:
-        UsageError: the expression is invalid, or neither tcpdump nor scapy with libpcap is installed.
-    """
+    """Compile an expression of tcpdump's language for an interface. Raises UsageError when it is invalid, or nothing can compile it."""
     if tcpdump := shutil.which("tcpdump"):
         return _by_tcpdump(tcpdump, expression, link_type, interface)
     if _VLAN.search(expression):

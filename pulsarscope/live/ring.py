@@ -62,17 +62,7 @@ class PacketRing:
     reports_drops = True
 
     def __init__(self, interface: NetworkInterface, program: Program, ring_bytes: int) -> None:
-        """Begin to capture.
-
-        Args:
-            interface: interface to capture on.
-            program: packet filter.
-            ring_bytes: size of the ring.
-
-        Raises:
-            PermissionError: the process lacks CAP_NET_RAW.
-            OSError: the interface does not exist.
-        """
+        """Begin to capture into a ring of `ring_bytes`. Raises PermissionError without CAP_NET_RAW, OSError without the interface."""
         self.link_type = ETHERNET if interface.is_ethernet else COOKED
         self.received = 0
         """Packets that passed the filter, dropped ones included."""

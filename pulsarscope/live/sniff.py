@@ -66,12 +66,7 @@ def expression(ports: Collection[int]) -> str:
 
 
 def open_sniffer(name: str, capture_filter: str) -> SniffSource:
-    """Open an interface with a filter in the language of tcpdump.
-
-    Raises:
-        UsageError: scapy is not installed, or cannot capture.
-        PermissionError: capturing needs superuser rights.
-    """
+    """Open an interface with a filter of tcpdump. Raises UsageError when scapy is missing or cannot capture, or PermissionError."""
     try:
         from scapy.all import Scapy_Exception, conf
     except ImportError as error:

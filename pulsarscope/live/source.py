@@ -45,11 +45,7 @@ class PacketSource(Protocol):
     """Packets dropped up to the last `count`."""
 
     def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
-        """Return available packets, at most `packets_max`, or None after a number of seconds without any.
-
-        Raises:
-            OSError: the interface is gone.
-        """
+        """Return at most `packets_max` available packets, None after `seconds` without any. Raises OSError when the interface is gone."""
 
     def count(self) -> None:
         """Update the counts; safe from any thread."""

@@ -154,12 +154,7 @@ def output(name: str) -> Factory:
 
 
 def encoder(name: str, kinds: Sequence[str], names: Sequence[str] | None) -> RowEncoder:
-    """Return the encoder of an output, for rows of these kinds, with the named columns or all.
-
-    Raises:
-        KeyError: the output has no encoder.
-        UsageError: as `choose_columns`.
-    """
+    """Return the encoder of an output for rows of these kinds and columns, None for all. Raises KeyError without one, or UsageError."""
     made: RowEncoder = _load(ENCODERS[name])(kinds, names)
     return made
 

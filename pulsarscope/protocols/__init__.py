@@ -13,11 +13,7 @@ DISSECTORS = (PulsarDissector, Kafka07Dissector)
 
 
 def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
-    """Make one of each, in the order in which they are tried: those of the package, then those of other packages.
-
-    Raises:
-        UsageError: two of them have one name or one port.
-    """
+    """Make one of each, in the order of trial, other packages' last. Raises UsageError when two of them have one name or one port."""
     return tuple(make(show_secrets=show_secrets) for make in registry.with_plugins(DISSECTORS))
 
 

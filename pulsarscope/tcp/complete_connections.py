@@ -37,14 +37,7 @@ class CompleteConnection(msgspec.Struct, gc=False):
 
 
 def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[Segment], file: int) -> CompleteConnection | None:
-    """Return the connection of these segments, from SYN to both FINs; None when they need the general path.
-
-    Args:
-        key: flow key of the client's segments.
-        client: segments of the client in packet order.
-        server: segments of the server in packet order.
-        file: file of the segments.
-    """
+    """Return the connection of these segments, from SYN to both FINs; None when they need the general path. `key` is the client's."""
     packet, start, seq, _, flags, window, payload, cut = client[0]
     if flags & (CONTROL_FLAGS | ACK) != SYN or payload or cut or not window or len(client) < 2:
         return None

@@ -131,13 +131,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
 
 def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
-    """Return a connection that begins with a packet, without processing the packet.
-
-    Args:
-        key: flow key of the packet.
-        segment: segment of the packet.
-        file: file of the packet.
-    """
+    """Return a connection that begins with a packet of this flow key, without processing the packet."""
     packet, time, _, _, flags, _, _, _ = segment
     handshake = bool(flags & SYN and not flags & RST)
     return Connection(

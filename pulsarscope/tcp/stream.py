@@ -126,17 +126,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.log = log
 
     def end_block(self, generation: int, file: int, packet: int, *, keep: bool) -> bool:
-        """End a block at `packet` of `file`.
-
-        Args:
-            generation: number of the block.
-            file: file of the block.
-            packet: last packet of the block.
-            keep: keep recently delivered data for comparison.
-
-        Returns:
-            True when data is kept for comparison.
-        """
+        """End the block `generation` at a packet; with `keep`, keep recent data for comparison, and return True when there is any."""
         items = self.items
         self.comparison = None
         self.items = _NO_ITEMS

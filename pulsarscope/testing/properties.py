@@ -37,11 +37,7 @@ def check_candidates(dissector: Dissector, data: bytes) -> None:
 
 
 def check_decoding(dissector: Dissector, data: bytes, ends: Iterable[int]) -> None:
-    """Assert that `decode`, `decode_partial` and `ranges` take any bytes: those from 0 to each of `ends`.
-
-    Raises:
-        AssertionError: the result has another form. Any other exception is the dissector's.
-    """
+    """Assert that `decode`, `decode_partial` and `ranges` take any bytes: those from 0 to each of `ends`. Raises AssertionError."""
     framing = dissector.framing
     for end in ends:
         if framing.smallest <= end <= len(data):

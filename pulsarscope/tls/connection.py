@@ -197,17 +197,7 @@ class TlsConnection:
                 self._client = stream
 
     def _take_content(self, stream: int, record: TlsRecord, kind: int, content: bytes, mark: Mark, moment: int, place: Position) -> None:
-        """Process the content of a decrypted record.
-
-        Args:
-            stream: index of the stream.
-            record: the record.
-            kind: inner content type.
-            content: decrypted content.
-            mark: packet that names the record.
-            moment: packet at which the content became available.
-            place: position in the capture at which secrets must be known.
-        """
+        """Process decrypted content: `mark` names its record, `moment` made it available, `place` is where secrets must be known."""
         direction = self.directions[stream]
         decrypter = direction.decrypter
         early = decrypter is not None and decrypter.is_early

@@ -143,14 +143,7 @@ class _KeyCbc(Key):
 
 
 def expand_label(digest: str, secret: bytes, label: bytes, size: int) -> bytes:
-    """Compute HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
-
-    Args:
-        digest: name of the hash function.
-        secret: secret to expand.
-        label: label without the prefix "tls13 ".
-        size: size of the result in bytes, at most that of the hash.
-    """
+    """Compute HKDF-Expand-Label of `size` bytes with an empty context (RFC 8446 section 7.1), for a label without its prefix `tls13 `."""
     label = b"tls13 " + label
     return hmac.digest(secret, size.to_bytes(2, "big") + bytes((len(label),)) + label + b"\0\1", digest)[:size]
 
@@ -161,15 +154,7 @@ def key_13(suite: Suite, secret: bytes) -> Key:
 
 
 def keys_12(suite: Suite, master_secret: bytes, client_random: bytes, server_random: bytes, *, encrypt_then_mac: bool) -> tuple[Key, Key]:
-    """Derive the keys of client and server from a master secret of TLS 1.2 (RFC 5246 section 6.3).
-
-    Args:
-        suite: cipher suite.
-        master_secret: master secret of the session.
-        client_random: random of the ClientHello.
-        server_random: random of the ServerHello.
-        encrypt_then_mac: extension of RFC 7366 was negotiated.
-    """
+    """Derive the keys of client and server from a master secret of TLS 1.2 (RFC 5246 section 6.3), perhaps for RFC 7366."""
     mac_bytes = suite.tag_bytes if suite.mac is not None else 0
     iv_bytes = 0 if suite.mac is not None else _IV_BYTES if suite.scheme == "CHACHA20" else _SALT_BYTES
     seed = b"key expansion" + server_random + client_random

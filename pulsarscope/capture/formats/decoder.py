@@ -211,18 +211,7 @@ class Decoder(ABC):
         control: set[bytes],
         interface: str = "",
     ) -> None:
-        """Decode any packet, and add its segment to its flow or count the reason that it has none.
-
-        Args:
-            packet: captured frame.
-            wire_bytes: length of the frame on the wire.
-            link_type: link type of the frame.
-            number: number of the packet.
-            time: time of the packet, ns.
-            flows: receives the segment.
-            control: receives the flow key of a segment with control flags.
-            interface: name of the interface, if known.
-        """
+        """Decode any packet, and add its segment to its flow, or count why it has none; `control` takes keys with control flags."""
         interface = "" if self._flows_by_interface is None else link.interface_of(packet, link_type, interface)
         if interface:
             flows, control = self._flows_of(interface)

@@ -23,13 +23,7 @@ class Interface:
     """Interface Description Block."""
 
     def __init__(self, description: bytes, byte_order: str, number: int) -> None:
-        """Parse an Interface Description Block.
-
-        Args:
-            description: body of the block, at least its eight fixed bytes.
-            byte_order: byte order of the section, < or >.
-            number: number of the interface in its section.
-        """
+        """Parse an Interface Description Block of at least its eight fixed bytes, the interface of this number in its section."""
         self.link_type: int
         self.snaplen: int
         self.link_type, self.snaplen = Struct(byte_order + "HxxI").unpack_from(description)

@@ -20,15 +20,7 @@ class Decapsulator:
         self.has_seen_fragments = False
 
     def segment(self, outer: Encapsulated | Fragment, packet: bytes, number: int, time: int, interface: str = "") -> Tcp | Reject | None:
-        """Return the TCP segment in a tunnel or fragment; None when there is none, or none yet.
-
-        Args:
-            outer: result of the outermost headers.
-            packet: captured frame.
-            number: number of the packet.
-            time: time of the packet, ns.
-            interface: interface of the packet; fragments of different interfaces are not joined.
-        """
+        """Return the TCP segment in a tunnel or fragment, None when there is none yet; fragments of different interfaces are not joined."""
         numbers: tuple[int, ...] = (number,)
         tunnels = 0
         result: Tcp | Encapsulated | Fragment | Reject | None = outer

@@ -30,13 +30,7 @@ _TCP_BYTES = 20
 
 
 def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
-    """Decode the IPv4 packet at `start`; return None when it carries nothing that is decoded, or its header was not captured.
-
-    Args:
-        packet: captured link-layer frame.
-        start: position of the IPv4 header.
-        wire_bytes: length of the frame on the wire.
-    """
+    """Decode the IPv4 packet at `start`; return None when it carries nothing that is decoded, or its header was not captured."""
     if len(packet) - start < _IPV4_BYTES:
         return too_short(packet, wire_bytes, Reject.IP_HEADER)
     first, total, fragment, protocol = _IPV4.unpack_from(packet, start)
@@ -71,14 +65,7 @@ def ipv6_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
 
 
 def joined_segment(payload: bytes, addresses: bytes, protocol: int, wire_bytes: int) -> HeaderResult:
-    """Decode a payload joined from fragments.
-
-    Args:
-        payload: bytes up to the first one that was cut off.
-        addresses: source and destination address as in the packet.
-        protocol: IP protocol at the start of the payload.
-        wire_bytes: length of the payload on the wire.
-    """
+    """Decode a payload joined from fragments, up to the first byte that was cut off; `wire_bytes` is its length on the wire."""
     return _upper_layer(payload, addresses, protocol, 0, wire_bytes, wire_bytes)
 
 

@@ -67,14 +67,7 @@ _ETHERNET_BYTES = 14
 
 
 def by_ethertype(packet: bytes, ethertype: int, start: int, wire_bytes: int) -> HeaderResult:
-    """Decode a header by its ethertype.
-
-    Args:
-        packet: captured frame.
-        ethertype: type of the header; TRANSPARENT_ETHERNET for an Ethernet header.
-        start: position of the header.
-        wire_bytes: length of the frame on the wire.
-    """
+    """Decode the header at `start` by its ethertype; TRANSPARENT_ETHERNET stands for an Ethernet header."""
     if ethertype == TRANSPARENT_ETHERNET:
         if start + _ETHERNET_BYTES > len(packet):
             return too_short(packet, wire_bytes, Reject.LINK_HEADER)
@@ -164,16 +157,7 @@ def is_supported(link_type: int) -> bool:
 
 
 def tcp_segment(packet: bytes, link_type: int, wire_bytes: int) -> HeaderResult:
-    """Decode the headers of a captured frame.
-
-    Args:
-        packet: captured frame.
-        link_type: link type of the frame.
-        wire_bytes: length of the frame on the wire.
-
-    Raises:
-        KeyError: the link type is not supported.
-    """
+    """Decode the headers of a captured frame. Raises KeyError when the link type is not supported."""
     header_bytes, network = _LINKS[link_type]
     if len(packet) < header_bytes:
         return too_short(packet, wire_bytes, Reject.LINK_HEADER)

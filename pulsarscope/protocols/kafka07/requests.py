@@ -40,11 +40,7 @@ class ParsedRequest(NamedTuple):
 
 
 def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> ParsedRequest | None:
-    """Return the request in the frame data[start:end], None when its type is unknown; findings are added to `notes`.
-
-    Raises:
-        ParseError: a length in it is negative.
-    """
+    """Return the request in data[start:end], None for an unknown type; `notes` takes findings. Raises ParseError for a negative length."""
     cursor = Cursor(data, start + HEADER_BYTES, end)
     fields: dict[str, Any] = {}
     sets: list[MessageSet] = []

@@ -41,19 +41,7 @@ class ParsedResponse(NamedTuple):
 def read_response(
     command: str, data: bytes, start: int, end: int, requested: Sequence[dict[str, Any]], notes: list[Note]
 ) -> ParsedResponse:
-    """Read the frame data[start:end] as a kind of response.
-
-    Args:
-        command: one of RESPONSES.
-        data: bytes that contain the frame.
-        start: begin of the frame.
-        end: end of the frame.
-        requested: parts of its request, empty when that is unknown.
-        notes: findings are added here.
-
-    Raises:
-        ParseError: it is not such a response.
-    """
+    """Read data[start:end] as a kind of response to `requested`, empty when that is unknown; `notes` takes findings. Raises ParseError."""
     cursor = Cursor(data, start + HEADER_BYTES, end)
     fields: dict[str, Any] = {}
     sets: list[MessageSet] = []

@@ -175,17 +175,7 @@ class BatchReader:
         return added
 
     def _read_any(self, data: bytes, sequence_id: int | None, batch: BatchColumns, notes: list[Note]) -> None:
-        """Add the next message, by the reference reader.
-
-        Args:
-            data: the batch.
-            sequence_id: the entry's, for a message that has none of its own.
-            batch: what is read so far.
-            notes: receives what is odd.
-
-        Raises:
-            WireError: the bytes hold no message.
-        """
+        """Add the next message, by the reference reader; `sequence_id` is the entry's. Raises WireError when the bytes hold no message."""
         start, end = batch.position + 4, len(data)
         stop = start + _U32.unpack_from(data, batch.position)[0] if start <= end else start
         if stop > end:

@@ -45,14 +45,7 @@ class MessageShape:
     __slots__ = ("_fixed", "_key", "_names", "_offsets", "_sequence_id", "_size", "_values", "payload_size")
 
     def __init__(self, data: bytes, position: int, payload_size: int, plan: Plan) -> None:
-        """Take the shape of a message that `single_messages` has read.
-
-        Args:
-            data: the batch.
-            position: start of the message, with the size of its metadata.
-            payload_size: bytes of its payload.
-            plan: of SingleMessageMetadata.
-        """
+        """Take the shape of the message at `position`, the start of the size of its metadata, that `single_messages` has read."""
         stop = position + 4 + int.from_bytes(data[position : position + 4], "big")
         self.payload_size = payload_size
         self._size = stop + payload_size - position

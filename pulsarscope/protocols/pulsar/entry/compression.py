@@ -29,13 +29,7 @@ def _failed(text: str) -> Opened:
 
 
 def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
-    """Decompress a payload.
-
-    Args:
-        codec: name of MessageMetadata.compression.
-        data: the payload.
-        uncompressed_size: size by the metadata; 0 when they do not give it.
-    """
+    """Decompress a payload by the name of its codec; `uncompressed_size` is that of the metadata, 0 when they do not give it."""
     if codec == "NONE":
         return Opened(data, None)
     if uncompressed_size > DECOMPRESSED_MAX_BYTES:

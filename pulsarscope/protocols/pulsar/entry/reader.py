@@ -94,14 +94,7 @@ class EntryOpener:
         self._decryption = Decryption(private_keys)
 
     def open(self, frame: FrameRow, wire_payload: bytes, owner: Owner, notes: list[Note]) -> Entry | None:
-        """Return the messages that a frame completes; None when it completes none.
-
-        Args:
-            frame: SEND or MESSAGE.
-            wire_payload: its payload, as it was sent.
-            owner: producer or consumer, which keeps the chunks of different ones apart.
-            notes: receives what is odd.
-        """
+        """Return the messages that a frame completes, or None; `owner` keeps chunks of different producers and consumers apart."""
         metadata = frame.metadata
         if metadata is None:
             return None

@@ -108,13 +108,7 @@ def _consumer(fact: Fact) -> tuple[str, int]:
 
 
 def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:
-    """Return True when this consumer's broker has that message: another may have a topic of this name in a cluster of its own.
-
-    Args:
-        due: the message, as a fact "published" or "backlog".
-        waiting: the consumer.
-        ledgers: pairs of a broker and a ledger from which it delivered.
-    """
+    """Return True when this consumer's broker has that message: another may have a topic of this name in a cluster of its own."""
     server = waiting.values["server"]
     return due.what == "backlog" or due.values["server"] == server or (server, due.values["position"][0]) in ledgers
 

@@ -54,11 +54,7 @@ Read = Callable[[AvroInput], Any]
 
 
 def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
-    """Return the reader of a schema, which raises UndecodableError for data that do not match it to the last byte.
-
-    Raises:
-        UndecodableError: the definition is not an Avro schema.
-    """
+    """Return the reader of a schema. Both raise UndecodableError: this for a bad definition, the reader unless data match to the last byte."""
     try:
         schema = msgspec.json.decode(definition)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

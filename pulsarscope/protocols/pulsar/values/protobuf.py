@@ -56,11 +56,7 @@ def native_reader(definition: bytes) -> Reader:
 
 
 def descriptors_reader(files: bytes, name: str) -> Reader:
-    """Return the reader of a message, by a serialized FileDescriptorSet and its full name in it.
-
-    Raises:
-        UndecodableError: the descriptors are malformed, or lack the message.
-    """
+    """Return the reader of the message with this full name in a serialized FileDescriptorSet. Raises UndecodableError."""
     pool = DescriptorPool()
     protos = {file.name: file for file in file_set(files).file}
     try:
