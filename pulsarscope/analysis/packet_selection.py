@@ -206,17 +206,7 @@ class PacketSelection:
     # ---- packets, in the order of the capture
 
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
-        """Return the lines of the comment of a packet, None when it is not selected.
-
-        Args:
-            file: Position of its file.
-            packet: Its number there.
-            connection: Name of its connection, None without one.
-            source: Endpoint of the sender.
-            flags: TCP flags.
-            start: Offset of its first byte in the stream.
-            end: Offset after its last byte.
-        """
+        """Return the lines of the comment of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""
         lines: list[str] = []
         selected = self._is_named(file, packet << _SUB_BITS)
         if connection is not None:

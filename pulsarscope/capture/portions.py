@@ -73,11 +73,6 @@ def divide(path: str, file: int, size: int) -> list[Portion]:
 
     A file that is smaller, compressed, damaged, no capture, or has too much else than packets is one portion. Dependencies that only
     decoding shows, such as IP fragments, are reported by `BlockReader.has_dependencies`.
-
-    Args:
-        path: path of the file.
-        file: position in the run's list of files.
-        size: target size in bytes.
     """
     try:
         with Path(path).open("rb", buffering=0) as stream:

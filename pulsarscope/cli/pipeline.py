@@ -127,13 +127,7 @@ def check_requirements(spark_options: SparkOptions) -> int:
 
 
 def write_tables(request: PipelineRequest) -> int:
-    """Write the tables in a session of Spark, and return the exit code.
-
-    Raises:
-        UsageError: the options contradict each other, or have invalid values.
-        CaptureError: no input is a capture.
-        OutputError: a table cannot be written.
-    """
+    """Write the tables in a session of Spark, and return the exit code. Raises UsageError, CaptureError or OutputError."""
     from pulsarscope.spark.session import require_distributions, session  # noqa: PLC0415 - as above
 
     options = table_options(request)

@@ -21,16 +21,9 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str, ...]:
-    """Return the names in `text`, in the order of `known`.
+    """Return the names in `text`, separated by commas, in the order of `known`.
 
-    Args:
-        text: Names separated by commas.
-        known: All valid names.
-        option: The option that takes them, for messages.
-        noun: The things that are named, for messages.
-
-    Raises:
-        UsageError: a name is unknown, or there is none.
+    Raises UsageError, with the option and the noun of the things, when a name is unknown or there is none.
     """
     names = names_in(text)
     if not names:

@@ -38,13 +38,7 @@ FOLDER_OUTPUT = "parquet"
 
 
 def run_command(request: CommandRequest) -> int:
-    """Write the rows that a request asks for, and return the exit code.
-
-    Raises:
-        UsageError: the options contradict each other, or have invalid values.
-        CaptureError: no input is a capture.
-        OutputError: the result cannot be written.
-    """
+    """Write the rows that a request asks for, and return the exit code. Raises UsageError, CaptureError or OutputError."""
     kinds = record_kinds(request.records)
     name = output_name(request, kinds)
 
@@ -75,16 +69,8 @@ def write_rows(
 ) -> int:
     """Write the rows of a run until it ends, the limit is reached or a signal comes, and return the exit code.
 
-    Args:
-        request: The command line.
-        kinds: Record kinds to write.
-        run: The run.
-        row_filter: The filter of its rows.
-        row_output: The output for rows, or for encoded rows if there is an `encoding`.
-        encoding: The encoding of the rows.
-        sink: The place that the output writes to.
-        interrupts: The signals, which wait while a batch is written.
-        watch: A function that gets each batch of a live run first, and may remove rows. The rows that remain are flushed at once.
+    Signals wait while a batch is written. `watch` gets each batch of a live run first, and may remove rows; the rows that remain are
+    flushed at once. With an `encoding`, the output takes encoded rows.
     """
     flush = watch is not None or (encoding is None and sink.name == STANDARD_OUTPUT and is_terminal(sys.stdout))
     progress = Progress(run.inputs.paths, run.inputs.sizes, enabled=watch is None and not request.quiet and _allows_progress(request))

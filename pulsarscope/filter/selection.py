@@ -59,14 +59,10 @@ class Filter:
         self._last_frame: tuple[int | None, int | None, int | None] | None = None
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
-        """Return the rows that pass, in their order.
+        """Return the rows that pass, in their order; `endpoints` are client and server of the connections known so far, by name.
 
         Rows of other kinds pass when they explain: the bytes of a frame with the frame; findings about the frame before or about the
         input, and those that match; connections always.
-
-        Args:
-            rows: Rows of the run, of any kinds.
-            endpoints: Client and server of the connections known so far, by name.
         """
         self._context.endpoints = endpoints
         if self.start is None:

@@ -39,17 +39,7 @@ def key_log_lines(path: str) -> Iterator[bytes]:
 
 
 def add_key_log(secrets: Secrets, lines: Iterable[bytes], name: str, position: Position = ALWAYS) -> list[Finding]:
-    """Add the lines of a key log to the secrets.
-
-    Args:
-        secrets: receives the secrets.
-        lines: lines of the key log.
-        name: name of the key log, or of the capture that contains it.
-        position: position in the capture from which the secrets are known.
-
-    Returns:
-        Findings on malformed lines and dropped secrets.
-    """
+    """Add the lines of a key log, known from a position in the capture on; return findings on malformed lines and dropped secrets."""
     dropped = secrets.dropped
     malformed = secrets.add(lines, position)
     dropped = secrets.dropped - dropped

@@ -71,15 +71,9 @@ class Decompression(Protocol):
 
 
 def read_dump(path: str, decompressed: Callable[[Iterator[bytes]], Iterator[bytes]], progress: Decompression) -> Dump:
-    """Read a dump from a file.
+    """Read a dump from a file or, for "-", standard input, through `decompressed`, whose `progress` has the finding on damage.
 
-    Args:
-        path: path of the file; "-" is standard input.
-        decompressed: decompresses pieces of a file that may be compressed.
-        progress: state of `decompressed`, with the finding on damaged content.
-
-    Raises:
-        CaptureError: the file cannot be read, has no nodes, or is too large.
+    Raises CaptureError when it cannot be read, has no nodes, or is too large.
     """
     name = "standard input" if path == _STANDARD_INPUT else path
     data = bytearray()

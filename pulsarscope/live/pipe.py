@@ -27,14 +27,7 @@ class PipeFeed:
     def __init__(
         self, path: str, *, recorder: PacketWriter | None = None, packets_max: int | None = None, by_interface: bool = False
     ) -> None:
-        """Prepare to read; the first iteration opens the pipe.
-
-        Args:
-            path: path of the pipe; "-" is standard input.
-            recorder: receives all packets.
-            packets_max: number of packets after which to stop.
-            by_interface: append the interface to flow keys, see `capture.BlockReader`.
-        """
+        """Prepare to read a pipe, or standard input for "-", as `LiveFeed` does; the first iteration opens it."""
         self.packets = 0
         self.lag = 0.0
         """Age of the last decoded packets, seconds."""

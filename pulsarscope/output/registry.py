@@ -165,15 +165,9 @@ def _load(place: str) -> Any:
 
 
 def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: bool = False) -> dict[str, tuple[str, ...]]:
-    """Return the names of the columns of an output, by kind, in the order of `names`.
+    """Return the names of the columns of an output, by kind, in the order of `names`; in flat outputs `checksum` is three columns.
 
-    Args:
-        names: Names of columns, None for all.
-        kinds: Record kinds.
-        flat: True for outputs whose `checksum` is three columns.
-
-    Raises:
-        UsageError: a name is unknown in all of the kinds, or a kind has none of the columns.
+    Raises UsageError when a name is unknown in all of the kinds, or a kind has none of the columns.
     """
     table = {kind: column_names(kind, flat=flat) for kind in kinds}
     if names is None:

@@ -68,12 +68,10 @@ class TlsConnection:
     """Decryption of both streams of a connection, fed block by block, then finished."""
 
     def __init__(self, known: Secrets, head_bytes: tuple[int, int] = (0, 0), *, spans: bool = False) -> None:
-        """Initialize the connection.
+        """Begin a connection, with secrets of this and others; more may be added later.
 
-        Args:
-            known: secrets of this and other connections; more may be added later.
-            head_bytes: size of what precedes TLS in each stream, such as a PROXY protocol header; it is delivered unchanged.
-            spans: keep the positions of contents in the TLS streams, for `place`.
+        The first `head_bytes` of each stream, such as a PROXY protocol header, are delivered unchanged. With `spans`, the positions of
+        contents in the TLS streams are kept, for `place`.
         """
         self.directions = (Direction(head_bytes[0], spans=spans), Direction(head_bytes[1], spans=spans))
         self._known = known

@@ -28,13 +28,7 @@ class ReadProgress(msgspec.Struct):
 
 
 def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> Iterator[bytes]:
-    """Yield the chunks unchanged, or decompressed if they begin like a compressed file.
-
-    Args:
-        chunks: the stored input, in pieces of any size but 0.
-        progress: receives the finding on cut or damaged input as `damage`.
-        file: position in the run's list of files, for the finding.
-    """
+    """Yield the chunks unchanged, or decompressed if they begin like a compressed file; `progress` gets the finding on damage."""
     head = b""
     for chunk in chunks:
         head += chunk

@@ -67,15 +67,7 @@ class Decoder(ABC):
         """Return the findings of the end of the file, with `rest` bytes of an unfinished record buffered."""
 
     def feed(self, chunk: bytes, bytes_read: int) -> Block:
-        """Return a block with the packets that a piece of the file completes.
-
-        Args:
-            chunk: the next bytes of the file.
-            bytes_read: position in the stored input, passed on to the block.
-
-        Raises:
-            NotACaptureError: the file header is not that of a capture.
-        """
+        """Return a block with the packets that a piece of the file completes; `bytes_read` is passed on. Raises NotACaptureError."""
         flows: defaultdict[bytes, list[Segment]] = defaultdict(list)
         control: set[bytes] = set()
         first_packet = self._packets + 1
@@ -109,16 +101,9 @@ class Decoder(ABC):
         self._buffered = len(data) - consumed
 
     def resume(self, preamble: bytes, offset: int, packets: int, counts: Iterable[AnomalyCount]) -> None:
-        """Continue at a later position in the file, between two packets.
+        """Continue at a later offset in the file, between two packets. Raises NotACaptureError.
 
-        Args:
-            preamble: headers, sections and interfaces that apply there, and the packet before it.
-            offset: position in the file.
-            packets: number of packets before it.
-            counts: anomalies of those packets.
-
-        Raises:
-            NotACaptureError: the file header is not that of a capture.
+        `preamble` has the headers, sections and interfaces that apply there, and the packet before it; `counts` the anomalies before it.
         """
         self.feed(preamble, 0)
         self._anomalies.resume(counts)
@@ -153,15 +138,9 @@ class Decoder(ABC):
         return self._last_time
 
     def finish(self, bytes_read: int, damage: Finding | None = None, *, continues: bool = False) -> Block:
-        """Return the last block, which has no packets but the findings that sum up the file.
+        """Return the last block, which has no packets but the findings that sum up the file. Raises NotACaptureError within its header.
 
-        Args:
-            bytes_read: position in the stored input.
-            damage: finding that ended the input early; it replaces the one on an unfinished record.
-            continues: the file continues behind this portion, so that only damage is reported.
-
-        Raises:
-            NotACaptureError: the file ended within its header.
+        `damage` replaces the finding on an unfinished record. When the file `continues` behind this portion, only damage is reported.
         """
         ending = self._end(self._buffered)
         self._decapsulator.end()

@@ -56,16 +56,7 @@ class Layout(NamedTuple):
 
 @lru_cache(SHAPES_MAX)
 def shape_of(form: str, captured: int, total: int, offset: int, payload_start: int, payload_end: int) -> Shape:
-    """Return the shape of packets.
-
-    Args:
-        form: format of the layout.
-        captured: captured length, bytes.
-        total: total length of the IP packet, bytes.
-        offset: byte with the TCP data offset.
-        payload_start: position of the payload in the frame.
-        payload_end: position behind the payload in the frame.
-    """
+    """Return the shape of packets: lengths and positions in bytes, `offset` that of the byte with the TCP data offset."""
     options, rest = payload_start - Struct(form).size, captured - payload_end
     return total, offset, Struct(f"{form}{options}x{payload_end - payload_start}s{rest}x").unpack_from
 

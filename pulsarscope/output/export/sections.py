@@ -21,13 +21,7 @@ TIMES = frozenset({"start", "end", "time", "first", "last"})
 def report_bytes(sections: Mapping[str, Sequence[ReportRecord]], output_format: str, *, single: frozenset[str] = frozenset()) -> bytes:
     """Return the sections of a report: in JSON one object of lists, in NDJSON a line for each record, with its section.
 
-    Args:
-        sections: Records by section.
-        output_format: One of json, ndjson, csv.
-        single: Sections with one record, which is no list in JSON.
-
-    Raises:
-        UsageError: there are several sections for CSV, which holds one.
+    A `single` section has one record, which is no list in JSON. Raises UsageError for several sections of CSV.
     """
     written = {name: [_with_times(record) for record in records] for name, records in sections.items()}
     if output_format == "json":

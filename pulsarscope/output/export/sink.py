@@ -196,9 +196,7 @@ class StandardOutput(Sink):
 def open_sink(path: str | None, *, folder: bool = False) -> Sink:
     """Open the sink at `path` ("-" or None: standard output), as a folder if the output writes several files.
 
-    Raises:
-        OutputError: the place cannot be written.
-        UsageError: a folder is needed and `path` is a file, or the other way round.
+    Raises UsageError when a folder is needed and `path` is a file, or the other way round; OutputError when it cannot be written.
     """
     if path is None or path == "-":
         if folder:

@@ -219,11 +219,8 @@ class View:
     def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False, last: Row | None = None) -> None:
         """Append the lines of a finding, with its hint on a line of its own, unless it was shown before.
 
-        Args:
-            row: The finding.
-            lines: The lines of the output.
-            notes: True when findings are asked for; else notes are omitted, and with --quiet all findings.
-            last: Row of the line above: a finding about it shows no place.
+        Notes, and with --quiet all findings, are omitted unless asked for by `notes`. A finding about `last`, the row of the line above,
+        shows no place.
         """
         severity = row.severity or WARNING
         if not notes and (severity == NOTE or self.options.quiet):

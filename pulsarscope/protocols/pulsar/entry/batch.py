@@ -79,13 +79,7 @@ class BatchReader:
     """Reads batches into the columns that are asked for."""
 
     def __init__(self, plan: Plan, columns: Collection[str], payload_form: str | None) -> None:
-        """Prepare to read.
-
-        Args:
-            plan: of SingleMessageMetadata.
-            columns: names of columns of MessageRow.
-            payload_form: base64, hex, text; None for no payload.
-        """
+        """Prepare to read with the plan of SingleMessageMetadata, for columns of MessageRow and payloads in a form, or None."""
         self._plan = plan
         self._properties = "properties" in columns
         self._sha256 = "payload_sha256" in columns

@@ -73,18 +73,7 @@ class MessageShape:
         self._fixed = bytes([data[position + offset] for offset in self._offsets])
 
     def read(self, data: bytes, position: int, count: int, *, properties: bool, payloads: bool) -> tuple[int, MessageRun | None]:
-        """Read the messages from a position on that have this shape.
-
-        Args:
-            data: the batch.
-            position: start of the first of them.
-            count: messages to read, at the most.
-            properties: give their properties.
-            payloads: give their payloads.
-
-        Returns:
-            Position behind them, and the messages; None when there are none.
-        """
+        """Read up to `count` messages from a position on that have this shape; return the position behind them, and them, None for none."""
         size = self._size
         count = min(count, (len(data) - position) // size)
         if count < 1 or len(self._fixed) > FIXED_MAX_BYTES or not data.startswith(self._fixed[:4], position):

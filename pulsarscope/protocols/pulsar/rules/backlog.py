@@ -116,10 +116,7 @@ def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:
 def _is_due(due: Fact, waiting: Fact, deliveries: Sequence[Fact]) -> bool:
     """Return True when this consumer should have got that message long before it stopped waiting.
 
-    Args:
-        due: the message, as a fact "published" or "backlog".
-        waiting: the consumer.
-        deliveries: deliveries to the consumers of its subscription, none of which may have got the message.
+    The `deliveries` are those to consumers of its subscription, none of which may have got the message.
     """
     until, last, position = waiting.where.time, waiting.values["last"], due.values["position"]
     if until - max(due.where.time, waiting.values["since"]) < SILENT_NS:

@@ -54,7 +54,7 @@ Read = Callable[[AvroInput], Any]
 
 
 def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
-    """Return the reader of a schema. Both raise UndecodableError: this for a bad definition, the reader unless data match to the last byte."""
+    """Return the reader of a schema. Both raise UndecodableError: for a bad definition, and for data that do not match to the end."""
     try:
         schema = msgspec.json.decode(definition)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

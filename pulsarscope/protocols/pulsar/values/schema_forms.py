@@ -23,16 +23,9 @@ _VERSION = struct.Struct(">q")
 
 
 def schema_in(topics: str, name: str, data: bytes | None, message_name: str = "") -> GivenSchema:
-    """Return the schema in a file.
+    """Return the schema of topics that match a pattern, from a file, or by the name of a type without data. Raises UndecodableError.
 
-    Args:
-        topics: pattern of the topics that have it.
-        name: name of the file, or of a type when there is no data.
-        data: contents of the file.
-        message_name: message that protobuf descriptors are for; not needed when their last file has only one.
-
-    Raises:
-        UndecodableError: the data are not a schema.
+    `message_name` is the message that protobuf descriptors are for; not needed when their last file has only one.
     """
     version = None
     if data is None:
