@@ -14,9 +14,8 @@ from pulsarscope.capture import Block, BlockReader, CaptureInterface, PacketReco
 from pulsarscope.capture.reader import STANDARD_INPUT
 from pulsarscope.live.source import CapturedPackets, CaptureHealth, PacketWriter
 from pulsarscope.model.errors import PulsarscopeError
+from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.pcapng import interface_block, packet_block
-
-NANOSECONDS = 1_000_000_000
 
 WAIT_SECONDS = 0.2
 
@@ -71,7 +70,7 @@ class PipeFeed:
                 key: within for key, segments in block.flows.items() if (within := [segment for segment in segments if segment[0] <= limit])
             }
         self.packets = block.last_packet if limit is None else min(block.last_packet, limit)
-        self.lag = max(time.time() - block.last_time / NANOSECONDS, 0.0) if block.packets else self.lag
+        self.lag = max(time.time() - block.last_time / SECOND, 0.0) if block.packets else self.lag
         if self._recorder is not None and block.records:
             self._record(block.records)
         return block

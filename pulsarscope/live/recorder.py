@@ -15,8 +15,7 @@ import msgspec
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.limits import LIVE_TRIGGER_MAX_BYTES
-
-NANOSECONDS = 1_000_000_000
+from pulsarscope.model.units import SECOND
 
 LATE_SECONDS = 60
 """Delay of a trigger: findings about missing events are reported only when the event can no longer occur."""
@@ -101,14 +100,14 @@ class Recorder:
             return False
         size, seconds = self._rotation.size, self._rotation.seconds
         return (size is not None and self._size + len(captured.data) > size) or (
-            seconds is not None and captured.time - self._first_time >= seconds * NANOSECONDS
+            seconds is not None and captured.time - self._first_time >= seconds * SECOND
         )
 
     def _begin(self, first_time: int) -> None:
         self.files += 1
         name = self._path
         if self._rotates:
-            moment = datetime.fromtimestamp(first_time // NANOSECONDS, timezone.utc).strftime("%Y%m%d%H%M%S")
+            moment = datetime.fromtimestamp(first_time // SECOND, timezone.utc).strftime("%Y%m%d%H%M%S")
             name = name.with_name(f"{name.stem}_{self.files:05}_{moment}{name.suffix}")
         self._name = str(name)
         while self._rotation.files is not None and len(self.written) >= self._rotation.files:
@@ -155,7 +154,7 @@ class TriggeredRecorder:
     def __init__(self, recorder: Recorder, seconds: float) -> None:
         """Initialize with the recorder of the files, and the seconds to record before and after a trigger."""
         self._recorder = recorder
-        self._margin = int(seconds * NANOSECONDS)
+        self._margin = int(seconds * SECOND)
         self._before: deque[CapturedPackets] = deque()
         self._bytes = 0
         self._triggers: deque[int] = deque()
@@ -186,7 +185,7 @@ class TriggeredRecorder:
             return
         self._before.append(captured)
         self._bytes += len(captured.data)
-        longest = self._margin + LATE_SECONDS * NANOSECONDS
+        longest = self._margin + LATE_SECONDS * SECOND
         while self._bytes > LIVE_TRIGGER_MAX_BYTES or captured.time - self._before[0].time > longest:
             self._dropped_until = self._before[0].time
             self._bytes -= len(self._before.popleft().data)

@@ -14,9 +14,8 @@ from pulsarscope.live.ring import ETHERNET
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import READ_BLOCK_BYTES
+from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.pcapng import packet_block
-
-NANOSECONDS = 1_000_000_000
 
 
 class SniffSource:
@@ -41,7 +40,7 @@ class SniffSource:
             _, data, captured_at = self._sniffer.recv_raw()
             if data is None:
                 break
-            last_time = time.time_ns() if captured_at is None else int(captured_at * NANOSECONDS)
+            last_time = time.time_ns() if captured_at is None else int(captured_at * SECOND)
             pieces.append(packet_block(0, last_time, len(data), data))
             size += len(data)
             packets += 1

@@ -241,7 +241,7 @@ class TlsConnection:
         """Return the decrypter of a stream, None when a hello or secret is not known at this position in the capture."""
         if self._client_hello is None:
             self._read_partial_hello(1 - stream)
-        client, server, role = self._client_hello, self._server_hello, self._role(stream)
+        client, server, role = self._client_hello, self._server_hello, (None if self._client is None else int(stream != self._client))
         if client is None or server is None or role is None or self._is_unsupported:
             return None
         suite = SUITES[server.suite]
@@ -264,10 +264,6 @@ class TlsConnection:
 
         pair: tuple[Key, Key] = keys_12(suite, master, client.random, server.random, encrypt_then_mac=server.encrypt_then_mac)
         return Decrypter((pair[role],))
-
-    def _role(self, stream: int) -> int | None:
-        """Return 0 for the client's stream, 1 for the server's, None when unknown."""
-        return None if self._client is None else int(stream != self._client)
 
     def _take_message(self, stream: int, message: Message) -> None:
         kind, body = message

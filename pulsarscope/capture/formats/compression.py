@@ -104,7 +104,7 @@ def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
                 piece = member.decompress(data, READ_BLOCK_BYTES)
             except zlib.error as error:
                 yield from _until_error(before, data)
-                raise _CorruptError(_reason(error)) from None
+                raise _CorruptError(str(error).rpartition(": ")[2]) from None
             if piece:
                 yield piece
             data = member.unconsumed_tail
@@ -133,10 +133,6 @@ def _until_error(member: _Inflater, data: bytes) -> Iterator[bytes]:
             yield piece
 
 
-def _reason(error: zlib.error) -> str:
-    return str(error).rpartition(": ")[2]
-
-
 def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Decompress the frames of a zstd file.
 
@@ -150,15 +146,11 @@ def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:
         try:
             piece = frame.decompress(unit)
         except zstandard.ZstdError as error:
-            raise _CorruptError(_zstd_reason(error)) from None
+            raise _CorruptError(str(error).rpartition(": ")[2]) from None
         if piece:
             yield piece
         if ends_frame:
             frame = make()
-
-
-def _zstd_reason(error: Exception) -> str:
-    return str(error).rpartition(": ")[2]
 
 
 class _Units:

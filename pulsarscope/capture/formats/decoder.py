@@ -15,8 +15,6 @@ from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.flow import with_source
 from pulsarscope.model.text import plural
 
-NANOSECONDS = 1_000_000_000
-
 Flows = dict[bytes, list[Segment]]
 
 

@@ -9,8 +9,8 @@ from pulsarscope.capture.block import CaptureInterface
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, layout_of
 from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES
 from pulsarscope.model.text import printable
+from pulsarscope.model.units import SECOND
 
-NANOSECONDS = 1_000_000_000
 TIME_MIN = -(1 << 63)
 TIME_MAX = (1 << 63) - 1
 """Bounds of a time in ns, which every output stores in 64 bits."""
@@ -37,13 +37,13 @@ class Interface:
             elif code == _IF_TSRESOL and len(value) == 1:
                 resolution = value[0]
             elif code == _IF_TSOFFSET and len(value) == 8:
-                self._offset = int.from_bytes(value, "little" if byte_order == "<" else "big", signed=True) * NANOSECONDS
+                self._offset = int.from_bytes(value, "little" if byte_order == "<" else "big", signed=True) * SECOND
         self.source = printable(self.name)[:INTERFACE_NAME_MAX_CHARACTERS] or f"interface {number}"
         """Name of the interface as a vantage point."""
         self.description = CaptureInterface(self.link_type, self.snaplen, self.name)
         power = resolution & 0x7F
         self._ticks_per_second: int = (2 if resolution & 0x80 else 10) ** power
-        quotient, remainder = divmod(NANOSECONDS, self._ticks_per_second)
+        quotient, remainder = divmod(SECOND, self._ticks_per_second)
         self.unit = 0 if remainder else quotient
         """Nanoseconds per tick; 0 when that is not an integer."""
         self.layout = layout_of(self.link_type) or NO_LAYOUT
@@ -54,7 +54,7 @@ class Interface:
 
     def time(self, ticks: int) -> int:
         """Convert a time stamp to ns since the epoch, clamped to 64 bits."""
-        return min(max(ticks * NANOSECONDS // self._ticks_per_second + self._offset, TIME_MIN), TIME_MAX)
+        return min(max(ticks * SECOND // self._ticks_per_second + self._offset, TIME_MIN), TIME_MAX)
 
     def is_linear(self, high: int) -> bool:
         """Return True when all 2^32 time stamps with this upper half are `time(high << 32) + unit * low`."""
@@ -63,7 +63,7 @@ class Interface:
 
     def in_range(self, ticks: int) -> bool:
         """Return True when `time` does not clamp the time stamp."""
-        return TIME_MIN <= ticks * NANOSECONDS // self._ticks_per_second + self._offset <= TIME_MAX
+        return TIME_MIN <= ticks * SECOND // self._ticks_per_second + self._offset <= TIME_MAX
 
     def read_statistics(self, statistics: bytes, byte_order: str) -> None:
         """Update the drop count from the body of an Interface Statistics Block, which counts from the start of the capture."""

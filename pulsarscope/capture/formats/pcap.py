@@ -7,11 +7,12 @@ from itertools import count
 from struct import Struct, error
 
 from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, PacketRecord
-from pulsarscope.capture.formats.decoder import NANOSECONDS, Decoder, Flows, NotACaptureError
+from pulsarscope.capture.formats.decoder import Decoder, Flows, NotACaptureError
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, SHAPES_MAX, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Shape, layout_of, shape_of
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES
 from pulsarscope.model.text import plural
+from pulsarscope.model.units import SECOND
 
 FILE_HEADER_BYTES = 24
 _RECORD_BYTES = 16
@@ -66,10 +67,10 @@ class PcapDecoder(Decoder):
         link_bytes, _, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
         shapes, unknown_shape = self._shapes, layout.unknown_shape
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
-        per_second, largest = NANOSECONDS // unit, PACKET_MAX_BYTES
+        per_second, largest = SECOND // unit, PACKET_MAX_BYTES
         mask, unfragmented_tcp, control_flags = UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, CONTROL_FLAGS
         numbers, second, last_fraction = count(self._packets + 1), self._second, self._last_fraction
-        base = second * NANOSECONDS
+        base = second * SECOND
         last_record = size - header_bytes
         while True:
             # Hot loop over plain packets; any other packet leaves it and is decoded below. The end of the data is not checked because
@@ -96,9 +97,9 @@ class PcapDecoder(Decoder):
                         shapes[captured] = shape_of(form, captured, total, offset, payload_start, payload_end)
                     position = start + captured
                     if seconds != second or not last_fraction <= fraction < per_second:
-                        self._check_time(number, seconds * NANOSECONDS + fraction * unit, base + last_fraction * unit, fraction)
+                        self._check_time(number, seconds * SECOND + fraction * unit, base + last_fraction * unit, fraction)
                         second = seconds
-                        base = second * NANOSECONDS
+                        base = second * SECOND
                     last_fraction = fraction
                     time = base + fraction * unit
                     flows[key].append((number, time, sequence, acknowledgment, flags, window, payload, 0))
@@ -114,11 +115,11 @@ class PcapDecoder(Decoder):
             if end > size or captured > largest:
                 break
             position = end
-            time = seconds * NANOSECONDS + fraction * unit
+            time = seconds * SECOND + fraction * unit
             if seconds != second or not last_fraction <= fraction < per_second:
                 self._check_time(number, time, base + last_fraction * unit, fraction)
                 second = seconds
-                base = second * NANOSECONDS
+                base = second * SECOND
             last_fraction = fraction
             if captured > self._snaplen:
                 self._anomalies.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
@@ -148,7 +149,7 @@ class PcapDecoder(Decoder):
             self.first_time = time
         elif time < previous:
             self._count_step_back(number, time, previous)
-        if fraction * self._unit >= NANOSECONDS:
+        if fraction * self._unit >= SECOND:
             self._anomalies.add("time-invalid", number, time, reason="fraction")
 
     def _end(self, rest: int) -> list[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
+from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 
 _SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
@@ -17,7 +18,6 @@ _TEXT_MAX_BYTES = 0xFFFF
 _BEFORE_1970_SECONDS = -(1 << 34)
 """Offset of the clock of interfaces for packets before 1970: time stamps are unsigned."""
 
-_NANOSECONDS = 1_000_000_000
 
 _section = Struct("<IHHq").pack
 _interface = Struct("<HHI").pack
@@ -60,7 +60,7 @@ class PcapngWriter:
         number = self._interfaces.get(key)
         if number is None:
             number = self._add_interface(key)
-        ticks = time - _BEFORE_1970_SECONDS * _NANOSECONDS if early else time
+        ticks = time - _BEFORE_1970_SECONDS * SECOND if early else time
         self._sink.write(packet_block(number, ticks, wire_bytes, data, comment))
 
     def _begin(self) -> None:
