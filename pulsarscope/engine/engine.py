@@ -112,7 +112,6 @@ class Engine:
         self._assembler = Assembler()
         self.progress = 0, 0, 0
         """File, bytes read of it, and last packet."""
-        self._phase = 0
 
     def _forced(self, options: Options) -> dict[int, Dissector]:
         forced = dict.fromkeys(options.ports, next(iter(self.dissectors.values())))
@@ -212,11 +211,9 @@ class Engine:
         """The connection heard last, of those that are not finished."""
         return self._assembler.open
 
-    @property
-    def key(self) -> RowKey:
-        """The key of the findings about the row that the rules are fed with."""
-        order, index = (0, 0) if self._rules is None else self._rules.key
-        return order | self._phase, index
+    def next_key(self) -> RowKey:
+        """Return the key of what the rules bring about next; see `RuleEngine.next_key`."""
+        return (0,) if self._rules is None else self._rules.next_key()
 
     def set_loss(self, *, lost: bool) -> None:
         """Tell the rules whether a capture says that it lacks packets, of whichever connection."""
@@ -274,10 +271,10 @@ class Engine:
 
     def _advance(self, events: Sequence[ConnectionEvents], file_findings: list[FindingRow]) -> Iterator[RowBatch]:
         """Give the rows of a block: in one batch, unless they are too many or hold too much payload."""
-        self._phase = REPORTED
         index_of, steps, findings = self._timelines.steps(self._selected(events))
-        located = [((LOCATED, index_of[name]), row) for name, row in findings]
+        located: list[tuple[RowKey, FindingRow]] = [((LOCATED, index_of[name]), row) for name, row in findings]
         if self._rules is not None:  # the rules know them before the rows that they are about
+            self._rules.phase = REPORTED
             self._rules.feed([*file_findings, *(row for _, row in located)])
         if self._first:
             located[:0] = [(_OF_FILES, row) for row in file_findings]
@@ -294,16 +291,16 @@ class Engine:
 
     def _end(self, events: Sequence[ConnectionEvents]) -> Iterator[RowBatch]:
         """Give the rows of connections that end, or are written, with a file or with the run; each with what the rules report of it."""
-        self._phase = 0
         index_of, steps, findings = self._timelines.steps(self._selected(events))
         if self._rules is not None:
+            self._rules.phase = 0
             self._rules.feed([row for _, row in findings])
         rows: list[Any] = []
         keys: list[RowKey] = []
         payload_bytes = 0
         for step in in_order(steps, together=False):
-            for piece in self._timelines.by_moments([step], index_of, keyed=self._select is not None):
-                some, some_keys = self._evaluated(*piece)
+            for piece, piece_keys in self._timelines.by_moments([step], index_of, keyed=self._select is not None):
+                some, some_keys = self._evaluated(piece, self._keys_of_step(piece_keys))
                 found = self._reported()
                 rows += [*some, *(row for _, row in found)]
                 keys += [*some_keys, *(key for key, _ in found)]
@@ -349,8 +346,10 @@ class Engine:
         given = [type(row) not in self._for_rules for row in rows]
         return [*compress(rows, given)], [*compress(keys, given)]
 
+    def _keys_of_step(self, keys: list[RowKey]) -> list[RowKey]:
+        """Return the keys of the rows of one step, behind all that steps of the same order have brought about so far."""
+        return [self._rules.next_key(keys[0])] * len(keys) if keys and self._rules is not None else keys
+
     def _reported(self) -> list[tuple[RowKey, FindingRow]]:
-        """Take the findings of the rules, in the phase in which they stand."""
-        if self._rules is None:
-            return []
-        return [((order | self._phase, index), row) for (order, index), row in self._rules.take()]
+        """Take the findings of the rules."""
+        return [] if self._rules is None else self._rules.take()

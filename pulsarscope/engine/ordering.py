@@ -12,8 +12,9 @@ from pulsarscope.model.records import RawFrame, Row
 Step = tuple[int, str, FrameBatch | None]
 """Order, connection and frames to observe; None: first the streams of the connection end, then its row is written."""
 
-RowKey = tuple[int, int]
-"""Order of a row among those of all connections: its order in its phase, and the position of its connection among those of the part."""
+RowKey = tuple[int, ...]
+"""Order of a row among those of all connections: its order in its phase, the position of its connection among those of the part, and, where
+the rules have a say, its number among what that engine gives."""
 
 LOCATED, REPORTED = 1 << 61, 1 << 62
 """Phases behind the rows of a part: findings of the layers below, findings of the rules."""

@@ -203,6 +203,9 @@ class RuleEngine:
         self._findings: list[tuple[RowKey, FindingRow]] = []
         self.key: RowKey = (0, 0)
         """Key of the row that is dispatched, if rows have keys."""
+        self.phase = 0
+        """Phase of what the rules bring about."""
+        self._keys_made = 0
         keys = {
             name: (rule._replace(name=name, evaluate=partial(rule_set.evaluate, rule)), partial(self.report, dissector))
             for dissector, rule_set in self.rule_sets.items()
@@ -224,10 +227,16 @@ class RuleEngine:
         finding = (
             self.rule_sets[dissector].codes[code].at(text, evidence, file=file, packet=packet, sub=sub, time=time, connection=connection)
         )
-        self._findings.append((self.key, finding_row(finding, source, dissector)))
+        self._findings.append((self.next_key(), finding_row(finding, source, dissector)))
+
+    def next_key(self, key: RowKey | None = None) -> RowKey:
+        """Return a key behind all others that begin like this one: by default that of the row that is dispatched, in the present phase."""
+        self._keys_made = number = self._keys_made + 1
+        key = key or self.key
+        return (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
 
     def feed(self, rows: Sequence[Any], keys: Iterable[RowKey] = repeat((0, 0))) -> None:
-        """Run the rules over rows, which may have keys: findings and facts that they bring about have those of their rows."""
+        """Run the rules over rows, which may have keys: those of the findings and facts that they bring about begin like them."""
         # Findings of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
         for row in [row for row in rows if type(row) is FindingRow]:
             rules = self._rules_of(row.connection)
@@ -267,7 +276,7 @@ class RuleEngine:
         text += f"; of {unknown:,} more that is not known" if unknown else ""
         text += f": what waits for a verdict takes at most {FACTS_MAX_BYTES >> 20} MiB."
         evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
-        self._findings.append((self.key, finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
+        self._findings.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """Return the rules of a connection, if it has a dissector."""

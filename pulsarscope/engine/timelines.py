@@ -206,7 +206,7 @@ class Timelines:
                 indexes += [index_of[name]] * (len(rows) - before)
         ranking = sorted(range(len(rows)), key=orders.__getitem__)
         rows = [rows[index] for index in ranking]
-        keys = [(orders[index], indexes[index]) for index in ranking] if keyed else []
+        keys: list[RowKey] = [(orders[index], indexes[index]) for index in ranking] if keyed else []
         while len(rows) > self._rows_max:
             yield rows[: self._rows_max], keys[: self._rows_max]
             del rows[: self._rows_max], keys[: self._rows_max]

@@ -94,7 +94,7 @@ class Decode(msgspec.Struct, frozen=True):
         facts: list[KeyedFact] = []
 
         def emit_fact(rule: str, key: str, fact: Fact) -> None:
-            facts.append((engine.key, rule, key, pack(fact), fact.where.time))
+            facts.append((engine.next_key(), rule, key, pack(fact), fact.where.time))
 
         totals = Totals()
         select = Share(self.number, self.count).select
