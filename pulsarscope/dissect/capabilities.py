@@ -126,10 +126,7 @@ class TopicNames(msgspec.Struct, frozen=True):
 def join_topic_names(several: Iterable[TopicNames]) -> TopicNames:
     """Join the forms of several protocols: a topic is written as the first of them that changes it does."""
     joined = tuple(several)
-    return TopicNames(
-        partial(_first_change, [names.short for names in joined]),
-        partial(_first_change, [names.base for names in joined]),
-    )
+    return TopicNames(partial(_first_change, [names.short for names in joined]), partial(_first_change, [names.base for names in joined]))
 
 
 def _first_change(forms: Sequence[Callable[[str], str]], topic: str) -> str:

@@ -25,13 +25,7 @@ class Conversation:
     __slots__ = ("_before", "_failures", "_foreign", "_kept", "_origin", "_others", "_server", "_splitters", "_tried", "dissector")
 
     def __init__(
-        self,
-        dissectors: Sequence[Dissector],
-        kept: KeptBytes,
-        origin: tuple[str | None, str],
-        *,
-        from_start: bool,
-        forced: bool = False,
+        self, dissectors: Sequence[Dissector], kept: KeptBytes, origin: tuple[str | None, str], *, from_start: bool, forced: bool = False
     ) -> None:
         """Begin with both streams.
 

@@ -43,14 +43,7 @@ SPLITTER_CODES = frozenset({"frame-malformed", "frame-too-large", "frame-truncat
 
 
 Decoded = tuple[
-    str | None,
-    dict[str, Any] | None,
-    dict[str, Any] | None,
-    Checksum | None,
-    dict[str, Any] | None,
-    int | None,
-    str,
-    list[Note] | None,
+    str | None, dict[str, Any] | None, dict[str, Any] | None, Checksum | None, dict[str, Any] | None, int | None, str, list[Note] | None
 ]
 """The contents of one frame: (command, fields, broker entry metadata, checksum, metadata, payload offset, status, notes).
 

@@ -1,0 +1,47 @@
+"""The buffer: bytes, the packets that brought them, and how long it waits."""
+
+from __future__ import annotations
+
+from pulsarscope.dissect.stream_buffer import StreamBuffer
+from pulsarscope.tcp.pieces import Piece
+
+PIECES: list[Piece] = [(b"abc", 1, 100, 1), (b"de", 4, 400, 5), (b"f", 2, 200, 6)]
+
+
+def filled() -> StreamBuffer:
+    buffer = StreamBuffer()
+    assert buffer.append(10, PIECES)
+    buffer.join()
+    return buffer
+
+
+def test_bytes_have_the_moment_of_their_piece() -> None:
+    buffer = filled()
+    assert (buffer.data, buffer.base, len(buffer)) == (b"abcdef", 10, 6)
+    assert [buffer.moment_at(offset) for offset in range(10, 17)] == [1, 1, 1, 5, 5, 6, 6]
+    assert buffer.latest(12, 16) == PIECES[1]
+
+
+def test_dropped_bytes_take_their_pieces_along() -> None:
+    buffer = filled()
+    buffer.drop(4)
+    assert (buffer.data, buffer.base, buffer.pieces, buffer.ends) == (b"ef", 14, PIECES[1:], [15, 16])
+    buffer.drop(2)
+    assert (buffer.data, buffer.base, buffer.pieces, len(buffer)) == (b"", 16, [], 0)
+
+
+def test_bytes_are_joined_when_there_are_enough() -> None:
+    buffer = filled()
+    buffer.wake = 18
+    assert not buffer.append(16, [(b"g", 7, 700, 7)])
+    assert (buffer.data, len(buffer)) == (b"abcdef", 7)
+    assert buffer.append(17, [(b"h", 8, 800, 8)])
+    buffer.join()
+    assert (buffer.data, buffer.wake) == (b"abcdefgh", 0)
+
+
+def test_in_another_file_every_packet_is_later() -> None:
+    buffer = filled()
+    buffer.raise_floor(6)
+    buffer.enter(1)
+    assert (buffer.file, buffer.floor, buffer.moment_at(15)) == (1, 0, 0)
