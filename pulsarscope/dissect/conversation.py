@@ -122,7 +122,7 @@ class Conversation:
                     _give(splitter, item, out)
                 if splitter.limits[-1] != before:
                     splitters[1 - stream].limits[:] = splitter.limits
-        if both > 1 and len(out) > 1:
+        if both > 1 and len(out.rows) > 1:
             out.sort()
         return out
 
@@ -203,7 +203,7 @@ class Conversation:
                 self._recognise(pair, frames)
                 out = frames
                 break
-        if len(out) > 1:
+        if len(out.rows) > 1:
             out.sort(by_stream=True)
         return out
 

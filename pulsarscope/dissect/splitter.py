@@ -201,7 +201,7 @@ class StreamSplitter:
         data, base, file, pieces, ends = buffer.data, buffer.base, buffer.file, buffer.pieces, buffer.ends
         (source, connection, protocol), direction = self._origin, self.direction
         keep_payload, keep_raw = self._kept
-        available, before = len(data), len(out)
+        available, before = len(data), len(out.rows)
         gapped, last_packet, sub = self._gapped, self._packet, self._sub
         packet = time = moment = 0
         index = piece_end = -1
@@ -265,7 +265,7 @@ class StreamSplitter:
                     announces = False
         finally:  # the frames before one at which the dissector raises are whole
             self._packet, self._sub, self._position = last_packet, sub, position
-            self._count(len(out) - before, out)
+            self._count(len(out.rows) - before, out)
         return position
 
     def _count(self, count: int, out: FrameBatch) -> None:
@@ -430,7 +430,7 @@ class StreamSplitter:
         if self._kept.raw and status != SKIPPED:  # skipped bytes are let go as they come, and nobody knows what secrets they hold
             raw = self._buffer.data[start : start + size]
         if notes or payload is not None or raw is not None:
-            out.attachments[len(out)] = Attachment(notes or None, payload, raw)
+            out.attachments[len(out.rows)] = Attachment(notes or None, payload, raw)
         source, connection, protocol = self._origin
         # fmt: off
         out.rows.append(FrameRow(

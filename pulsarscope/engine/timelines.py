@@ -116,10 +116,10 @@ class Timelines:
                     steps.append((last, name, None))
             else:
                 frames = timeline.feed(event.items)
-                if frames:
+                if frames.rows:
                     steps.append((last, name, frames))
                 if event.ended:
-                    if frames := timeline.close(connection.last_packet):
+                    if (frames := timeline.close(connection.last_packet)).rows:
                         steps.append((last, name, frames))
                     steps.append((last, name, None))
                 if event.finished:
