@@ -21,10 +21,8 @@ from pulsarscope.cli.options import (
     TimeOption,
 )
 from pulsarscope.cli.run_command import run_command
+from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS
 from pulsarscope.model.errors import UsageError
-
-SUBJECTS = ("connection", "producer", "consumer", "topic", "message", "txn")
-"""Kinds of things to follow, each with an option of its name."""
 
 
 class FollowRequest(CommandRequest, frozen=True, kw_only=True):
@@ -60,7 +58,7 @@ def follow(request: FollowRequest) -> int:
 
 def subject_of(request: FollowRequest) -> tuple[str, str]:
     """Return the kind and the name of the one thing to follow. Raises UsageError when none or several are named."""
-    named = [(kind, name) for kind in SUBJECTS if (name := getattr(request, kind)) is not None]
+    named = [(kind, name) for kind in FOLLOW_SUBJECTS if (name := getattr(request, kind)) is not None]
     if len(named) != 1:
-        raise UsageError(f"give {'only ' if named else ''}one of {', '.join(f'--{kind}' for kind in SUBJECTS)}")
+        raise UsageError(f"give {'only ' if named else ''}one of {', '.join(f'--{kind}' for kind in FOLLOW_SUBJECTS)}")
     return named[0]

@@ -44,8 +44,12 @@ class Vocabulary(msgspec.Struct, frozen=True):
 FollowTest = Callable[[FrameRow], bool]
 """A test for the frames of a followed conversation. It sees all frames of a run in their order."""
 
+FOLLOW_SUBJECTS = ("connection", "producer", "consumer", "topic", "message", "txn")
+"""Kinds of subjects to follow: options of `follow`."""
+
 FollowKinds = Mapping[str, Callable[[str], FollowTest]]
-"""Makers of tests by kind (message, consumer, txn), from a name in the user's words. They raise UsageError for a name of another form."""
+"""Makers of tests by kind, one of `FOLLOW_SUBJECTS`, from a name in the user's words. They raise UsageError for a name of another
+form."""
 
 Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
 """The bytes of one frame with its secrets masked, and its named ranges: (start, end, name, depth)."""

@@ -9,6 +9,7 @@ import msgspec
 
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import NOWHERE, Attachment, FrameBatch, KeptBytes, Note
+from pulsarscope.dissect.isolation import Failure
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model.records import FrameRow
 
@@ -45,6 +46,11 @@ class FrameSplitter:
             self._splitter.feed(0, self._offset, [(bytes(data), 0, 0, 0)], batch)
             self._offset += len(data)
         return _frames(batch)
+
+    @property
+    def failure(self) -> Failure | None:
+        """Exception of the dissector, behind which all bytes are skipped."""
+        return self._splitter.failure
 
     def finish(self) -> list[Frame]:
         """Return what is left when no more bytes come: a truncated frame or skipped bytes."""

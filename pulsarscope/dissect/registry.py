@@ -149,7 +149,7 @@ def _load(
 
 
 def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else "an unnamed package"
+    return (point.dist and point.dist.name) or f"the module {point.module}"  # the name is None without METADATA
 
 
 def _dissector(point: EntryPoint, make: MakeDissector) -> tuple[MakeDissector, Dissector]:

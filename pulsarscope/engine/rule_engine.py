@@ -8,8 +8,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
-from pulsarscope.dissect.isolation import RULE_FAILED, contained, failure
-from pulsarscope.dissect.registry import rules_of
+from pulsarscope.dissect.isolation import RULE_FAILED, failure
 from pulsarscope.dissect.rules import (
     ConnectionRule,
     Fact,
@@ -77,8 +76,20 @@ class _RuleSet:
 
     def failed(self, rule: str, error: Exception) -> tuple[str, dict[str, Any]]:
         """Return text and evidence of the finding about a rule that raised."""
-        failed = failure(self.dissector, f"the rule {rule}", error)
+        failed = failure(self.dissector, rule if rule == "rules" else f"the rule {rule}", error)
         return f"{failed.text[0].upper()}{failed.text[1:]}.", failed._asdict()
+
+
+def _rule_set(dissector: Dissector) -> _RuleSet:
+    """Return the rules of a dissector; when it fails to give them, one that raises its exception about each connection."""
+    try:
+        return _RuleSet(dissector, dissector.rules)
+    except Exception as error:  # noqa: BLE001 - other people's code
+
+        def fail(_rule: Any, _row: Any, error: Exception = error) -> None:
+            raise error.with_traceback(None)  # else it would hold the frames of every connection
+
+        return _RuleSet(dissector, Rules({}, (type("rules", (ConnectionRule,), {"frames": {"*": fail}}),)))
 
 
 class _Calls(dict[str, Calls]):
@@ -190,10 +201,7 @@ class RuleEngine:
         """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
-        self.rule_sets = {
-            dissector.name: contained(dissector, "rules", _RuleSet, _RuleSet(dissector, Rules({})), dissector, rules_of(dissector))
-            for dissector in dissectors
-        }
+        self.rule_sets = {dissector.name: _rule_set(dissector) for dissector in dissectors}
         """By dissector name."""
         self._messages = any(rule_set.wants_messages for rule_set in self.rule_sets.values())
         self._endpoints = endpoints

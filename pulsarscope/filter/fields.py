@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -13,6 +14,9 @@ from pulsarscope.model.records import ROWS, Column, columns
 ANY = "any"
 OBJECT = "object"
 PAYLOAD = "payload"
+OF_COMMANDS = ("frame.command", "exchange.request", "exchange.response")
+"""Columns that hold names of commands."""
+
 CAPTURE_TIMES = frozenset({"time", "start", "end"})
 """Columns with times of the capture: only these can be compared with a time since its start."""
 UNKNOWN = "unknown"
@@ -31,6 +35,8 @@ class KnownField(msgspec.Struct):
     fields: dict[str, KnownField] = {}
     column: str | None = None
     """Column that it is read from; None: it is a step from the field that holds it."""
+    more_values: bool = False
+    """Rows may hold other values than these: a dissector does not list its own."""
 
     @property
     def is_open(self) -> bool:
@@ -51,8 +57,10 @@ class Catalogue:
         self.codes = codes
         self.commands: dict[str, KnownField] = {}
         self.tables = {kind: {column.name: _of_column(column) for column in columns(kind)} for kind in ROWS}
+        vocabularies = tuple(vocabularies)
         for vocabulary in vocabularies:
             self._join(vocabulary)
+        self._join_values([{**dict.fromkeys(OF_COMMANDS, tuple(own.commands)), **own.values} for own in vocabularies])
         self._derive()
 
     def _join(self, vocabulary: Vocabulary) -> None:
@@ -68,10 +76,14 @@ class Catalogue:
             kind, _, name = place.partition(".")
             table = self.tables[kind]
             table[name] = _merged(table[name], KnownField(name, (OBJECT,), "", (), False, _known_all(types)))
-        for place, values in vocabulary.values.items():
+
+    def _join_values(self, several: Sequence[Mapping[str, tuple[str, ...]]]) -> None:
+        """Add the enumerations of all dissectors, by place."""
+        for place in dict.fromkeys(chain(*several)):
             kind, _, name = place.partition(".")
             known = self.tables[kind][name]
-            known.values = tuple(dict.fromkeys(known.values + values))
+            known.more_values = not all(own.get(place) for own in several)
+            known.values = tuple(dict.fromkeys(chain(known.values, *(own.get(place, ()) for own in several))))
 
     def _derive(self) -> None:
         """Add the fields that are derived from columns."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FollowTest, TopicNames, join_topic_names
+from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, TopicNames, join_topic_names
 from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.isolation import contained
+from pulsarscope.dissect.isolation import PluginWarning, contained, failure
 from pulsarscope.filter.selection import INPUT_LAYER, Filter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
@@ -44,16 +45,22 @@ class FollowFilter:
         dissectors = tuple(dissectors)
         column_test = _column_test(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
         self._tests = [] if column_test is None else [column_test]
-        refusal = UsageError(f"unknown to every protocol: {kind}")
-        for dissector in reversed(dissectors):
+        refusals: list[str] = []  # each protocol has its own form of names
+        lacking: list[str] = []
+        for dissector in dissectors:
             try:
                 test = contained(dissector, "follow_kinds", _test_of, None, dissector, kind, name)
             except UsageError as error:
-                refusal = error  # each protocol has its own form of names
+                refusals.append(str(error))
+                continue
+            if test is None:
+                lacking.append(dissector.name)
             else:
-                self._tests += [] if test is None else [partial(_contained_test, dissector, test)]
+                self._tests.append(partial(_contained_test, dissector, test))
         if not self._tests:
-            raise refusal
+            if refusals and lacking:
+                refusals.append(f"no {kind} can be followed in {', '.join(lacking)}")
+            raise UsageError("; ".join(refusals) or f"unknown to every protocol: {kind}")
         self._unanswered: dict[str, FrameRow] = {}
         """Frames of earlier batches that did not pass, by name: their answers may."""
         self._passed: dict[str, None] = {}
@@ -140,7 +147,11 @@ def _with_explanations(rows: Sequence[Any], selected: set[int]) -> list[Any]:
 
 
 def _test_of(dissector: Dissector, kind: str, name: str) -> FollowTest | None:
-    make = dissector.follow_kinds.get(kind)
+    kinds = dissector.follow_kinds
+    for unknown in sorted(kinds.keys() - set(FOLLOW_SUBJECTS)):
+        reason = ValueError(f"unknown kind {unknown}: the kinds are {', '.join(FOLLOW_SUBJECTS)}")
+        warnings.warn(failure(dissector, "follow_kinds", reason).text, PluginWarning, stacklevel=2)
+    make = kinds.get(kind)
     return None if make is None else make(name)
 
 

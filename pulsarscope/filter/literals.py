@@ -177,17 +177,18 @@ def _some_fields(known: KnownField) -> str:
 
 
 def _enumeration_value(known: KnownField, text: str, literal: Literal) -> str:
-    """Return the name in an enumeration. Names made of unnamed numbers (UNKNOWN_7) are valid, too."""
+    """Return the name in an enumeration. Names made of unnamed numbers (UNKNOWN_7) are valid, too, and others, quoted, if it is open."""
     names = {name.upper(): name for name in known.values}
     name = names.get(text.upper())
     if name is not None:
         return name
-    if text.startswith(("UNKNOWN_", "Unknown(")):
+    if text.startswith(("UNKNOWN_", "Unknown(")) or (known.more_values and literal.kind == STRING):
         return text
     near = get_close_matches(text.upper(), names, 3, 0.6)
     hint = f"; did you mean {' or '.join(names[name] for name in near)}?" if near else f"; known: {', '.join(known.values[:12])}"
     more = " …" if not near and len(known.values) > 12 else ""
-    raise Mismatch(f'{known.name} is never "{text}"{hint}{more}', literal.place)
+    never = f'write "{text}" in quotes, unless it is misspelt' if known.more_values else f'{known.name} is never "{text}"'
+    raise Mismatch(f"{never}{hint}{more}", literal.place)
 
 
 def _number(literal: Literal) -> int | float:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pulsarscope.dissect import Dissector
-from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_splitting
+from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
+from pulsarscope.engine.local import ALL_RECORDS, Options, run
+from pulsarscope.model.records import FindingRow
+from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_splitting
+from pulsarscope.testing.scripted_connection import ScriptedConnection
 
 CANDIDATE_BYTES = 400
 """Bytes of a stream in which each position is tried: a check of one position may read all behind it."""
+
+DEFAULT_PORT = 7
+"""Port of the server of a protocol that names none."""
 
 
 def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, seed: int = 0) -> None:
@@ -23,12 +32,14 @@ def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, se
         seed: of the random numbers; one seed always makes the same streams.
 
     Raises:
-        AssertionError: a property does not hold; the text has the bytes. Any other exception is the dissector's, with a note of them.
+        AssertionError: a property does not hold, or the dissector raises; the text has the bytes.
     """
     for number in range(rounds):
         random = Random(f"{seed} {number}")  # noqa: S311 - one seed, the same streams
         data = damaged(random, frames) if number else b"".join(frames)
         try:
+            for frame in () if number else frames:
+                check_frame(dissector, frame)
             check_stream(dissector, data, random)
         except Exception as error:
             message = f"round {number} of seed {seed}, bytes.fromhex('{data.hex()}'): {type(error).__name__}: {error}"
@@ -44,6 +55,19 @@ def check_stream(dissector: Dissector, data: bytes, random: Random) -> None:
     for synced in (True, False):
         check_account(dissector, data, synced=synced)
         check_splitting(dissector, pieces, synced=synced)
+    check_rows(dissector, data, damaged(random, [data[:CANDIDATE_BYTES]]))
+
+
+def check_rows(dissector: Dissector, client: bytes, server: bytes) -> None:
+    """Assert that sessions, rules and `ranges` take any frames: those of a connection with these bytes of the two sides."""
+    port = min(dissector.ports, default=DEFAULT_PORT)
+    options = Options(ALL_RECORDS, raw=True, rules=True, decode_as={port: dissector.name}, dissectors=lambda **_: (dissector,))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "fuzz.pcap")
+        path.write_bytes(ScriptedConnection(port).client(client).server(server).close().pcap())
+        for batch in run([str(path)], options):
+            for row in batch.rows:
+                assert not (isinstance(row, FindingRow) and row.code in (DISSECTOR_FAILED, RULE_FAILED)), row.text
 
 
 def damaged(random: Random, frames: Sequence[bytes]) -> bytes:

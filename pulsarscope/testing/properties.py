@@ -6,12 +6,32 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pulsarscope.dissect import Dissector, FrameSplitter
+from pulsarscope.dissect.contract import GENERIC_CODES
 
 PLENTY = 1 << 30
 """Budget that no candidate exceeds."""
 
 DECODED_ITEMS = 8
 """Items of the tuple that `decode` returns."""
+
+BEFORE = b"\xff" * 5
+"""Bytes before a frame, for a reader that counts from the start of the buffer."""
+
+PROOFS = ("sure", "likely", "wait", "no")
+
+
+def check_frame(dissector: Dissector, frame: bytes) -> None:
+    """Assert that bytes are one whole frame without a defect.
+
+    Raises:
+        AssertionError: `framing` gives another size, or `decode` finds it malformed.
+    """
+    framing = dissector.framing
+    size = framing.length.unpack_from(frame)[0] + framing.adds
+    assert size == len(frame), f"framing gives {size} bytes for a frame of {len(frame)}: see its length and adds"
+    assert framing.smallest <= size <= framing.largest, f"framing allows {framing.smallest} to {framing.largest} bytes, not {size}"
+    status, notes = dissector.decode(frame, 0, size)[6:]
+    assert status == "ok", f"decode gives the status {status!r} for a whole frame: {notes}"
 
 
 def check_candidates(dissector: Dissector, data: bytes) -> None:
@@ -28,6 +48,7 @@ def check_candidates(dissector: Dissector, data: bytes) -> None:
             found = dissector.recognise(data, position, end, PLENTY, checksums=checksums)
             if found is None:
                 continue
+            assert found.proof in PROOFS, f"recognise gives the proof {found.proof!r}, which is none of {', '.join(PROOFS)}"
             if found.proof == "wait":
                 assert found.seen > end, f"recognise waits at {position} for byte {found.seen}, and {end} are there"
                 continue
@@ -38,17 +59,27 @@ def check_candidates(dissector: Dissector, data: bytes) -> None:
 
 def check_decoding(dissector: Dissector, data: bytes, ends: Iterable[int]) -> None:
     """Assert that `decode`, `decode_partial` and `ranges` take any bytes: those from 0 to each of `ends`. Raises AssertionError."""
-    framing = dissector.framing
     for end in ends:
-        if framing.smallest <= end <= len(data):
-            decoded = dissector.decode(data, 0, end)
-            assert type(decoded) is tuple, f"decode gives {decoded!r}"
-            assert len(decoded) == DECODED_ITEMS, f"decode gives {len(decoded)} items"
-            assert decoded[6] in ("ok", "malformed"), f"decode gives the status {decoded[6]!r}"
+        if dissector.framing.smallest <= end <= len(data):
+            _check_decoded(dissector, "decode", data, end, ("ok", "malformed"))
             masked, ranges = dissector.ranges(data[:end])
             assert len(masked) == end, "ranges gives bytes of another length"
             assert all(0 <= first <= last <= end for first, last, _, _ in ranges), f"ranges gives {ranges}"
-        assert dissector.decode_partial(data, 0, min(end, len(data)))[6] == "truncated", "decode_partial gives another status"
+        _check_decoded(dissector, "decode_partial", data, min(end, len(data)), ("truncated",))
+
+
+def _check_decoded(dissector: Dissector, member: str, data: bytes, end: int, statuses: Sequence[str]) -> None:
+    decode = getattr(dissector, member)
+    decoded = decode(data, 0, end)
+    assert type(decoded) is tuple, f"{member} gives {decoded!r}"
+    assert len(decoded) == DECODED_ITEMS, f"{member} gives {len(decoded)} items"
+    assert decoded[6] in statuses, f"{member} gives the status {decoded[6]!r}"
+    moved = decode(BEFORE + data, len(BEFORE), len(BEFORE) + end)
+    assert moved == decoded, f"{member} gives {decoded}, and for the same bytes behind {len(BEFORE)} others {moved}"
+    offset, notes = decoded[5], decoded[7]
+    assert offset is None or 0 <= offset <= end, f"{member} gives the payload offset {offset}, the frame has {end} bytes"
+    for code, _text in notes or ():
+        assert code in {**GENERIC_CODES, **dissector.codes}, f"{member} names the finding code {code!r}, which `codes` lacks"
 
 
 def check_account(dissector: Dissector, data: bytes, *, synced: bool) -> None:
@@ -71,4 +102,5 @@ def frames_of(dissector: Dissector, pieces: Iterable[bytes], *, synced: bool) ->
     """Return (offset, size, command, status, fields) of the frames of a stream."""
     splitter = FrameSplitter(dissector, synced=synced)
     frames = [frame for piece in pieces for frame in splitter.feed(piece)] + splitter.finish()
+    assert splitter.failure is None, splitter.failure.text
     return [(frame.offset, frame.size, frame.command, frame.status, frame.fields) for frame in frames]

@@ -60,7 +60,9 @@ ROOMS = {
         "decoding",
     ),
     "testing": _room(
-        "dissect", "help for authors of dissectors: scripted connections, properties of the contract, a fuzz driver", "any one protocol"
+        "model dissect engine",
+        "help for authors of dissectors: scripted connections, properties of the contract, a fuzz driver",
+        "any one protocol",
     ),
     "api": _room("model inputs protocols engine output"),
     "pulsarscope": _room("api dissect model protocols"),

@@ -76,6 +76,8 @@ ON_CONNECTIONS: dict[str, dict[str, Any]] = {
     "handler": with_rules(frames={"PUT": fail}),
     "end": with_rules(end=fail),
     "key rule": with_rules(fail),
+    "rules": {"rules": property(fail)},
+    "rules of another form": {"rules": property(lambda _: Rules({}, (7,)))},  # type: ignore[arg-type]
 }
 """Members that are about one connection: they give a finding."""
 
@@ -91,8 +93,6 @@ IN_TEXT: dict[str, dict[str, Any]] = {
 """Members that only some text asks for."""
 
 OF_COMMANDS: dict[str, dict[str, Any]] = {
-    "rules": {"rules": property(fail)},
-    "rules of another form": {"rules": property(lambda _: Rules({}, (7,)))},  # type: ignore[arg-type]
     "vocabulary": {"vocabulary": property(fail)},
     "follow_kinds": {"follow_kinds": property(fail)},
     "follow maker": {"follow_kinds": {"message": fail}},
@@ -178,7 +178,7 @@ def test_the_connection_has_a_finding_that_names_package_and_exception(
 ) -> None:
     breaking(**members)
     made = run("diagnose", str(folder / "cards.pcap"), "--format", "ndjson", out=tmp_path)
-    codes = {"rule": "rule-failed", "handler": "rule-failed", "end": "rule-failed", "key rule": "rule-failed"}
+    codes = dict.fromkeys(("rule", "handler", "end", "key rule", "rules", "rules of another form"), "rule-failed")
     findings = [json.loads(line) for line in made.splitlines()]
     (finding,) = [row for row in findings if row.get("code") == codes.get(member, "dissector-failed")]
     assert finding["severity"] == "warning"

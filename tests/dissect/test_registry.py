@@ -133,6 +133,12 @@ def test_a_filter_can_name_its_fields_and_fields_lists_them(run: Run, cards: Pat
     made = rows(run("decode", cards, "-Y", 'PUT.box == "aunts" && extra.stamp < 90', "--format", "ndjson"))
     assert [row["packet"] for row in made] == [10]
     assert rows(run("decode", cards, "-Y", "TAKEN.trouble > 0", "--format", "ndjson"))[0]["packet"] == 16
+    assert [row["packet"] for row in rows(run("decode", cards, "-Y", 'command == "PUT"', "--format", "ndjson"))] == [4, 10, 14]
+    exchanges = ("--records", "exchange", "--format", "ndjson")
+    assert len(rows(run("decode", cards, *exchanges, "-Y", "request == PUT and response == taken"))) == 3
+    assert len(rows(run("decode", cards, *exchanges, "-Y", 'error == "trouble 4"'))) == 1
+    assert 'write "trouble" in quotes' in run("decode", cards, *exchanges, "-Y", "error == trouble", code=2).stderr
+    assert 'command is never "PTU"; did you mean PUT?' in run("decode", cards, "-Y", "command == PTU", code=2).stderr
     assert "PUT.box" in run("fields", "PUT").stdout
     assert "extra.stamp" in run("fields", "extra").stdout
 
@@ -208,6 +214,12 @@ def test_one_that_does_not_work_is_named_with_the_reason_and_left_out(
         assert with_plugins(DISSECTORS) == DISSECTORS
     assert str(warned[0].message).startswith("the dissector x of other is left out: ")
     assert with_plugins(DISSECTORS) == DISSECTORS  # and it is not said again
+
+
+def test_a_folder_without_metadata_is_named_by_its_module(run: Run, cards: Path, tmp_path: Path) -> None:
+    folder = installed(tmp_path, "x = other:X", "1 / 0")
+    (folder / "other-1.0.dist-info" / "METADATA").unlink()
+    assert "the dissector x of the module other is left out" in run("decode", cards, path=(folder,)).stderr
 
 
 def test_the_command_line_says_it_in_one_line_and_the_others_work(run: Run, cards: Path, site: Path, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
 from pulsarscope.engine import facts
 from pulsarscope.engine.rule_engine import Closed, RuleEngine
@@ -186,13 +185,15 @@ def test_two_dissectors_may_use_one_name_for_rules_across_connections() -> None:
     assert heard == ["first t 1", "second t 2"]
 
 
-def test_rules_that_cannot_be_had_are_a_warning() -> None:
+def test_rules_that_cannot_be_had_are_a_finding_of_each_connection() -> None:
     class Ruleless(PulsarDissector):
         @property
         def rules(self) -> Rules:
             raise OSError
 
-    with pytest.warns(PluginWarning, match="the dissector pulsar of pulsarscope failed in rules: OSError"):
-        engine = RuleEngine([Ruleless()], {}, {})
+    connections = ("0:1", "0:2")
+    engine = RuleEngine([Ruleless()], dict.fromkeys(connections, ("client", "server")), dict.fromkeys(connections, "pulsar"))
+    engine.feed([frame(packet, "SEND", connection=name) for name in connections for packet in (1, 2)])
     engine.finish()
-    assert engine.take() == []
+    text = "The dissector pulsar of pulsarscope failed in rules: OSError."
+    assert [(row.connection, row.code, row.text) for _, row in engine.take()] == [(name, "rule-failed", text) for name in connections]

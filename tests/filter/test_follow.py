@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.dissect.isolation import PluginWarning
 from pulsarscope.filter import FollowFilter
 from pulsarscope.filter import follow as module
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import make_dissectors
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios import rows
 
 
@@ -91,8 +93,17 @@ def test_it_counts_and_begins_with_its_first_frame() -> None:
     assert follow_filter.description == "belong to message 26:14"
 
 
+def test_a_kind_without_an_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    dissector = PulsarDissector()
+    monkeypatch.setitem(dissector.__dict__, "follow_kinds", {"letter": str, "message": lambda _name: lambda _row: True})
+    with pytest.warns(PluginWarning, match="failed in follow_kinds: ValueError: unknown kind letter: the kinds are connection, "):
+        assert FollowFilter("message", "2", [dissector]).select([SEND], {}) == [SEND]
+
+
 def test_what_nobody_can_follow_is_said() -> None:
     with pytest.raises(UsageError, match="unknown to every protocol: message"):
         FollowFilter("message", "26:14", ())
+    with pytest.raises(UsageError, match=r'"2" is no message id: .*; no message can be followed in kafka07$'):
+        FollowFilter("message", "2", make_dissectors())
     with pytest.raises(UsageError, match='invalid connection "x"'):
         FollowFilter("connection", "x", ())

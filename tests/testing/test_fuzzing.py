@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import operator
+import re
+from collections.abc import Callable
 from random import Random
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from pulsarscope.dissect.contract import Candidate, Dissector
 from pulsarscope.dissect.frames import Decoded
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, Rules
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.testing import check_account, check_splitting, damaged, fuzz, streams
+from tests.dissect.third_protocol import put, taken
+from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector, PostcardSession
 from tests.scenarios import command_frame, message_metadata, payload_frame
 from tests.scenarios.commands import CONNECT, PING
 from tests.scenarios.kafka07 import fetch, fetch_response, message_set, produce
@@ -60,3 +68,54 @@ class Peeking(PulsarDissector):
 def test_one_that_breaks_it_is_found_with_the_bytes(dissector: Dissector, words: str) -> None:
     with pytest.raises(AssertionError, match=rf"(?s)bytes.fromhex\('[0-9a-f]+'\).*{words}"):
         fuzz(dissector, PULSAR)
+
+
+def decoding(change: Callable[[list[Any], int], object]) -> dict[str, Any]:
+    """A `decode` whose result is changed: (the items, the start of the frame)."""
+
+    def decode(self: PostcardDissector, data: bytes, start: int, end: int) -> Any:
+        items = list(PostcardDissector.decode(self, data, start, end))
+        change(items, start)
+        return tuple(items)
+
+    return {"decode": decode}
+
+
+def fail(*_arguments: Any) -> Any:
+    raise IndexError
+
+
+class FailingSession(PostcardSession):
+    observe = fail
+
+
+class FailingRule(ConnectionRule):
+    frames: ClassVar[Handlers] = {"PUT": fail}
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "offset in the buffer": (decoding(lambda items, start: operator.setitem(items, 5, items[5] and items[5] + start)), "behind 5 others"),
+    "offset behind the end": (decoding(lambda items, _: operator.setitem(items, 5, 99)), "gives the payload offset 99, the frame has"),
+    "adds": ({"framing": replace(PostcardDissector.framing, adds=0)}, "framing gives 18 bytes for a frame of 22: see its length and adds"),
+    "largest": ({"framing": replace(PostcardDissector.framing, largest=20)}, "framing allows 12 to 20 bytes, not 22"),
+    "malformed": (
+        decoding(lambda items, _: operator.setitem(items, 6, "malformed")),
+        "the status 'malformed' for a whole frame",
+    ),
+    "code": (
+        decoding(lambda items, _: operator.setitem(items, 7, [("relay-odd", "odd")])),
+        "decode names the finding code 'relay-odd', which `codes` lacks",
+    ),
+    "exception": ({"decode": fail}, "IndexError"),
+    "exception of opens": ({"opens": fail}, "failed in fail: IndexError"),
+    "proof": ({"recognise": lambda *_, **__: Candidate(22, 0, "maybe", 0)}, "recognise gives the proof 'maybe', which is none of sure"),
+    "session": ({"session": lambda _, context: FailingSession(context)}, "failed in session.observe: IndexError"),
+    "rule": ({"rules": Rules({}, (FailingRule,))}, "failed in the rule FailingRule: IndexError"),
+    "rules": ({"rules": Rules({}, FailingRule)}, "failed in rules: TypeError"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize(("members", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named(members: dict[str, Any], words: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(words)):
+        fuzz(type("Mistaken", (PostcardDissector,), members)(), [put(1, 95, b"aunts", b"Hi!!"), taken(1)], rounds=10)
