@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pulsarscope as ps
 from pulsarscope import protocols
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
 from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
 from pulsarscope.protocols import DISSECTORS
-from tests.dissect.third_protocol import SOURCE
+from tests.dissect.third_protocol import SOURCE, write_capture
 from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector
 from tests.places import DOCS
 from tests.scenarios.dialogue import DISSECTOR
@@ -59,5 +61,9 @@ def test_the_tests_of_the_guide_pass(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(SOURCE.parent)
     monkeypatch.setattr(protocols, "DISSECTORS", (*DISSECTORS, PostcardDissector))
-    (code,) = re.findall(r"```py\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    exec(code, {})  # noqa: S102 - our own page
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```py\n(.*?)```", GUIDE.read_text(), re.DOTALL):
+        exec(code, names)  # noqa: S102 - our own page
+    monkeypatch.setattr(protocols, "DISSECTORS", (*DISSECTORS, names["StrictDissector"]))
+    findings = ps.open(str(write_capture(tmp_path / "refused.pcap"))).findings()
+    assert [row.text for row in findings if row.code == "postcard-refused"] == ["uncles refuses: trouble 4."]
