@@ -163,7 +163,10 @@ class Dissector:
 
     def code(self, name: str) -> Code:
         """Return the finding code of a name. Raises KeyError when there is none."""
-        return self.codes[name] if name in self.codes else GENERIC_CODES[name]
+        code = self.codes.get(name) or GENERIC_CODES.get(name)
+        if code is None:
+            raise KeyError(f"{name}, which `codes` lacks")
+        return code
 
     @property
     def rules(self) -> Rules:
