@@ -76,8 +76,11 @@ class _FrameSteps:
     def _context(self, connection: str) -> SessionContext:
         raise NotImplementedError
 
+    def _rows(self) -> list[Any]:
+        return []
+
     def _take(self, rows: list[Any]) -> None:
-        raise NotImplementedError
+        """Take the rows of a frame."""
 
     def _session(self, connection: str) -> SessionRows:
         if connection not in self._sessions:
@@ -94,7 +97,7 @@ class _FrameSteps:
             frame.packet = self.packet if packet is None else packet
             frame.sub = 1 if packet is None else sub
             frame.time = self._time_of(frame.packet) if time is None else time
-            rows: list[Any] = []
+            rows = self._rows()
             session.observe(batch, rows)
             self._take(rows)
 
@@ -126,8 +129,13 @@ class Dialogue(_FrameSteps):
         self.session.finish(self.rows)
         return self
 
-    def _take(self, rows: list[Any]) -> None:
-        self.rows += rows
+    def _rows(self) -> list[Any]:
+        return self.rows
+
+    @property
+    def state(self) -> Any:
+        """The dissector's session."""
+        return self.session._session
 
     def of(self, kind: type[AnyRow]) -> list[AnyRow]:
         """The rows of a kind so far."""

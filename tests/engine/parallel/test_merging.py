@@ -36,7 +36,9 @@ processes = st.lists(st.tuples(st.lists(keys, max_size=30), st.lists(st.integers
 @given(processes, st.lists(keys, max_size=3), st.booleans())
 def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], found: list[RowKey], prepared: bool) -> None:
     # The position of a connection is that of one process.
-    own = [(sorted({(order, index * len(streams) + number) for order, index in some}), cuts) for number, (some, cuts) in enumerate(streams)]
+    own: list[tuple[list[RowKey], list[int]]] = [
+        (sorted({(order, index * len(streams) + number) for order, index in some}), cuts) for number, (some, cuts) in enumerate(streams)
+    ]
     answers = [iter(portions(some, cuts, number)).__next__ for number, (some, cuts) in enumerate(own)]
     heard: list[list[KeyedFact]] = []
 

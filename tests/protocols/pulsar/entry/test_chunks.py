@@ -214,7 +214,7 @@ class TestLies:
         known = {digest(data) for data in whole.values()}
         for row in dialogue.messages:
             assert row.status == "incomplete" or (row.status == "ok" and row.payload_sha256 in known)
-        assert dialogue.session._session._opener._chunks._bytes == 0
+        assert dialogue.state._opener._chunks._bytes == 0
 
 
 def add(

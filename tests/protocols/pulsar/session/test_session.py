@@ -458,7 +458,7 @@ def bound(monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
 
 def held(dialogue: Dialogue) -> dict[str, int]:
     """Sizes of what a session remembers."""
-    session = dialogue.session._session
+    session = dialogue.state
     parts = (session, session._sends, session._requests)
     return {
         name: len(value)
@@ -552,7 +552,7 @@ class TestBounds:
         dialogue.client(send(1, 0)).server(receipt(1, 88_888))
         for number in range(1, 500):
             dialogue.client(send(1, number)).server(receipt(1, number))
-        (producer,) = dialogue.session._session._sends.producers.values()
+        (producer,) = dialogue.state._sends.producers.values()
         sizes = {name: len(value) for name in producer.__struct_fields__ if hasattr(value := getattr(producer, name), "__len__")}
         assert max(sizes.values()) < 300, sizes
 

@@ -12,7 +12,7 @@ from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext
 from pulsarscope.engine.message_rows import VALUES_TOGETHER_MAX_BYTES
 from pulsarscope.model.limits import VALUES_MAX_BYTES
 from pulsarscope.model.records import RowList
-from pulsarscope.protocols.pulsar.session import session
+from pulsarscope.protocols.pulsar.session import sends
 from pulsarscope.protocols.pulsar.values import connection_values as connection
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.reader import reader_of
@@ -300,7 +300,7 @@ def test_large_values_of_little_payload_are_handed_on_at_once() -> None:
 
 
 def test_values_that_wait_for_a_receipt_weigh_more_than_their_payload(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "PENDING_MESSAGES_MAX_BYTES", 10_000)
+    monkeypatch.setattr(sends, "PENDING_MESSAGES_MAX_BYTES", 10_000)
     for kind, waiting in (("", 3), ("Json", 1)):
         dialogue = Dialogue("message").client(producer(kind)[0])
         for _ in range(3):
@@ -311,9 +311,9 @@ def test_values_that_wait_for_a_receipt_weigh_more_than_their_payload(monkeypatc
 def test_nothing_is_read_when_nobody_asks_for_values() -> None:
     ask, _ = producer("Json")
     dialogue = Dialogue("message", columns=("topic", "payload_size")).client(ask, send(payload=b"{")).end()
-    assert dialogue.session._values is None
+    assert dialogue.state._values is None
     dialogue = Dialogue("frame").client(ask, send(payload=b"{")).end()
-    assert dialogue.session._values is None
+    assert dialogue.state._values is None
 
 
 def test_findings_alone_are_the_same_as_with_messages() -> None:
