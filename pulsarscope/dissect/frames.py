@@ -7,7 +7,7 @@ reference in Python, and a compiled reader can stand beside it as long as it giv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -67,9 +67,6 @@ class Attachment(msgspec.Struct, gc=False):
     payload: bytes | None = None
     raw: bytes | None = None
     """The whole frame."""
-
-
-Kept = TypeVar("Kept")
 
 
 class FrameBatch:

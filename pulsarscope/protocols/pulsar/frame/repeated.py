@@ -1,7 +1,6 @@
 """Memo of control frames: on many short connections clients and brokers exchange the same bytes again and again.
 
-Looking a frame up costs less than reading it: without the memo, decoding of 2,200 short connections takes a tenth longer
-(`benchmarks.readers`).
+Looking a frame up costs less than reading it: `decode` of bulk-shortconn (docs/measurements.md) takes 6 % less with the memo.
 """
 
 from __future__ import annotations
