@@ -28,6 +28,7 @@ OF_THE_WHOLE = {
     "tests/dissect/test_payload_decoders.py",
     "tests/live/test_days.py",
     "tests/test_captures.py",
+    "tests/test_regressions.py",
     "tests/protocols/kafka07/test_clients.py",
     "tests/protocols/kafka07/test_recordings.py",
     "tests/protocols/pulsar/test_proto.py",
