@@ -129,7 +129,7 @@ CAPTURE_CODES = table(
     ),
     CAPTURE.warning("snaplen-truncated", "Packets were cut when captured.", "Capture whole packets: tcpdump -s 0."),
     CAPTURE.warning(
-        "unknown-link-type", "Packets of a link type that is not decoded.", "Capture on Ethernet, Linux cooked, loopback or raw IP."
+        "unknown-link-type", "Packets of a link type that is not decoded.", "Capture on Ethernet, Linux cooked, loopback, PPP or raw IP."
     ),
     CAPTURE.warning(
         "packet-malformed", "Packets with an inconsistent link, IP or TCP header.", "Usually damage or an odd tunnel; they are not decoded."

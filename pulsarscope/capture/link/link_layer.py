@@ -19,11 +19,13 @@ from pulsarscope.capture.link.layers import (
     Reject,
     too_short,
 )
-from pulsarscope.capture.link.tunnels import mpls, pppoe
+from pulsarscope.capture.link.tunnels import mpls, ppp, pppoe
 from pulsarscope.model.limits import VLAN_TAGS_MAX
 
 NULL = 0
 ETHERNET = 1
+PPP = (9, 50)
+CISCO_HDLC = 104
 LOOP = 108
 LINUX_SLL = 113
 IPV4 = 228
@@ -32,10 +34,7 @@ LINUX_SLL2 = 276
 RAW = (12, 14, 101)
 
 NAMES: Mapping[int, str] = {
-    9: "PPP",
-    50: "PPP in HDLC framing",
     51: "PPPoE",
-    104: "Cisco HDLC",
     105: "802.11",
     107: "frame relay",
     127: "802.11 with radiotap",
@@ -103,6 +102,14 @@ def _ethernet(packet: bytes, wire_bytes: int) -> HeaderResult:
     return by_ethertype(packet, packet[12] << 8 | packet[13], _ETHERNET_BYTES, wire_bytes)
 
 
+def _ppp(packet: bytes, wire_bytes: int) -> HeaderResult:
+    return ppp(packet, 0, wire_bytes)
+
+
+def _cisco_hdlc(packet: bytes, wire_bytes: int) -> HeaderResult:
+    return by_ethertype(packet, packet[2] << 8 | packet[3], 4, wire_bytes)
+
+
 def _linux_sll(packet: bytes, wire_bytes: int) -> HeaderResult:
     return by_ethertype(packet, packet[14] << 8 | packet[15], 16, wire_bytes)
 
@@ -141,11 +148,13 @@ def _ipv6(packet: bytes, wire_bytes: int) -> HeaderResult:
 _LINKS: Mapping[int, tuple[int, Callable[[bytes, int], HeaderResult]]] = {
     NULL: (4, _null),
     ETHERNET: (_ETHERNET_BYTES, _ethernet),
+    CISCO_HDLC: (4, _cisco_hdlc),
     LOOP: (4, _loop),
     LINUX_SLL: (16, _linux_sll),
     IPV4: (1, _ipv4),
     IPV6: (1, _ipv6),
     LINUX_SLL2: (20, _linux_sll2),
+    **dict.fromkeys(PPP, (1, _ppp)),
     **dict.fromkeys(RAW, (1, _raw)),
 }
 """Header size in bytes and decoding function by link type; the function may rely on a complete header."""

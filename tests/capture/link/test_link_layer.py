@@ -39,6 +39,10 @@ READ = [
     ("null-6-big", 0, struct.pack(">I", 30) + IP6, KEY6),
     ("loop", 108, struct.pack(">I", 2) + IP4, KEY),
     ("loop-6", 108, struct.pack(">I", 24) + IP6, KEY6),
+    *((f"ppp-{link_type}", link_type, b"\xff\x03\x00\x21" + IP4, KEY) for link_type in (9, 50)),
+    ("ppp-6-compressed", 9, b"\x57" + IP6, KEY6),
+    ("cisco-hdlc", 104, b"\x0f\x00\x08\x00" + IP4, KEY),
+    ("cisco-hdlc-6", 104, b"\x8f\x00\x86\xdd" + IP6, KEY6),
     *((f"raw-{link_type}", link_type, IP4, KEY) for link_type in (12, 14, 101, 228)),
     *((f"raw-6-{link_type}", link_type, IP6, KEY6) for link_type in (12, 14, 101, 229)),
 ]
@@ -52,7 +56,7 @@ def test_a_segment_is_found_in(link_type: int, frame: bytes, key: bytes) -> None
     assert findings_of(blocks) == {}
 
 
-SHORTEST = [(1, 14), (113, 16), (276, 20), (0, 4), (108, 4), (101, 1), (228, 1), (229, 1)]
+SHORTEST = [(1, 14), (113, 16), (276, 20), (0, 4), (104, 4), (108, 4), (101, 1), (228, 1), (229, 1)]
 
 
 @pytest.mark.parametrize(("link_type", "header_bytes"), SHORTEST)
@@ -80,8 +84,15 @@ def test_no_segment_but_a_finding_for(frame: bytes, link_type: int, code: str) -
 
 @pytest.mark.parametrize(
     ("frame", "link_type"),
-    [(ethernet(bytes(28), ethertype=0x0806), 1), (sll(0x88CC, bytes(20)), 113), (bytes(8), 0), (b"\xff" * 8, 0), (bytes(8), 108)],
-    ids=["arp", "lldp", "family-0", "family-absurd", "loop-family-0"],
+    [
+        (ethernet(bytes(28), ethertype=0x0806), 1),
+        (sll(0x88CC, bytes(20)), 113),
+        (bytes(8), 0),
+        (b"\xff" * 8, 0),
+        (bytes(8), 108),
+        (b"\xff\x03\xc0\x21" + bytes(8), 9),
+    ],
+    ids=["arp", "lldp", "family-0", "family-absurd", "loop-family-0", "ppp-lcp"],
 )
 def test_what_is_not_ip_passes_in_silence(frame: bytes, link_type: int) -> None:
     assert findings_of(frames_to_blocks(frame, link_type=link_type)) == {}
