@@ -93,8 +93,9 @@ class Capture:
 class Connection:
     """Cuts writes into packets. The Ethernet and IP headers, which depend on the length alone, are made once per length."""
 
-    def __init__(self, capture: Capture, number: int) -> None:
+    def __init__(self, capture: Capture, number: int, mss: int = MSS) -> None:
         self._capture = capture
+        self._mss = mss
         self._addresses = (f"10.{1 + (number >> 16)}.{number >> 8 & 255}.{number & 255}", "10.0.0.1")
         self._ports = (40_000 + number % 20_000, 6650)
         self._next = [1_000_000 + number * 7_919, 2_000_000 + number * 104_729]
@@ -110,9 +111,10 @@ class Connection:
 
     def write(self, side: int, data: bytes) -> None:
         """One write of an application; every second segment and the last one are acknowledged."""
-        for count, start in enumerate(range(0, len(data), MSS), 1):
-            last = start + MSS >= len(data)
-            self._packet(side, ACK | PSH if last else ACK, data[start : start + MSS])
+        mss = self._mss
+        for count, start in enumerate(range(0, len(data), mss), 1):
+            last = start + mss >= len(data)
+            self._packet(side, ACK | PSH if last else ACK, data[start : start + mss])
             if last or count % 2 == 0:
                 self._packet(1 - side, ACK)
 

@@ -191,7 +191,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         payloads=request.format is None or request.fail_on != NEVER or not {"message", "finding"}.isdisjoint(kinds),
         payload=(request.payload if row_filter is None else row_filter.payload) if MessageRow.kind in kinds else None,
         message_columns=_message_columns(request),
-        rows_max=None if request.format is None else ROWS_MAX,  # the widths of a table's columns are those of its first batch
+        rows_max=ROWS_MAX,
         together=request.format == FOLDER_OUTPUT and row_filter is None and request.limit is None,  # rows are neither read nor counted
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,

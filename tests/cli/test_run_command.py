@@ -13,8 +13,10 @@ from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import output_name, run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.output.render.view import View
 from tests.places import CAPTURES
-from tests.scenarios import rows
+from tests.scenarios import Conversation, Single, batch, command_frame, compress, message_metadata, payload_frame, rows, write_pcap
 
 Blocks = list[list[Any]]
 
@@ -70,6 +72,29 @@ def test_text_asks_for_connections_and_findings_too(fake_runs: FakeRuns, capsys:
     assert "SEND" in out
     assert "checksum-mismatch" in out
     assert " ended" not in out
+
+
+@pytest.mark.parametrize("values", [{"records": "frame,message", "detail": True}, {"records": "message"}, {"records": "frame"}])
+def test_text_takes_the_rows_of_a_dense_batch_a_few_at_a_time(
+    values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = 3 * ROWS_MAX
+    plain = batch([Single(b"")] * count)
+    metadata = message_metadata(compression="ZSTD", uncompressed_size=len(plain), num_messages_in_batch=count)
+    send = payload_frame("SEND", metadata, compress("ZSTD", plain), producer_id=1, sequence_id=0)
+    connect, pings = command_frame("CONNECT", client_version="x"), command_frame("PING") * count
+    capture = write_pcap(tmp_path / "dense.pcap", Conversation().handshake().client(connect, send, pings).packets)
+    given: list[int] = []
+    prepare = View.prepare
+
+    def prepare_some(view: View, some: list[Any]) -> None:
+        given.append(len(some))
+        prepare(view, some)
+
+    monkeypatch.setattr(View, "prepare", prepare_some)
+    assert run_command(CommandRequest(files=(str(capture),), **values)) == 0
+    assert max(given) <= ROWS_MAX
+    assert capsys.readouterr().out
 
 
 def test_records_hold_only_the_kinds_asked_for(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,168 @@
+"""The captures that need most memory, and the peak that each command may have with them.
+
+    python -m benchmarks.memory [--only NAME] [--share 1.0]
+
+Each shape is made by code, read by whole processes (measure.py), and removed. Exit code 1 when a process fails, or takes more than
+LIMIT_MIB. A smaller `--share` of the connections, messages or requests is quicker, and shows less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from benchmarks.measure import OURS, Measurement, Tool, run
+from benchmarks.traffic import CLIENT, SERVER, Capture, Connection, Frames, prelude
+from tests.scenarios import Single, batch, command_frame, compress, message_metadata, payload_frame
+
+LIMIT_MIB = 350
+
+LARGE_MSS = 64_000
+"""Bytes of a packet where only the number of bytes matters: as of a network card that joins segments."""
+
+FRAME_BYTES = 4_900_000
+"""Of a frame almost as large as brokers allow by default."""
+
+
+class Shape(NamedTuple):
+    """A capture of a given size: a number of connections, messages or requests, and the commands that read it."""
+
+    make: Callable[[Capture, int], None]
+    size: int
+    commands: tuple[str, ...]
+
+
+def send(number: int, payload: bytes, **metadata: object) -> bytes:
+    """Return the frame of a SEND of producer 1."""
+    return payload_frame("SEND", message_metadata(sequence_id=number, **metadata), payload, producer_id=1, sequence_id=number)
+
+
+def batch_of(codec: str, messages: list[Single]) -> tuple[bytes, dict[str, object]]:
+    """Return the compressed payload of a batch, and its fields of the metadata."""
+    plain = batch(messages)
+    return compress(codec, plain), {"compression": codec, "uncompressed_size": len(plain), "num_messages_in_batch": len(messages)}
+
+
+def connections(capture: Capture, count: int, mss: int = LARGE_MSS) -> list[Connection]:
+    """Begin connections, each with a producer and a consumer."""
+    made = [Connection(capture, number, mss) for number in range(count)]
+    for connection in made:
+        connection.open()
+        for write in prelude(1000):
+            connection.write(*write)
+    return made
+
+
+def dense_batches(capture: Capture, count: int) -> None:
+    """Write batches of which a few hundred bytes hold as many messages as are read of one."""
+    (connection,) = connections(capture, 1)
+    payload, metadata = batch_of("ZSTD", [Single(b"x" * 200, {"partition_key": "key"})] * 65_000)
+    for number in range(count):
+        connection.write(CLIENT, send(number, payload, **metadata))
+
+
+def wide_batches(capture: Capture, count: int) -> None:
+    """Write batches whose messages have properties that take as much memory as is spent on one batch."""
+    (connection,) = connections(capture, 1)
+    properties = [{"key": f"name-{number}", "value": "v" * 20} for number in range(200)]
+    payload, metadata = batch_of("ZSTD", [Single(b"x", {"properties": properties})] * 1_000)
+    for number in range(count):
+        connection.write(CLIENT, send(number, payload, **metadata))
+
+
+def batches(capture: Capture, count: int) -> None:
+    """Write batches as large as clients make them by default, produced and consumed."""
+    (connection,) = connections(capture, 1)
+    payload, metadata = batch_of("LZ4", [Single(b"x" * 100, {"partition_key": f"key-{number}"}) for number in range(1_000)])
+    frames = Frames(1_000, "LZ4", int(str(metadata["uncompressed_size"])))
+    for number in range(count):
+        sent, receipt, message, ack = frames.of(number, payload)
+        connection.write(CLIENT, sent)
+        connection.write(SERVER, receipt + message)
+        connection.write(CLIENT, ack)
+
+
+def unfinished_frames(capture: Capture, count: int) -> None:
+    """Write all but the last byte of a large frame on each of the connections."""
+    frame = send(0, bytes(FRAME_BYTES))[:-1]
+    for connection in connections(capture, count):
+        connection.write(CLIENT, frame)
+
+
+def unfinished_chunks(capture: Capture, count: int) -> None:
+    """Write 10 of 11 chunks of a message on each of the connections."""
+    for connection in connections(capture, count):
+        for number in range(10):
+            chunk = {"uuid": "large", "chunk_id": number, "num_chunks_from_msg": 11, "total_chunk_msg_size": 11 * FRAME_BYTES}
+            connection.write(CLIENT, send(0, bytes(FRAME_BYTES), **chunk))
+
+
+def idle_connections(capture: Capture, count: int) -> None:
+    """Open connections that exchange no more than the versions of client and broker."""
+    for number in range(count):
+        connection = Connection(capture, number)
+        connection.open()
+        for write in prelude(1)[:2]:
+            connection.write(*write)
+
+
+def large_names(capture: Capture, count: int) -> None:
+    """Write requests for topics whose names fill a frame."""
+    (connection,) = connections(capture, 1)
+    for number in range(count):
+        topic = f"persistent://public/default/{number}-" + "x" * FRAME_BYTES
+        connection.write(CLIENT, command_frame("LOOKUP", topic=topic, request_id=10 + number))
+
+
+SHAPES = {
+    "dense-batches": Shape(dense_batches, 4, ("decode {} -V --records frame,message", "messages {}", "messages {} -f ndjson")),
+    "wide-batches": Shape(wide_batches, 8, ("decode {} -V --records frame,message", "messages {}", "messages {} -f ndjson")),
+    "batches": Shape(batches, 60, ("messages {}", "decode {} -V --records frame,message")),
+    "unfinished-frames": Shape(unfinished_frames, 80, ("decode {} -f ndjson", "diagnose {}")),
+    "unfinished-chunks": Shape(unfinished_chunks, 8, ("messages {} -f ndjson", "diagnose {}")),
+    "idle-connections": Shape(idle_connections, 50_000, ("decode {} -f ndjson", "diagnose {}")),
+    "large-names": Shape(large_names, 64, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
+}
+
+
+def make(shape: Shape, share: float, out: Path) -> None:
+    """Write the capture of a shape."""
+    with out.open("wb") as file:
+        capture = Capture(file)
+        shape.make(capture, max(round(shape.size * share), 1))
+        capture.flush()
+
+
+def measured(shapes: Iterable[str], share: float) -> Iterable[tuple[str, Measurement]]:
+    """Yield the shape and what each of its commands took."""
+    with TemporaryDirectory() as folder:
+        capture = Path(folder) / "shape.pcap"
+        for name in shapes:
+            make(SHAPES[name], share, capture)
+            for command in SHAPES[name].commands:
+                measurement = Measurement(capture, command, Tool(command, f"{OURS} {command} -q"))
+                run(measurement, Path(folder) / "out")
+                yield name, measurement
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=SHAPES, action="append")
+    parser.add_argument("--share", type=float, default=1.0)
+    options = parser.parse_args(arguments)
+    failed = False
+    for name, measurement in measured(options.only or SHAPES, options.share):
+        told = measurement.failure or f"{measurement.most:6,.0f} MiB {measurement.best:6.1f} s"
+        is_bad = bool(measurement.failure) or measurement.most > LIMIT_MIB
+        failed = failed or is_bad
+        print(f"{'BAD' if is_bad else 'ok ':3} {name:18} {measurement.name:42} {told}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

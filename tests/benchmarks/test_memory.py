@@ -1,0 +1,28 @@
+"""The captures that need most memory are made and read, and a command that needs too much fails the benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pulsarscope
+from benchmarks import memory
+from pulsarscope.model.records import ConnectionRow, FindingRow
+
+
+@pytest.mark.parametrize("name", memory.SHAPES)
+def test_each_shape_is_a_capture_without_damage(name: str, tmp_path: Path) -> None:
+    capture = tmp_path / "shape.pcap"
+    memory.make(memory.SHAPES[name], 0.001, capture)
+    rows = list(pulsarscope.open(str(capture)).records("connection", "finding"))
+    assert {row.dissector for row in rows if isinstance(row, ConnectionRow)} == {"pulsar"}
+    assert not [row for row in rows if isinstance(row, FindingRow) and row.layer in {"capture", "tcp"}]
+
+
+def test_a_command_above_the_limit_fails_the_benchmark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--only", "batches", "--share", "0.01"]
+    assert memory.main(arguments) == 0
+    monkeypatch.setattr(memory, "LIMIT_MIB", 1)
+    assert memory.main(arguments) == 1
+    assert "BAD batches" in capsys.readouterr().out
