@@ -98,13 +98,15 @@ def capture_and_decode(request: LiveRequest) -> int:
     """Capture and decode until a signal, a limit or a finding ends it, and return the exit code."""
     from pulsarscope.cli.live_capture import LiveCapture  # noqa: PLC0415 - help stays quick without it
     from pulsarscope.engine.local import run_blocks  # noqa: PLC0415 - as above
-    from pulsarscope.live.metrics import Metrics, parse_address, serve_metrics  # noqa: PLC0415 - as above
+    from pulsarscope.live.metrics import Metrics, parse_address, require_prometheus, serve_metrics  # noqa: PLC0415 - as above
 
     kinds = record_kinds(request.records)
     name = output_name(request, kinds)
     _check_options(request)
     seconds = None if request.duration is None else quantity(request.duration, DURATIONS, "--for") / SECOND
     metrics_address = None if request.metrics is None else parse_address(request.metrics)
+    if metrics_address is not None:
+        require_prometheus()  # before any file is touched
 
     def run_capture(command_output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)

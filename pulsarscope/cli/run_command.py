@@ -166,7 +166,11 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> RowFilter 
 
 
 def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> Encoding | None:
-    """Return the encoding of rows for programs; None for text, which is made of the rows themselves."""
+    """Return the encoding of rows for programs; None for text, which is made of the rows themselves. Raises UsageError without pyarrow."""
+    if name == FOLDER_OUTPUT:
+        from pulsarscope.output.export.arrow import require_pyarrow  # noqa: PLC0415 - other outputs start quicker without it
+
+        require_pyarrow()
     return None if request.format is None else Encoding(name, kinds, _columns(request), quiet=request.quiet)
 
 

@@ -19,16 +19,23 @@ LATENCY_BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 
 """Buckets from 0.1 ms, the shortest time in which brokers store a message, to the 30 s after which clients time out."""
 
 
+def require_prometheus() -> None:
+    """Raise UsageError with the way to install prometheus-client when it is missing."""
+    try:
+        import prometheus_client  # noqa: F401, PLC0415 - the import is the test
+    except ImportError as error:
+        raise UsageError("--metrics needs prometheus-client: pip install 'pulsarscope[live]'") from error
+
+
 class Metrics:
     """Collector of counts of rows and of the state of the capture."""
 
     def __init__(self, health: Callable[[], CaptureHealth]) -> None:
-        """Register the metrics. Raises UsageError when prometheus-client is not installed."""
-        try:
-            from prometheus_client import CollectorRegistry, Histogram  # noqa: PLC0415 - only --metrics needs it
-            from prometheus_client import Counter as Count  # noqa: PLC0415 - as above
-        except ImportError as error:
-            raise UsageError("--metrics needs prometheus-client: pip install 'pulsarscope[live]'") from error
+        """Register the metrics. Raises UsageError as `require_prometheus`."""
+        require_prometheus()
+        from prometheus_client import CollectorRegistry, Histogram  # noqa: PLC0415 - only --metrics needs it
+        from prometheus_client import Counter as Count  # noqa: PLC0415 - as above
+
         self.registry = CollectorRegistry(auto_describe=True)
         self._health = health
         self._names: dict[str, set[str]] = {}

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from pulsarscope import cli
+from pulsarscope.spark import session
 from tests.places import CAPTURES
 from tests.scenarios.command_line import COMMAND, execute, run
 
@@ -212,3 +214,50 @@ def test_follow_draws_a_message_across_connections(
 def test_follow_needs_one_thing_to_follow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "follow", "x.pcap") == 2
     assert "give one of --connection, --producer, --consumer, --topic, --message, --txn" in capsys.readouterr().err.lower()
+
+
+NEEDING_EXTRAS = [
+    ("pyarrow", "parquet", ("decode", QUICKSTART, "-f", "parquet", "-o", "OUT")),
+    ("pyarrow", "parquet", ("decode", QUICKSTART, "--records", "all", "-f", "parquet", "-o", "OUT")),
+    ("pyarrow", "parquet", ("decode", QUICKSTART, "-f", "parquet", "-o", "OUT", "--jobs", "2")),
+    ("pyarrow", "parquet", ("decode", QUICKSTART, "-f", "parquet")),
+    ("pyarrow", "parquet", ("messages", QUICKSTART, "-f", "parquet", "-o", "OUT", "--columns", "topic", "-Y", "message.entry > 0")),
+    ("pyarrow", "parquet", ("follow", QUICKSTART, "--connection", "1", "-f", "parquet", "-o", "OUT")),
+    ("pyarrow", "parquet", ("live", "-i", "-", "--format", "parquet", "-o", "OUT", "-w", "PACKETS")),
+    ("prometheus_client", "live", ("live", "-i", "-", "--metrics", "127.0.0.1:0", "-o", "OUT", "-w", "PACKETS")),
+]
+
+
+@pytest.mark.parametrize(("module", "extra", "arguments"), NEEDING_EXTRAS)
+@pytest.mark.parametrize("there", [False, True], ids=["new", "present"])
+def test_the_extra_is_named_before_any_file_is_touched(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    module: str,
+    extra: str,
+    arguments: tuple[str, ...],
+    there: bool,
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.chdir(tmp_path)
+    if there:
+        (tmp_path / "OUT").write_text("before")
+        (tmp_path / "PACKETS").write_text("before")
+    assert run(monkeypatch, *arguments) == 2
+    written = capsys.readouterr()
+    (line,) = written.err.splitlines()
+    assert f"pulsarscope[{extra}]" in line
+    assert not written.out
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({"OUT": "before", "PACKETS": "before"} if there else {})
+
+
+def test_the_pipeline_names_what_it_lacks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(session, "version", missing)
+    assert run(monkeypatch, "pipeline", QUICKSTART, "-o", str(tmp_path / "tables")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "pulsarscope[spark]" in line
+    assert not [*tmp_path.iterdir()]

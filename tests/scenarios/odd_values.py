@@ -1,4 +1,4 @@
-"""Fields of commands with values of any type."""
+"""Fields of commands with values of any type, and characters that act on a terminal."""
 
 from __future__ import annotations
 
@@ -27,3 +27,6 @@ odd_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(ALL_FIELDS), inner, max_size=3),
     max_leaves=8,
 )
+
+DISPLAYED = ["\x7f", "\x80", "\x9b", "\x9f", "\u202a", "\u202e", "\u2066", "\u2069"]
+"""Characters that JSON need not escape, and that a terminal obeys."""

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.records import Row, columns
+from pulsarscope.model.text import escape_json
 from pulsarscope.output.registry import CHECKSUM_COLUMNS
 
 _PARTS = dict(zip(CHECKSUM_COLUMNS, map(attrgetter, ("status", "stored", "computed")), strict=True))
@@ -58,4 +59,4 @@ def json_texts(values: Sequence[Any]) -> list[str | None]:
 
 def json_lines(values: Sequence[Any]) -> list[str]:
     """Return the JSON of each value."""
-    return _encode_lines(values).decode().split("\n")[:-1]  # all at once; JSON text holds no line end
+    return escape_json(_encode_lines(values)).decode().split("\n")[:-1]  # all at once; JSON text holds no line end

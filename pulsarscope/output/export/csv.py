@@ -75,9 +75,9 @@ class CsvLines:
             text = self._times.text
             texts = [text(value) or "" for value in present]
         elif kind == "strings":
-            texts = [_quote(" ".join(value)) for value in present]
+            texts = [_quote(safe_text(" ".join(value))) for value in present]
         elif kind == "bytes":
-            texts = [b64encode(value).decode() for value in present]
+            texts = [safe_text(b64encode(value).decode()) for value in present]
         elif kind == "bool":
             texts = ["true" if value else "false" for value in present]
         else:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.records import ROWS, columns, row_type
+from pulsarscope.model.text import escape_json
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.lines_output import LinesOutput
 from pulsarscope.output.export.sink import Sink
@@ -57,7 +58,7 @@ class JsonLines:
             rows = self._subset(rows)
         else:
             self._write_times(rows)
-        return self._encode(rows)
+        return escape_json(self._encode(rows))
 
     def lines(self, rows: list[Any]) -> list[bytes]:
         """Encode each row to a line (see `LineEncoder`)."""

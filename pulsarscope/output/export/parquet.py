@@ -129,8 +129,8 @@ class ParquetOutput:
     """The output `parquet`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        _use_system_memory()
         self._batches = BatchesByKind(options.kinds, options.columns)
+        _use_system_memory()
         single = not sink.directory
         if single and len(options.kinds) > 1:
             several = ", ".join(options.kinds)

@@ -11,6 +11,7 @@ import msgspec
 
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.text import escape_json
 from pulsarscope.output.export.csv import safe_text
 from pulsarscope.output.export.times import IsoTimes
 
@@ -26,10 +27,10 @@ def report_bytes(sections: Mapping[str, Sequence[ReportRecord]], output_format: 
     written = {name: [_with_times(record) for record in records] for name, records in sections.items()}
     if output_format == "json":
         document = {name: records[0] if name in single else records for name, records in written.items()}
-        return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+        return msgspec.json.format(escape_json(msgspec.json.encode(document)), indent=2) + b"\n"
     if output_format == "ndjson":
         lines = [{"section": name, **_present(record)} for name, records in written.items() for record in records]
-        return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        return escape_json(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     if len(written) != 1:
         raise UsageError(f"a CSV file has one section, not {', '.join(written)}: choose one with --by")
     return _csv(next(iter(written.values())))
@@ -69,4 +70,4 @@ def _cell(value: Any) -> Any:
         return safe_text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return msgspec.json.encode(value).decode() if isinstance(value, (list, dict)) else value
+    return escape_json(msgspec.json.encode(value)).decode() if isinstance(value, (list, dict)) else value

@@ -3,6 +3,8 @@ from __future__ import annotations
 import copy
 import csv
 import io
+import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from pulsarscope.model.records import row_type
 from pulsarscope.model.text import show_controls
 from pulsarscope.output.registry import column_names
 from tests.scenarios import rows
+from tests.scenarios.odd_values import DISPLAYED
 from tests.scenarios.rows import put_out
 
 
@@ -35,7 +38,7 @@ def test_each_type_has_its_text() -> None:
     assert frame["latency_ns"] == "-5"
     assert frame["request"] == ""
     (message,) = table([rows.message(encrypted=True, schema_version=b"\xfb\xef\xbe", properties={"z": "1", "a": "2"})], "message")
-    assert (message["encrypted"], message["schema_version"]) == ("true", "++++")
+    assert (message["encrypted"], message["schema_version"]) == ("true", "'++++")
     assert message["properties"] == '{"z":"1","a":"2"}'
 
 
@@ -43,6 +46,20 @@ def test_each_type_has_its_text() -> None:
 def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(start: str) -> None:
     (frame,) = table([rows.frame(topic=f"{start}cmd|' /C calc'!A0")])
     assert frame["topic"] == f"'{start}cmd|' /C calc'!A0"
+
+
+@pytest.mark.parametrize("version", [b"\xf8", b"\xfb\xff", b"\xf8" * 40])
+def test_base64_that_begins_like_a_formula_gets_an_apostrophe_and_other_base64_none(version: bytes) -> None:
+    for value, apostrophe in ((version, "'"), (b"\x00" + version, "")):
+        (message,) = table([rows.message(schema_version=value)], "message")
+        assert message["schema_version"] == apostrophe + b64encode(value).decode()
+
+
+@pytest.mark.parametrize("character", DISPLAYED)
+def test_json_in_a_cell_shows_no_controls_and_loses_none(character: str) -> None:
+    (message,) = table([rows.message(properties={character: f"a{character}"})], "message")
+    assert character not in message["properties"]
+    assert json.loads(message["properties"]) == {character: f"a{character}"}
 
 
 def test_an_empty_text_gets_none() -> None:

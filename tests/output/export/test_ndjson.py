@@ -12,6 +12,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import row_type
 from pulsarscope.output.export import ndjson
 from tests.scenarios import rows
+from tests.scenarios.odd_values import DISPLAYED
 from tests.scenarios.rows import put_out
 
 
@@ -27,6 +28,21 @@ def test_a_row_is_a_line_and_absent_values_are_left_out() -> None:
     assert record["time"] == "2026-05-01T10:00:00.129456789Z"
     assert record["fields"]["message_id"] == {"ledgerId": 26, "entryId": 14}
     assert "metadata" not in record
+
+
+@pytest.mark.parametrize("character", DISPLAYED)
+@pytest.mark.parametrize("output", ["ndjson", "json"])
+def test_controls_that_a_terminal_obeys_are_escaped_without_loss(output: str, character: str) -> None:
+    texts = [character, f"größe — “{character}”", f"\\{character}", "§\u00a0…", "\u2028"]
+    data = put_out(output, [rows.send(topic=text, fields={text: text}) for text in texts], rows.options())
+    assert character not in data.decode()
+    read = [json.loads(line) for line in data.splitlines()] if output == "ndjson" else json.loads(data)
+    assert [(frame["topic"], frame["fields"]) for frame in read] == [(text, {text: text}) for text in texts]
+
+
+def test_letters_of_all_languages_are_not_escaped() -> None:
+    text = "größe § … “日本” €"
+    assert text in put_out("ndjson", [rows.send(topic=text)], rows.options()).decode()
 
 
 def test_checksums_are_objects_and_bytes_base64() -> None:

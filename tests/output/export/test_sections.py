@@ -9,6 +9,7 @@ import pytest
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.output.export.sections import report_bytes
+from tests.scenarios.odd_values import DISPLAYED
 
 START = 1_777_629_600_123_456_789
 TEXT = "2026-05-01T10:00:00.123456789Z"
@@ -39,6 +40,19 @@ def test_csv_holds_one_section() -> None:
     assert others == {"topic": "", "histogram": "", "others": "true"}
     with pytest.raises(UsageError, match="one section, not total, topics"):
         report_bytes(SECTIONS, "csv")
+
+
+@pytest.mark.parametrize("character", DISPLAYED)
+@pytest.mark.parametrize("output", ["json", "ndjson", "csv"])
+def test_controls_are_escaped_without_loss(output: str, character: str) -> None:
+    text = report_bytes({"topics": [{"topic": "t", "names": [f"ä{character}"]}]}, output).decode()
+    assert character not in text
+    if output == "csv":
+        (record,) = csv.DictReader(io.StringIO(text, newline=""))
+        assert json.loads(record["names"]) == [f"ä{character}"]
+    else:
+        made = json.loads(text)
+        assert (made["topics"][0] if output == "json" else made)["names"] == [f"ä{character}"]
 
 
 @pytest.mark.parametrize("text", ["=1+1", "\x1b[2J", "-x", "@SUM(A1)"])

@@ -26,6 +26,8 @@ class SizeRule(ConnectionRule):
         self._context = context
         self._limit: int | None = None
         """CONNECTED.max_message_size in bytes."""
+        self._exceeded = 0
+        """The limit that the last SEND above it was above: another CONNECTED may bring another limit, or none."""
         self._sends: list[Where] = []
         """First SENDs above the limit."""
         self._count = self._largest = 0
@@ -42,6 +44,7 @@ class SizeRule(ConnectionRule):
         if self._limit is None or size <= self._limit:
             return
         self._count += 1
+        self._exceeded = self._limit
         self._largest = max(self._largest, size)
         if len(self._sends) < SAMPLES_MAX:
             self._sends.append(where_of(row))
@@ -51,12 +54,12 @@ class SizeRule(ConnectionRule):
         """Report the SENDs above the limit."""
         if self._sends:
             sends = f"{quantity(self._count, 'SEND')} of {self._context.client} ({listing([*self._producers])})"
-            text = f"{sends} with up to {self._largest:,} bytes of payload: the broker allows {self._limit:,}."
+            text = f"{sends} with up to {self._largest:,} bytes of payload: the broker allows {self._exceeded:,}."
             evidence = {
                 "frames": frame_names(where.name for where in self._sends),
                 "count": self._count,
                 "largest": self._largest,
-                "max_message_size": self._limit,
+                "max_message_size": self._exceeded,
             }
             self._context.report("message-too-large", self._sends[0], text, evidence)
 

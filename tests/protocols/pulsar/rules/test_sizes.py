@@ -38,6 +38,19 @@ def test_without_a_limit_announced_nothing_is_judged(tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, talk.client(send(1, 0, b"x" * (LIMIT + 1)))), "message-too-large") == []
 
 
+@pytest.mark.parametrize("later", [{}, {"max_message_size": 0}, {"max_message_size": -1}, {"max_message_size": LIMIT << 4}], ids=str)
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_limit_named_is_the_one_that_was_exceeded_whatever_a_later_connected_says(
+    tmp_path: Path, later: dict[str, int], times: int
+) -> None:
+    talk = sending(LIMIT + 1)
+    for _ in range(times):
+        talk.server(command_frame("CONNECTED", server_version="test", protocol_version=21, **later))
+    text, evidence = only(findings_of(tmp_path, talk.client(send(1, 1, b"x" * (LIMIT + 2)))), "message-too-large")
+    assert text.endswith("the broker allows 65,536.")
+    assert (evidence["max_message_size"], evidence["count"]) == (LIMIT, 1)
+
+
 @pytest.mark.parametrize(
     ("code", "first"), [("tls-on-plain-port", b"\x16\x03\x01\x00"), ("http-on-plain-port", b"GET ")], ids=["TLS", "HTTP"]
 )
