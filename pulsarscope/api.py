@@ -81,6 +81,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     private_key: str | Sequence[str] = (),
     schemas: Mapping[str, str] | None = None,
     source_by: str = "none",
+    thresholds: Mapping[str, float] | None = None,
     jobs: int = 1,
 ) -> Capture:
     """Return captures by path, pattern or folder.
@@ -95,6 +96,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         private_key: files (PEM or DER) with RSA keys that decrypt messages encrypted end to end.
         schemas: schema files of MessageRow.value, by topic or pattern of topics.
         source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
+        thresholds: limits that decide findings, by name; `pulsarscope findings` lists them.
         jobs: number of processes among which connections are distributed, 0 for one per core. The rows and their order are the same.
 
     Raises:
@@ -104,7 +106,7 @@ def open(  # noqa: A001 - ps.open reads as it should
     if jobs < 0:
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
         raise UsageError(message)
-    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, thresholds)
     return Capture([str(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
 
 
@@ -116,6 +118,7 @@ def library_options(
     tls_keylog: str | Sequence[str],
     private_key: str | Sequence[str],
     schemas: Mapping[str, str] | None,
+    thresholds: Mapping[str, float] | None,
 ) -> Options:
     """Return the options of the engine, with the contents of the files that `open` is called with.
 
@@ -129,7 +132,7 @@ def library_options(
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
     from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415 - as below
-    from pulsarscope.protocols import make_dissectors, schema_readers  # noqa: PLC0415 - as below
+    from pulsarscope.protocols import chosen_thresholds, make_dissectors, schema_readers  # noqa: PLC0415 - as below
 
     return Options(
         show_secrets=show_secrets,
@@ -139,5 +142,6 @@ def library_options(
         key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
         private_keys=read_key_files([private_key] if isinstance(private_key, str) else private_key),
         schemas=given_schemas((schemas or {}).items(), schema_readers),
+        thresholds=chosen_thresholds(thresholds or {}),
         dissectors=make_dissectors,
     )

@@ -18,14 +18,14 @@ from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import DetailOption, HexOption, RecordsOption, RowFormat, RowsRequest
 from pulsarscope.cli.quantities import quantity
-from pulsarscope.cli.read_options import filter_of, hint_for, record_kinds
+from pulsarscope.cli.read_options import filter_of, record_kinds
 from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, write_rows
 from pulsarscope.cli.signals import handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.live.interfaces import ANY, all_interfaces
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
-from pulsarscope.model.text import escape
+from pulsarscope.model.text import escape, hint_for
 from pulsarscope.model.units import DURATIONS, SECOND
 from pulsarscope.output.registry import Output, output
 from pulsarscope.output.render.style import is_terminal, wants_color

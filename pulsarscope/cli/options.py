@@ -83,6 +83,10 @@ class ReadOptions(msgspec.Struct, frozen=True):
         list[str] | None,
         typer.Option("--schema", metavar="TOPIC=FILE", help="Decode the payloads of a topic by this schema (docs/schemas.md); repeatable."),
     ] = None
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option("--threshold", metavar="NAME=VALUE", help="Set a limit that decides findings (see findings CODE); repeatable."),
+    ] = None
     source_by: Annotated[
         str,
         typer.Option(

@@ -9,6 +9,7 @@ from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS
+from pulsarscope.model.text import hint_for
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
@@ -34,15 +35,6 @@ def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str
     return tuple(name for name in known if name in names)
 
 
-def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
-    """Return the end of a message about an unknown name: the most similar one, else where the known ones are listed, or all of them."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only for messages
-
-    if near := get_close_matches(name, known, 1):
-        return f"; did you mean {near[0]}?"
-    return f"; {elsewhere}" if elsewhere else f"; known: {', '.join(known)}"
-
-
 def record_kinds(records: str) -> tuple[str, ...]:
     """Return the kinds that --records names, in the order of the record table. Raises UsageError as `choose` does."""
     kinds = choose(records, (*ROWS, "all"), "--records", "record kind")
@@ -65,7 +57,7 @@ def engine_options(reading: ReadOptions) -> Options:
     from pulsarscope.engine.options import Options  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415
     from pulsarscope.inputs.schema_files import given_schemas  # noqa: PLC0415
-    from pulsarscope.protocols import make_dissectors, schema_readers  # noqa: PLC0415
+    from pulsarscope.protocols import chosen_thresholds, make_dissectors, schema_readers  # noqa: PLC0415
 
     return Options(
         ports=frozenset(reading.port or ()),
@@ -74,6 +66,7 @@ def engine_options(reading: ReadOptions) -> Options:
         private_keys=read_key_files(reading.private_key or ()),
         schemas=given_schemas(map(_topics_and_file, reading.schema or ()), schema_readers),
         source_by=reading.source_by,
+        thresholds=chosen_thresholds(dict(map(_name_and_value, reading.threshold or ()))),
         dissectors=make_dissectors,
     )
 
@@ -92,3 +85,11 @@ def _port_and_dissector(text: str) -> tuple[int, str]:
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and dissector):
         raise UsageError(f"-d {text}: give a port and a dissector, as in -d 16650=pulsar")
     return int(port), dissector
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    """Split the value of --threshold. Raises UsageError when it is not NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise UsageError(f"--threshold {text}: give a name and a value, as in --threshold slow-exchange-seconds=2")
+    return name, value

@@ -10,6 +10,7 @@ from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, KeyRule, RuleContext, Rules, where_of
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code
+from pulsarscope.model.thresholds import Threshold, Thresholds
 
 __all__ = [
     "ERROR",
@@ -40,6 +41,8 @@ __all__ = [
     "SessionContext",
     "SessionFrames",
     "SingleMessage",
+    "Threshold",
+    "Thresholds",
     "TopicNames",
     "Vocabulary",
     "message_row",

@@ -14,6 +14,7 @@ from pulsarscope.dissect.rules import Rules
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.model.platform import entry_points, module_path
+from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Threshold, join_thresholds
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -81,6 +82,19 @@ def finding_codes(dissectors: Sequence[Dissector], *, rules: bool = True) -> dic
     own = [dissector.codes for dissector in dissectors] + [rules_of(dissector).codes for dissector in dissectors if rules]
     try:
         return join_codes((CAPTURE_CODES, TCP_CODES, TLS_CODES, *own, GENERIC_CODES))
+    except ValueError as error:
+        message = f"{error}; the dissectors are {', '.join(dissector.name for dissector in dissectors)}"
+        raise UsageError(message) from None
+
+
+def threshold_table(dissectors: Sequence[Dissector]) -> dict[str, Threshold]:
+    """Return every threshold by name: of the verdict, and of the rules of the dissectors.
+
+    Raises:
+        UsageError: a threshold is defined twice.
+    """
+    try:
+        return join_thresholds((VERDICT_THRESHOLDS, *(rules_of(dissector).thresholds for dissector in dissectors)))
     except ValueError as error:
         message = f"{error}; the dissectors are {', '.join(dissector.name for dissector in dissectors)}"
         raise UsageError(message) from None

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from pulsarscope.model.findings import Code
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, Row
+from pulsarscope.model.thresholds import Threshold, Thresholds
 
 
 class Where(NamedTuple):
@@ -68,6 +69,10 @@ class RuleContext(Protocol):
     server: str
 
     @property
+    def thresholds(self) -> Thresholds:
+        """Limits that decide findings, with the values of this run."""
+
+    @property
     def lost(self) -> bool:
         """Bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been sent."""
 
@@ -114,8 +119,8 @@ class KeyRule(NamedTuple):
     name: str
     idle_ns: int
     """A key without a fact for so long of capture time is evaluated and forgotten; later facts begin anew."""
-    evaluate: Callable[[str, Sequence[Fact], ReportFinding], None]
-    """Function of (key, facts sorted by place, report)."""
+    evaluate: Callable[[str, Sequence[Fact], ReportFinding, Thresholds], None]
+    """Function of (key, facts sorted by place, report, thresholds)."""
     early: bool = False
     """Findings about some facts stay true whatever follows them: in a live run a key is evaluated as soon as it is quiet, and again in the
     end for further findings."""
@@ -130,3 +135,5 @@ class Rules(NamedTuple):
     keys: tuple[KeyRule, ...] = ()
     messages: bool = False
     """A rule handles MessageRows: payloads are then opened."""
+    thresholds: tuple[Threshold, ...] = ()
+    """Limits that decide their findings: each finding names those of its code, unless its evidence says which one."""

@@ -84,7 +84,7 @@ class Engine:
         """(client, server) of the recognised connections that had not ended before the latest part."""
         self.dissector_of = self._timelines.dissector_of
         """Name of the dissector of each of them."""
-        self._rules = RuleEngine(made, self.endpoints, self.dissector_of, emit_fact) if options.rules else None
+        self._rules = RuleEngine(made, self.endpoints, self.dissector_of, emit_fact, options.thresholds) if options.rules else None
         evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
         kinds = options.records | evaluated
         payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
+from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.engine.evaluated_keys import EvaluatedKeys
 from pulsarscope.engine.packed_facts import PendingFacts, pack
 from pulsarscope.model.limits import FACTS_MAX_BYTES, FACTS_PER_KEY_MAX
@@ -16,10 +16,20 @@ QUIET_NANOSECONDS = 1_000_000_000
 """A key without a fact for so long is quiet: clients try again after 100 ms at first, and who watches does not wait for long."""
 
 
+class FactRule(NamedTuple):
+    """A `KeyRule` in a run."""
+
+    name: str
+    """Unique among the rules of all dissectors."""
+    idle_ns: int
+    evaluate: Callable[[str, Sequence[Fact], ReportFinding], None]
+    early: bool = False
+
+
 class _Pending:
     """Pending facts of one rule."""
 
-    def __init__(self, rule: KeyRule, report: ReportFinding) -> None:
+    def __init__(self, rule: FactRule, report: ReportFinding) -> None:
         self.rule, self.report = rule, report
         self.keys: dict[str, PendingFacts] = {}
         """By key, the one silent longest first."""
@@ -41,7 +51,7 @@ class Facts:
     when a connection ends or a hole is given up.
     """
 
-    def __init__(self, rules: Mapping[str, tuple[KeyRule, ReportFinding]]) -> None:
+    def __init__(self, rules: Mapping[str, tuple[FactRule, ReportFinding]]) -> None:
         """Take each rule by its name, with what makes its findings."""
         self._pending = {name: _Pending(*rule) for name, rule in rules.items()}
         self._size = 0

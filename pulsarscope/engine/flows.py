@@ -193,7 +193,7 @@ def evaluate(
 
     A stream that has come to the time `newest` may have more to tell of a key: `wait` takes the facts that are evaluated with those.
     """
-    rule_engine = RuleEngine(options.dissectors(show_secrets=options.show_secrets), {}, {})
+    rule_engine = RuleEngine(options.dissectors(show_secrets=options.show_secrets), {}, {}, thresholds=options.thresholds)
     for (rule, key), emitted in groupby(facts, itemgetter(0, 1)):
         kept: list[Fact] = []
         for _, _, fact in emitted:

@@ -60,6 +60,8 @@ class Options(msgspec.Struct, frozen=True):
     """Schemas for payloads; the first that fits a topic counts."""
     source_by: str = "none"
     """How vantage points are told apart: none, dir, interface, or a regular expression for paths (`capture.expand_inputs`)."""
+    thresholds: Mapping[str, float] = {}
+    """Limits that decide findings, where they differ from the rules' own, by name."""
 
     dissectors: MakeDissectors = no_dissectors
     """The protocols that are tried."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
@@ -21,11 +22,12 @@ from pulsarscope.dissect.rules import (
     Where,
     where_of,
 )
-from pulsarscope.engine.facts import Facts
+from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
+from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES, Finding
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
+from pulsarscope.model.thresholds import Thresholds
 
 REPORTED_MAX = 25
 """Findings of one code that a connection's rules can look up: as many as a stream says one by one."""
@@ -55,9 +57,14 @@ class _FailedRule(ConnectionRule):
 class _RuleSet:
     """The rules of a dissector, and their handlers by row: the same for all connections."""
 
-    def __init__(self, dissector: Dissector, rules: Rules) -> None:
+    def __init__(self, dissector: Dissector, rules: Rules, thresholds: Mapping[str, float]) -> None:
         self.dissector = dissector
         self.codes = {**GENERIC_CODES, **rules.codes}
+        self.thresholds = Thresholds(rules.thresholds, thresholds)
+        self._deciding = {
+            code: self.thresholds.evidence(*(threshold.name for threshold in rules.thresholds if code in threshold.codes))
+            for code in {code for threshold in rules.thresholds for code in threshold.codes}
+        }
         self.wants_messages = rules.messages
         self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
         """Rules across connections; their own names are unique within a dissector only."""
@@ -70,9 +77,17 @@ class _RuleSet:
     def evaluate(self, rule: KeyRule, key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
         """Evaluate the facts of one key; an exception of the rule is a finding at the last fact."""
         try:
-            rule.evaluate(key, facts, report)
+            rule.evaluate(key, facts, report, self.thresholds)
         except Exception as error:  # noqa: BLE001 - other people's code
             report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
+
+    def finding(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> Finding:
+        """Return a finding of the rules. Its evidence names the thresholds of its code, unless the rule says which ones decided."""
+        _, file, packet, sub, time, connection = where
+        decided = evidence | self._deciding.get(code, {}) | evidence
+        if not decided.get("threshold", True):
+            del decided["threshold"]
+        return self.codes[code].at(text, decided, file=file, packet=packet, sub=sub, time=time, connection=connection)
 
     def failed(self, rule: str, error: Exception) -> tuple[str, dict[str, Any]]:
         """Return text and evidence of the finding about a rule that raised."""
@@ -80,16 +95,16 @@ class _RuleSet:
         return f"{failed.text[0].upper()}{failed.text[1:]}.", failed._asdict()
 
 
-def _rule_set(dissector: Dissector) -> _RuleSet:
+def _rule_set(dissector: Dissector, thresholds: Mapping[str, float]) -> _RuleSet:
     """Return the rules of a dissector; when it fails to give them, one that raises its exception about each connection."""
     try:
-        return _RuleSet(dissector, dissector.rules)
+        return _RuleSet(dissector, dissector.rules, thresholds)
     except Exception as error:  # noqa: BLE001 - other people's code
 
         def fail(_rule: Any, _row: Any, error: Exception = error) -> None:
             raise error.with_traceback(None)  # else it would hold the frames of every connection
 
-        return _RuleSet(dissector, Rules({}, (type("rules", (ConnectionRule,), {"frames": {"*": fail}}),)))
+        return _RuleSet(dissector, Rules({}, (type("rules", (ConnectionRule,), {"frames": {"*": fail}}),)), {})
 
 
 class _Calls(dict[str, Calls]):
@@ -118,6 +133,11 @@ class ConnectionRules:
         self.last = Where(None, 0, 0, 0, 0, connection)
         """Place of its last frame."""
         self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """See `RuleContext`."""
+        return self.rule_set.thresholds
 
     @property
     def lost(self) -> bool:
@@ -190,6 +210,7 @@ class RuleEngine:
         endpoints: Mapping[str, tuple[str, str]],
         dissector_of: Mapping[str, str],
         emit_fact: EmitFact | None = None,
+        thresholds: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         """Take the rules of the dissectors.
 
@@ -198,10 +219,11 @@ class RuleEngine:
             endpoints: client and server of each connection that is recognised.
             dissector_of: name of the dissector of each of them.
             emit_fact: takes the facts of rules across connections, when another engine evaluates them.
+            thresholds: values that replace those of the rules, by name.
         """
         self.lost = False
         """The capture itself says that it lacks packets, of whichever connection."""
-        self.rule_sets = {dissector.name: _rule_set(dissector) for dissector in dissectors}
+        self.rule_sets = {dissector.name: _rule_set(dissector, thresholds) for dissector in dissectors}
         """By dissector name."""
         self._messages = any(rule_set.wants_messages for rule_set in self.rule_sets.values())
         self._endpoints = endpoints
@@ -215,7 +237,7 @@ class RuleEngine:
         """Phase of what the rules bring about."""
         self._keys_made = 0
         keys = {
-            name: (rule._replace(name=name, evaluate=partial(rule_set.evaluate, rule)), partial(self.report, dissector))
+            name: (FactRule(name, rule.idle_ns, partial(rule_set.evaluate, rule), rule.early), partial(self.report, dissector))
             for dissector, rule_set in self.rule_sets.items()
             for name, rule in rule_set.keys.items()
         }
@@ -231,11 +253,8 @@ class RuleEngine:
 
     def report(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """Make a finding of a dissector's rules."""
-        source, file, packet, sub, time, connection = where
-        finding = (
-            self.rule_sets[dissector].codes[code].at(text, evidence, file=file, packet=packet, sub=sub, time=time, connection=connection)
-        )
-        self._findings.append((self.next_key(), finding_row(finding, source, dissector)))
+        finding = self.rule_sets[dissector].finding(code, where, text, evidence)
+        self._findings.append((self.next_key(), finding_row(finding, where.source, dissector)))
 
     def next_key(self, key: RowKey | None = None) -> RowKey:
         """Return a key behind all others that begin like this one: by default that of the row that is dispatched, in the present phase."""

@@ -7,6 +7,7 @@ Characters that move the cursor, change colours, reorder or hide text become vis
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # Escaped although printable: four or more combining marks on one letter grow over the neighbouring lines.
 _MARKS = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
@@ -61,3 +62,12 @@ def printable(name: str) -> str:
 def plural(number: int, noun: str) -> str:
     """Format a number with its noun: 1 packet, 2,000 packets."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
+    """Return the end of a message about an unknown name: the most similar one, else where the known ones are listed, or all of them."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for messages
+
+    if near := get_close_matches(name, known, 1):
+        return f"; did you mean {near[0]}?"
+    return f"; {elsewhere}" if elsewhere else f"; known: {', '.join(known)}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pulsarscope.dissect import registry
 from pulsarscope.dissect.capabilities import ReadSchema
 from pulsarscope.dissect.contract import Dissector
+from pulsarscope.model.thresholds import checked_thresholds
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 
@@ -20,3 +23,8 @@ def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
 def schema_readers() -> list[ReadSchema]:
     """Return the readers of schema files, in the order of the dissectors."""
     return registry.schema_readers(make_dissectors())
+
+
+def chosen_thresholds(given: Mapping[str, float | str]) -> dict[str, float]:
+    """Return the values that a user gives to thresholds, by name. Raises UsageError for an unknown name or a value that cannot be."""
+    return checked_thresholds(given, registry.threshold_table(make_dissectors())) if given else {}

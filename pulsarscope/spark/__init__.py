@@ -41,6 +41,7 @@ def decode(
     tls_keylog: str | Sequence[str] = (),
     private_key: str | Sequence[str] = (),
     schemas: Mapping[str, str] | None = None,
+    thresholds: Mapping[str, float] | None = None,
 ) -> Records:
     """Decode packets into a data frame for each kind of record.
 
@@ -58,6 +59,7 @@ def decode(
         tls_keylog: files with secrets of TLS connections.
         private_key: files with RSA keys.
         schemas: schema files by topic.
+        thresholds: limits that decide findings, by name.
 
     Raises:
         UsageError: a kind is unknown, or an option has an invalid value.
@@ -70,7 +72,7 @@ def decode(
 
     records = frozenset(kinds) or ALL_RECORDS
     refuse_unknown(records)
-    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas)
+    options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, thresholds)
     options = msgspec.structs.replace(options, records=records, rules="finding" in records)
     check_options(options)
     return decode_packets(packets, options, partitions)

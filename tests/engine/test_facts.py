@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
+from pulsarscope.dissect.rules import Fact, ReportFinding, Where
 from pulsarscope.engine import evaluated_keys, packed_facts
 from pulsarscope.engine import facts as module
-from pulsarscope.engine.facts import QUIET_NANOSECONDS, Facts
+from pulsarscope.engine.facts import QUIET_NANOSECONDS, FactRule, Facts
 from pulsarscope.engine.packed_facts import PendingFacts, pack
 
 HOUR = 3_600_000_000_000
@@ -31,7 +31,7 @@ class Told:
 
     def __init__(self, *, early: bool) -> None:
         self.packets: list[int] = []
-        self.facts = Facts({"rule": (KeyRule("rule", HOUR, evaluate, early=early), self.report)})
+        self.facts = Facts({"rule": (FactRule("rule", HOUR, evaluate, early=early), self.report)})
 
     def report(self, _code: str, where: Where, _text: str, _evidence: dict[str, Any]) -> None:
         self.packets.append(where.packet)
@@ -101,7 +101,7 @@ def test_what_stands_behind_a_long_silence_is_judged_on_its_own_in_whatever_orde
     def count(_key: str, facts: Sequence[Fact], _say: ReportFinding) -> None:
         counts.append(len(facts))
 
-    facts = Facts({"rule": (KeyRule("rule", HOUR, count), lambda *_: None)})
+    facts = Facts({"rule": (FactRule("rule", HOUR, count), lambda *_: None)})
     for packet, time in ((4, 3 * HOUR), (1, 0), (3, 3 * HOUR), (2, HOUR), (5, 3 * HOUR)):
         facts.add("rule", "key", fact(packet, time))
     facts.finish()
@@ -130,7 +130,7 @@ def test_keys_silent_longest_are_judged_when_the_facts_of_all_take_too_much(monk
 def test_the_rule_that_keeps_most_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(monkeypatch, 8)
     judged = []
-    rules = {name: (KeyRule(name, HOUR, lambda key, _facts, _say: judged.append(key)), lambda *_: None) for name in ("few", "many")}
+    rules = {name: (FactRule(name, HOUR, lambda key, _facts, _say: judged.append(key)), lambda *_: None) for name in ("few", "many")}
     facts = Facts(rules)
     facts.add("few", "oldest", fact(0, 0))
     for number in range(10, 60):

@@ -11,8 +11,10 @@ import pytest
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
 from pulsarscope.engine import facts
 from pulsarscope.engine.rule_engine import Closed, RuleEngine
+from pulsarscope.model.findings import SESSION
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios.dialogue import dissector_with
 
@@ -49,7 +51,7 @@ class Other(ConnectionRule):
     frames: ClassVar[Handlers] = {"*": _any, "PING": lambda _rule, _row: None}
 
 
-def nothing(_key: str, _facts: Sequence[Fact], _say: ReportFinding) -> None:
+def nothing(_key: str, _facts: Sequence[Fact], _say: ReportFinding, _thresholds: Thresholds) -> None:
     """No verdict."""
 
 
@@ -138,7 +140,7 @@ class Raising(ConnectionRule):
     frames: ClassVar[Handlers] = {"SEND": _send}
 
 
-def raise_at_once(_key: str, _facts: Sequence[Fact], _report: ReportFinding) -> None:
+def raise_at_once(_key: str, _facts: Sequence[Fact], _report: ReportFinding, _thresholds: Thresholds) -> None:
     raise ZeroDivisionError
 
 
@@ -177,7 +179,7 @@ def test_two_dissectors_may_use_one_name_for_rules_across_connections() -> None:
     heard: list[str] = []
 
     def told(name: str) -> KeyRule:
-        return KeyRule("topics", 1, lambda key, facts, _: heard.append(f"{name} {key} {len(facts)}"))
+        return KeyRule("topics", 1, lambda key, facts, *_: heard.append(f"{name} {key} {len(facts)}"))
 
     engine = raising_engine(Rules({}, (Named,), (told("first"),)), Rules({}, (Named,), (told("second"),)))
     engine.feed([frame(1, "SEND"), frame(2, "SEND", connection="0:2"), frame(3, "SEND", connection="0:2")])
@@ -197,3 +199,33 @@ def test_rules_that_cannot_be_had_are_a_finding_of_each_connection() -> None:
     engine.finish()
     text = "The dissector pulsar of pulsarscope failed in rules: OSError."
     assert [(row.connection, row.code, row.text) for _, row in engine.take()] == [(name, "rule-failed", text) for name in connections]
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ({}, {"a-seconds": 2, "b-count": 3}),
+        ({"threshold": {"b-count": 3}}, {"b-count": 3}),
+        ({"threshold": {}}, None),
+    ],
+)
+def test_evidence_names_the_thresholds_of_the_code_unless_the_rule_says_which(said: dict[str, object], named: object) -> None:
+    code = SESSION.note("odd", "Odd.", "Look.")
+    thresholds = (Threshold("a-seconds", 1, "s", "Why.", ("odd",)), Threshold("b-count", 3, "messages", "Why.", ("odd",)))
+
+    class Odd(ConnectionRule):
+        def __init__(self, context: RuleContext) -> None:
+            self._context = context
+
+        def _send(self, row: FrameRow) -> None:
+            self._context.report("odd", where_of(row), f"{self._context.thresholds.ns('a-seconds')}", {"frames": [], **said})
+
+        frames: ClassVar[Handlers] = {"SEND": _send}
+
+    rules = Rules({"odd": code}, (Odd,), thresholds=thresholds)
+    engine = RuleEngine([dissector_with(rules, "d")], {"0:1": ("a:1", "b:2")}, {"0:1": "d"}, thresholds={"a-seconds": 2})
+    engine.feed([frame(1, "SEND")])
+    ((_, row),) = engine.take()
+    assert row.text == "2000000000"
+    assert (row.evidence or {}).get("threshold") == named
+    assert next(iter(row.evidence or {})) == "frames"

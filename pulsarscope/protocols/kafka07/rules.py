@@ -10,6 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.kafka07.commands import (
     ANSWERED_BY,
     FETCH_RESPONSE,
@@ -64,14 +65,27 @@ CODES = table(
     ),
 )
 
-SLOW_NS = 5_000_000_000
-"""Latency that makes a finding: clients wait for 30 s by default, and users notice long before."""
+THRESHOLDS = (
+    Threshold("slow-exchange-seconds", 5, SECONDS, "Clients wait for 30 s by default, and users notice long before.", ("slow-exchange",)),
+    Threshold("request-unanswered-seconds", 1, SECONDS, "An answer may be on its way when the connection ends.", ("request-unanswered",)),
+    Threshold(
+        "request-unanswered-open-seconds",
+        5,
+        SECONDS,
+        "The same where the capture ends before the connection: the answer may be late.",
+        ("request-unanswered",),
+    ),
+    Threshold(
+        "request-retried-seconds",
+        10,
+        SECONDS,
+        "A client sends a request again at once, or when an attempt to connect has timed out.",
+        ("request-retried",),
+    ),
+)
 
-ANSWER_NS = 1_000_000_000
-"""Time before the end of the connection in which a request may lack its answer."""
-
-RETRY_NS = 10_000_000_000
-"""Longest time until a client sends a request again: at once, or when an attempt to connect has timed out."""
+RETRY_IDLE_NS = 600_000_000_000
+"""Time without facts after which a request is forgotten."""
 
 REQUESTS_MAX = 1_000
 """Unanswered requests, and partitions with a stuck consumer, kept for one connection."""
@@ -103,7 +117,7 @@ class ExchangeRule(ConnectionRule):
         elif row.status == "unrequested":
             count, first = self._unrequested or (0, where)
             self._unrequested = count + 1, first
-        if row.latency_ns is not None and row.latency_ns > SLOW_NS:
+        if row.latency_ns is not None and row.latency_ns > self._context.thresholds.ns("slow-exchange-seconds"):
             latency_evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
             self._context.report("slow-exchange", where, f"{title} was answered after {row.latency_ns / 1e9:.1f} s.", latency_evidence)
 
@@ -113,6 +127,7 @@ class ExchangeRule(ConnectionRule):
             count, first = self._unrequested
             answers = "A response answers a request that is" if count == 1 else f"{count:,} responses answer requests that are"
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
+        limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
         gap_note = "; the capture lacks bytes" if self._context.lost else ""
         for where, title in self._unanswered:
             waited = row.end - where.time
@@ -120,9 +135,9 @@ class ExchangeRule(ConnectionRule):
             if row.closed_by == SERVER:
                 text = f"The broker closed the connection instead of answering {title}{gap_note}."
                 self._context.report("connection-closed-by-broker", where, text, evidence)
-            elif waited > (SLOW_NS if row.closed == "open" else ANSWER_NS):
+            elif waited > self._context.thresholds.ns(limit):
                 text = f"{title} has no answer, though the connection went on for {waited / 1e9:.1f} s{gap_note}."
-                self._context.report("request-unanswered", where, text, evidence)
+                self._context.report("request-unanswered", where, text, evidence | self._context.thresholds.evidence(limit))
 
     exchanges: ClassVar[Handlers] = {"*": _exchange}
 
@@ -204,7 +219,7 @@ class FetchRule(ConnectionRule):
     frames: ClassVar[Handlers] = {FETCH_RESPONSE: _response, MULTIFETCH_RESPONSE: _response}
 
 
-def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report an unanswered request that is the first one of a new connection again."""
     unanswered: Fact | None = None
     for fact in facts:
@@ -212,7 +227,7 @@ def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding) -
             unanswered = fact
         elif unanswered is not None:
             delay = fact.where.time - unanswered.where.time
-            if fact.where.connection != unanswered.where.connection and delay <= RETRY_NS:
+            if fact.where.connection != unanswered.where.connection and delay <= thresholds.ns("request-retried-seconds"):
                 text = (
                     f"The request {unanswered.where.name} got no answer and was sent again as {fact.where.name}, {delay / 1e9:.3f} s later."
                 )
@@ -220,4 +235,4 @@ def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding) -
             unanswered = None
 
 
-RULES = Rules(CODES, (ExchangeRule, ProduceRule, FetchRule), (KeyRule(RETRIES, RETRY_NS, _evaluate_retries),))
+RULES = Rules(CODES, (ExchangeRule, ProduceRule, FetchRule), (KeyRule(RETRIES, RETRY_IDLE_NS, _evaluate_retries),), thresholds=THRESHOLDS)

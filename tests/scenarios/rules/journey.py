@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Rules
+from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, JourneyRule, journeys
 from tests.scenarios.frames import message_metadata, payload_frame
 
@@ -21,7 +22,7 @@ def collecting() -> tuple[Rules, dict[str, Journey]]:
     """Rules that only collect journeys, and the dictionary of these."""
     collected: dict[str, Journey] = {}
 
-    def keep(key: str, facts: Sequence[Fact], _report: ReportFinding) -> None:
+    def keep(key: str, facts: Sequence[Fact], _report: ReportFinding, _thresholds: Thresholds) -> None:
         collected.update((key, item) for item in journeys(key, facts))
 
     return Rules(CODES, (JourneyRule,), (KeyRule(JOURNEY, 10**18, keep),)), collected

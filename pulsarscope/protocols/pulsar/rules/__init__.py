@@ -33,34 +33,34 @@ from pulsarscope.protocols.pulsar.rules import (
     unload,
 )
 
+THEMES = (
+    requests,
+    producers,
+    lookups,
+    closing,
+    reconnects,
+    transactions,
+    deduplication,
+    schemas,
+    unload,
+    sizes,
+    permits,
+    backlog,
+    unacked,
+    batch_index,
+    acks,
+    redelivery,
+    key_shared,
+    journey,
+    resends,
+    publishing,
+    chunks,
+    clock,
+)
+"""Modules with codes, in the order of the codes."""
+
 RULES = Rules(
-    codes=join_codes(
-        theme.CODES
-        for theme in (
-            requests,
-            producers,
-            lookups,
-            closing,
-            reconnects,
-            transactions,
-            deduplication,
-            schemas,
-            unload,
-            sizes,
-            permits,
-            backlog,
-            unacked,
-            batch_index,
-            acks,
-            redelivery,
-            key_shared,
-            journey,
-            resends,
-            publishing,
-            chunks,
-            clock,
-        )
-    ),
+    codes=join_codes(theme.CODES for theme in THEMES),
     connection=(
         requests.RequestRule,
         holders.HolderRule,
@@ -100,4 +100,5 @@ RULES = Rules(
         *clock.KEYS,
     ),
     messages=False,
+    thresholds=tuple(threshold for theme in (*THEMES, subscription_limit) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

@@ -11,6 +11,7 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, response_name
 from pulsarscope.protocols.pulsar.rules.message_ids import positions_of
@@ -36,14 +37,15 @@ CODES = table(
     ),
 )
 
-ANSWER_NS = 1_000_000_000
-"""Time in which an ACK may still be answered after the end of the capture."""
+THRESHOLDS = (
+    Threshold("ack-unanswered-seconds", 1, SECONDS, "A response may still be on its way when the capture ends.", ("ack-unanswered",)),
+    Threshold(
+        "ack-after-close-seconds", 1, SECONDS, "An ACK may have been on its way when the broker closed the consumer.", ("ack-after-close",)
+    ),
+)
 
 CORRUPT_MAX = 25
 """Findings about unreadable messages on one connection: the first ones show the cause, and a client may loop."""
-
-CROSSING_NS = 1_000_000_000
-"""Time after the broker's CLOSE_CONSUMER in which an ACK may have been on its way."""
 
 
 class AckState(ConsumerState):
@@ -86,7 +88,7 @@ class AckRule(ConsumerRule[AckState]):
             self._report_late(consumer)
         for (topic, subscription), first in self._unanswered.items():
             waited = row.end - first[0].time
-            if waited > ANSWER_NS:
+            if waited > self.context.thresholds.ns("ack-unanswered-seconds"):
                 number = self._unanswered_counts[topic, subscription]
                 acks = f"{quantity(number, 'ACK')} of subscription {subscription} on {topic}"
                 text = f"{acks} asked for a response, and got none in {duration(waited)}"
@@ -108,7 +110,7 @@ class AckRule(ConsumerRule[AckState]):
         consumer = self._closed.get(number)
         if consumer is None or consumer.closed is None or number in self.consumers:
             return
-        if consumer.closed_by == CLIENT or row.time - consumer.closed.time > CROSSING_NS:
+        if consumer.closed_by == CLIENT or row.time - consumer.closed.time > self.context.thresholds.ns("ack-after-close-seconds"):
             consumer.late += 1
             add_sample(consumer.late_frames, where_of(row).name)
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
@@ -22,8 +23,15 @@ CODES = table(
     ),
 )
 
-SILENT_NS = 5_000_000_000
-"""Silence that makes a finding: brokers deliver within milliseconds; rate limits and a restarted dispatcher take a second or two."""
+THRESHOLDS = (
+    Threshold(
+        "broker-silent-seconds",
+        5,
+        SECONDS,
+        "Brokers deliver within milliseconds; rate limits and a restarted dispatcher take a second or two.",
+        ("broker-silent",),
+    ),
+)
 
 EMIT_NS = 1_000_000_000
 """Time between two facts on a topic's receipts or a consumer's deliveries; the last of each follows at the end, and it decides."""
@@ -85,19 +93,20 @@ class PublicationRule(ConnectionRule):
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt}
 
 
-def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the consumers that waited while the topic had messages that no consumer of their subscription got."""
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}
     reported: set[tuple[str, int]] = set()
+    silent_ns = thresholds.ns("broker-silent-seconds")
     for waiting in facts:
         if waiting.what != "waiting" or _consumer(waiting) in reported:
             continue
         deliveries = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
         if waiting.values["kind"] == "Key_Shared" and any(_consumer(fact) != _consumer(waiting) for fact in deliveries):
             continue  # the keys of the backlog may be another's
-        due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, deliveries)), None)
+        due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, deliveries, silent_ns)), None)
         if due is not None:
             reported.add(_consumer(waiting))
             _report_silent(topic, waiting, due, report)
@@ -113,13 +122,13 @@ def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:
     return due.what == "backlog" or due.values["server"] == server or (server, due.values["position"][0]) in ledgers
 
 
-def _is_due(due: Fact, waiting: Fact, deliveries: Sequence[Fact]) -> bool:
+def _is_due(due: Fact, waiting: Fact, deliveries: Sequence[Fact], silent_ns: int) -> bool:
     """Return True when this consumer should have got that message long before it stopped waiting.
 
     The `deliveries` are those to consumers of its subscription, none of which may have got the message.
     """
     until, last, position = waiting.where.time, waiting.values["last"], due.values["position"]
-    if until - max(due.where.time, waiting.values["since"]) < SILENT_NS:
+    if until - max(due.where.time, waiting.values["since"]) < silent_ns:
         return False
     if due.what == "backlog" and _consumer(due) != _consumer(waiting):
         return False

@@ -11,6 +11,7 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, indexes_of, position_of
@@ -29,8 +30,9 @@ CODES = table(
     ),
 )
 
-CROSSING_NS = 1_000_000_000
-"""Time after an ACK in which a delivery may have been on its way already."""
+THRESHOLDS = (
+    Threshold("acked-redelivered-seconds", 1, SECONDS, "After an ACK a delivery may have been on its way already.", ("acked-redelivered",)),
+)
 
 ENTRIES_MAX = 10_000
 """Acknowledged entries remembered on one connection, the latest."""
@@ -134,7 +136,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             return
         position = position_of(fields.get("message_id"))
         acked = self._entries_of(consumer).get(position)
-        if acked is None or row.time - acked.where.time < CROSSING_NS:
+        if acked is None or row.time - acked.where.time < self.context.thresholds.ns("acked-redelivered-seconds"):
             return
         delivered = (1 << min(max(row.num_messages or 1, 1), INDEXES_MAX)) - 1
         if fields.get("ack_set"):

@@ -14,6 +14,7 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names
@@ -34,14 +35,15 @@ CODES = table(
     ),
 )
 
+THRESHOLDS = (
+    Threshold("chunk-stuck-seconds", 5, SECONDS, "After the last chunk a consumer may still get the rest for so long.", ("chunk-stuck",)),
+)
+
 CHUNKS = "chunks"
 """Name of the key rule; its keys are the uuids of chunked messages."""
 
 IDLE_NS = 600_000_000_000
 """Time without facts after which a message is evaluated: consumers keep chunks for a minute, and time-outs bring them again."""
-
-STUCK_NS = 5_000_000_000
-"""Time after the last chunk in which a consumer may still get the rest."""
 
 PENDING_MAX = 1_000
 """SENDs of chunks without a receipt, and incomplete messages, of one connection: clients hold ten of these."""
@@ -176,7 +178,7 @@ class ChunkedMessage(msgspec.Struct):
         add_sample(receiver.frames, where.name)
 
 
-def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report a message that is stuck at a consumer, or whose chunks do not add up to its size."""
     if len(facts) >= FACTS_PER_KEY_MAX:
         return  # facts were dropped, so that chunks would seem to be missing
@@ -189,10 +191,12 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     served = {receiver.subscription for receiver in message.receivers.values() if receiver.complete}
     for (_, consumer_id), receiver in message.receivers.items():
         if receiver.subscription not in served:
-            _evaluate_receiver(key, message, receiver, consumer_id, report)
+            _evaluate_receiver(key, message, receiver, consumer_id, report, thresholds)
 
 
-def _evaluate_receiver(key: str, message: ChunkedMessage, receiver: ChunkReceiver, consumer_id: int, report: ReportFinding) -> None:
+def _evaluate_receiver(
+    key: str, message: ChunkedMessage, receiver: ChunkReceiver, consumer_id: int, report: ReportFinding, thresholds: Thresholds
+) -> None:
     latest, chunks = message.latest, message.latest["count"]
     number = len(receiver.chunks)
     missing = [chunk for chunk in range(min(chunks, number + SAMPLES_MAX)) if chunk not in receiver.chunks][:SAMPLES_MAX]
@@ -200,7 +204,7 @@ def _evaluate_receiver(key: str, message: ChunkedMessage, receiver: ChunkReceive
     text = f"Subscription {receiver.subscription or '?'} got {number} of {chunks} chunks of message {key}{topic}"
     if not missing:
         text += f", but {receiver.disordered} of them out of order: the consumer drops the message."
-    elif missing[0] in message.sent and (missing[0] < max(receiver.chunks) or receiver.waited_ns > STUCK_NS):
+    elif missing[0] in message.sent and (missing[0] < max(receiver.chunks) or receiver.waited_ns > thresholds.ns("chunk-stuck-seconds")):
         first = missing[0]
         fate = "no receipt answered"
         if first in message.stored:
@@ -223,6 +227,7 @@ def _evaluate_receiver(key: str, message: ChunkedMessage, receiver: ChunkReceive
         "missing": missing,
         "duplicates": receiver.duplicates,
         "out_of_order": receiver.disordered,
+        **thresholds.evidence(*() if not missing or missing[0] < max(receiver.chunks) else ("chunk-stuck-seconds",)),
     }
     report("chunk-stuck", receiver.last, text, evidence)
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.text.formatting import quantity
 
@@ -24,11 +25,10 @@ CODES = table(
     ),
 )
 
+THRESHOLDS = (Threshold("clock-skew-seconds", 0.5, SECONDS, "Hosts that keep time by NTP are within a few milliseconds.", ("clock-skew",)),)
+
 BROKER_CLOCK = "broker clock"
 """Name of the key rule; its keys are the endpoints of brokers."""
-
-SKEW_NS = 500_000_000
-"""Offset that makes a finding: hosts that keep time by NTP are within a few milliseconds."""
 
 MILLISECOND_NS = 1_000_000
 """Resolution of the times in messages, which are cut off."""
@@ -98,7 +98,7 @@ class ClockRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the offset of the producer's clock."""
         bound = self._producer
-        if bound is None or abs(bound.offset_ns) <= SKEW_NS:
+        if bound is None or abs(bound.offset_ns) <= self._context.thresholds.ns("clock-skew-seconds"):
             return
         clock, offset = f"The clock of the producer at {self._context.client}", _seconds(bound.offset_ns)
         if bound.offset_ns > 0:
@@ -116,7 +116,7 @@ def _seconds(offset_ns: int) -> str:
     return f"{abs(offset_ns) / 1e9:.3f} s"
 
 
-def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the offset of a broker's clock, from the times at which entries were sent, stamped by the broker, and delivered."""
     sent = {fact.values["entry"]: fact.where for fact in facts if fact.what == "sent"}
     least: OffsetBound | None = None
@@ -131,9 +131,10 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
             offset = values["written"] + MILLISECOND_NS - begin.time
             if most is None or offset < most.offset_ns:
                 most = OffsetBound(offset, (begin, where))
-    if least is not None and least.offset_ns > SKEW_NS:
+    skew_ns = thresholds.ns("clock-skew-seconds")
+    if least is not None and least.offset_ns > skew_ns:
         bound, direction = least, "ahead of"
-    elif most is not None and most.offset_ns < -SKEW_NS:
+    elif most is not None and most.offset_ns < -skew_ns:
         bound, direction = most, "behind"
     else:
         return

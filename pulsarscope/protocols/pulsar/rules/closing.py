@@ -10,6 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
@@ -34,14 +35,22 @@ CODES = table(
     ),
 )
 
-SILENCE_NS = 10_000_000_000
-"""Time without an answer to a PING that makes a finding: longer than pauses of the garbage collector, shorter than a keep-alive (30 s)."""
-
-SHORT_NS = 60_000_000_000
-"""Lifetime from which a connection counts as successful."""
-
-COLLATERAL_NS = 1_000_000_000
-"""Time in which a client closes its connection because of an error."""
+THRESHOLDS = (
+    Threshold(
+        "keepalive-lost-seconds",
+        10,
+        SECONDS,
+        "Longer than pauses of the garbage collector, shorter than a keep-alive (30 s).",
+        ("keepalive-lost",),
+    ),
+    Threshold(
+        "connection-closed-by-client-seconds",
+        1,
+        SECONDS,
+        "A client that closes its connection because of an error does so at once.",
+        ("connection-closed-by-client",),
+    ),
+)
 
 OPEN_MAX = 1_000
 """Producers and consumers of one connection whose names are kept."""
@@ -199,7 +208,7 @@ class ClosingRule(ConnectionRule):
     def _is_silent(self, side: str, end: int) -> bool:
         """Return True when this side has not answered the other's PING. A side without any frame may lack in the capture."""
         pings = self._pinged[_OTHER[side]]
-        return bool(pings) and self._last[side] is not None and end - pings[0].time > SILENCE_NS
+        return bool(pings) and self._last[side] is not None and end - pings[0].time > self._context.thresholds.ns("keepalive-lost-seconds")
 
     def _last_command(self, side: str) -> LastCommand | None:
         last = self._last[side]
@@ -233,7 +242,8 @@ class ClosingRule(ConnectionRule):
         malformed = self._malformed if by_broker and not self._context.lost else None
         # Java clients close the connection of all their topics when a broker is not ready to serve one of them.
         cause = self._refusal
-        if by_broker or cause is None or cause.error != "ServiceNotReady" or last.time - cause.time >= COLLATERAL_NS:
+        soon_ns = self._context.thresholds.ns("connection-closed-by-client-seconds")
+        if by_broker or cause is None or cause.error != "ServiceNotReady" or last.time - cause.time >= soon_ns:
             cause = None
         has_open = bool(self._open) and (by_broker or cause is not None)
         if not (self._unanswered or malformed or has_open):
@@ -263,6 +273,7 @@ class ClosingRule(ConnectionRule):
             "open": len(self._open),
             "after_error": cause and cause.error,
             "round_trip_max_ns": self._round_trip_max_ns,
+            **self._context.thresholds.evidence(*() if cause is None else ("connection-closed-by-client-seconds",)),
         }
         self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
 
@@ -270,7 +281,7 @@ class ClosingRule(ConnectionRule):
         end = row.end
         start = row.start
         refusal, reason = self._refusal, None
-        if end - start < SHORT_NS and row.closed != "open":
+        if end - start < self._context.thresholds.ns("reconnect-loop-lifetime-seconds") and row.closed != "open":
             if refusal is not None and refusal.error is not None and not self._successful:
                 reason = refusal.error
             elif row.closed == "rst" or row.closed_by == SERVER:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
@@ -49,7 +50,7 @@ class ProducerReport(NamedTuple):
         self.report(code, where, sentence, {"topic": self.topic, "producer_name": self.name, **evidence})
 
 
-def _evaluate_sessions(key: str, sessions: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_sessions(key: str, sessions: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report regressions and dropped messages in the sessions of one producer name on one topic."""
     topic, _, name = key.partition("\n")
     producer = ProducerReport(topic, name, report)

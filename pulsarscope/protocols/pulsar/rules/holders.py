@@ -22,9 +22,6 @@ REQUESTS_MAX = 1_000
 HOLDERS_MAX = 10_000
 """Producers and consumers of one connection that are followed."""
 
-PING_NS = 10_000_000_000
-"""Time without a PONG after which a client counts as dead: round trips and pauses of the garbage collector are shorter."""
-
 _KEY_RULES = {"PRODUCER": PRODUCERS, "SUBSCRIBE": CONSUMERS}
 
 
@@ -106,8 +103,8 @@ class HolderRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit the end of every tenure that the client did not give up before."""
-        end = row.end
-        dead_since = self._pinged if self._pinged is not None and end - self._pinged > PING_NS else None
+        end, dead_ns = row.end, self._context.thresholds.ns("dead-holder-seconds")
+        dead_since = self._pinged if self._pinged is not None and end - self._pinged > dead_ns else None
         until = None if row.closed == "open" else end
         for (rule, number), key in self._holders.items():
             values = {"id": number, "last_active": last.time, "dead_since": dead_since, "until": until}

@@ -9,6 +9,7 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
@@ -182,7 +183,7 @@ def _checksum_status(row: FrameRow) -> str:
     return "unverified" if row.checksum is None else row.checksum.status
 
 
-def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report where an entry was corrupted, when a MESSAGE of it does not match its checksum."""
     if any(fact.what == DELIVERED and fact.values["checksum"] == "bad" for fact in facts):
         for journey in journeys(key, facts):

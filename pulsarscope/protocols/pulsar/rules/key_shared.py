@@ -18,6 +18,7 @@ import msgspec
 from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of, positions_of
@@ -194,7 +195,7 @@ def key_of(row: FrameRow) -> Key | None:
     return ("key", partition) if partition and len(partition) <= KEY_BYTES_MAX else None
 
 
-def evaluate_holding(_: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def evaluate_holding(_: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report the times in which two consumers held one key."""
     longest: Fact | None = None
     reported = set()

@@ -9,6 +9,7 @@ from typing import ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
@@ -27,6 +28,17 @@ CODES = table(
     ),
 )
 
+THRESHOLDS = (
+    Threshold(
+        "lookup-loop-redirects",
+        10,
+        "redirects",
+        "Of one lookup, even without a circle: clients give up after 20, bundles move once.",
+        ("lookup-loop",),
+        1,
+    ),
+)
+
 ERRORS = frozenset({"TooManyRequests"})
 """Errors that this rule reports."""
 
@@ -34,9 +46,6 @@ LOOKUPS = "lookups-of-client"
 
 LOOKUP_NS = 60_000_000_000
 """Time without facts after which a lookup is evaluated: redirects end with the client's operation timeout, 30 s by default."""
-
-REDIRECTS_MAX = 10
-"""Redirects that make a finding even without a circle: clients give up after 20, bundles move once."""
 
 REQUESTS_MAX = 1_000
 """LOOKUPs kept until their answer; a client has some hundreds on the way."""
@@ -176,14 +185,14 @@ def _chains(hops: Sequence[Fact]) -> list[list[Fact]]:
     return chains
 
 
-def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report chains that come to a broker again, or that do not come to an end."""
     client, _, topic = key.partition("\n")
     for chain in _chains(facts):
         redirects = sum(hop.values["response"] == "Redirect" for hop in chain)
         servers = [hop.values["asked"] for hop in chain]
         circle = len(set(servers)) < len(servers)
-        if not (circle and redirects > 1) and redirects < REDIRECTS_MAX:
+        if not (circle and redirects > 1) and redirects < thresholds["lookup-loop-redirects"]:
             continue
         last = chain[-1].values
         ending = {

@@ -12,7 +12,8 @@ from typing import ClassVar
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS, SILENT_NS
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
@@ -30,12 +31,22 @@ CODES = table(
     ),
 )
 
-CLOSED_STARVED_NS = 5_000_000_000
-"""Time without permits that makes a finding when the consumer ends in it."""
-
-STARVED_NS = 30_000_000_000
-"""Time without permits and without an ACK that makes a finding while the consumer lives. With a backlog, a client whose queue is full has
-no permits until its application has taken half of it; while that acknowledges or asks for redelivery, it works at its own pace."""
+THRESHOLDS = (
+    Threshold(
+        "consumer-starved-seconds",
+        30,
+        SECONDS,
+        "A client whose queue is full has no permits until its application has taken half of it; while it acknowledges, it works.",
+        ("consumer-starved",),
+    ),
+    Threshold(
+        "consumer-starved-closed-seconds",
+        5,
+        SECONDS,
+        "The same for a consumer that ends without permits: nothing more will come.",
+        ("consumer-starved",),
+    ),
+)
 
 
 class PermitState(ConsumerState):
@@ -76,10 +87,11 @@ class PermitRule(ConsumerRule[PermitState]):
         super().__init__(context, PermitState)
         self._last_id_requests: dict[str, int] = {}
         """Consumer id by name of its GET_LAST_MESSAGE_ID."""
+        self._silent_ns = context.thresholds.ns("broker-silent-seconds")
 
     def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
         """Report a lack of permits, and emit what other connections need to know."""
-        self._evaluate_starvation(consumer, now, CLOSED_STARVED_NS if ending else STARVED_NS)
+        self._evaluate_starvation(consumer, now, "consumer-starved-closed-seconds" if ending else "consumer-starved-seconds")
         self._emit_wait(consumer, now, ending=ending)
         if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
             self._emit_delivered(consumer)
@@ -93,7 +105,7 @@ class PermitRule(ConsumerRule[PermitState]):
         consumer = self.find(row)
         if consumer is None:
             return
-        self._evaluate_starvation(consumer, row.time, STARVED_NS)
+        self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
         permits = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + permits:
             consumer.exhausted, consumer.last_service = None, where_of(row)
@@ -137,10 +149,12 @@ class PermitRule(ConsumerRule[PermitState]):
             consumer.active = (row.fields or {}).get("is_active", False)
             consumer.last_service = where_of(row)
 
-    def _evaluate_starvation(self, consumer: PermitState, now: int, limit: int) -> None:
-        """Report a consumer that has had no permits, and whose application has done nothing, for so many nanoseconds."""
+    def _evaluate_starvation(self, consumer: PermitState, now: int, threshold: str) -> None:
+        """Report a consumer that has had no permits, and whose application has done nothing, for so long."""
         since = consumer.exhausted or consumer.ready
-        if consumer.permits > 0 or consumer.reported or since is None or now - max(since.time, consumer.active_at) < limit:
+        if consumer.permits > 0 or consumer.reported or since is None:
+            return
+        if now - max(since.time, consumer.active_at) < self.context.thresholds.ns(threshold):
             return
         consumer.reported = True
         starved = now - since.time
@@ -157,6 +171,7 @@ class PermitRule(ConsumerRule[PermitState]):
             "delivered": consumer.delivered,
             "starved_ns": starved,
             "act": "client",
+            **self.context.thresholds.evidence(threshold),
         }
         self.context.report("consumer-starved", since, self.sentence(text), evidence)
 
@@ -165,7 +180,7 @@ class PermitRule(ConsumerRule[PermitState]):
     def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool) -> None:
         """Emit a long wait with permits: when it ends, and before that each time that it has doubled."""
         since = consumer.last_service
-        if since is None or now - since.time < SILENT_NS or consumer.permits <= 0 or not consumer.active or consumer.compacted:
+        if since is None or now - since.time < self._silent_ns or consumer.permits <= 0 or not consumer.active or consumer.compacted:
             return
         if not ending and now - since.time < 2 * consumer.waited:
             return

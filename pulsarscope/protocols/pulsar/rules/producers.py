@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.holders import CONSUMERS, PRODUCERS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
@@ -27,6 +28,16 @@ CODES = table(
         "A consumer was refused because another holds the subscription.",
         "Use one subscription type for all its consumers, Shared or Failover for several; a dead holder is removed after the "
         "keep-alive time.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "dead-holder-seconds",
+        10,
+        SECONDS,
+        "A client that does not answer a PING for so long counts as dead: round trips and pauses are shorter.",
+        ("producer-busy", "consumer-busy"),
     ),
 )
 
@@ -150,7 +161,7 @@ def _refusals(facts: Sequence[Fact]) -> list[list[Fact]]:
     return list(groups.values())
 
 
-def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report refused producers of a topic, and those that ExclusiveWithFencing drove out."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):
@@ -187,7 +198,7 @@ def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: R
     report("producer-fenced", winner.where, text, evidence)
 
 
-def _evaluate_consumers(_key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_consumers(_key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report refused consumers of a subscription."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):

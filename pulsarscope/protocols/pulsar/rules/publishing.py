@@ -11,6 +11,7 @@ import msgspec
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
@@ -29,17 +30,31 @@ CODES = table(
     ),
 )
 
-SLOW_NS = 1_000_000_000
-"""99th percentile of the latencies that makes a finding: healthy brokers answer in milliseconds."""
-
-LONGEST_NS = 10_000_000_000
-"""Latency of a single SEND that makes a finding: a third of the default send time-out of 30 s."""
-
-SENDS_MIN = 10
-"""SENDs from which the percentile counts: the first one opens a ledger and is not typical."""
-
-ANSWER_NS = 1_000_000_000
-"""Time before the end of the connection in which a SEND may lack its answer."""
+THRESHOLDS = (
+    Threshold(
+        "slow-publish-seconds",
+        1,
+        SECONDS,
+        "99th percentile of the latencies of a producer: healthy brokers answer in milliseconds.",
+        ("slow-publish",),
+    ),
+    Threshold(
+        "slow-publish-sends",
+        10,
+        "SENDs",
+        "From so many on the percentile counts: the first SEND opens a ledger and is not typical.",
+        ("slow-publish",),
+        1,
+    ),
+    Threshold(
+        "slow-publish-longest-seconds",
+        10,
+        SECONDS,
+        "Latency of a single SEND: a third of the default send time-out of 30 s.",
+        ("slow-publish",),
+    ),
+    Threshold("send-unanswered-seconds", 1, SECONDS, "A receipt may be on its way when the connection ends.", ("send-unanswered",)),
+)
 
 PRODUCERS_MAX = 10_000
 """Producers of one connection that are followed at a time, and closed ones whose late SENDs are recognised."""
@@ -128,7 +143,7 @@ class PublishRule(ConnectionRule):
             return
         del self._publishers[number]
         remember(self._closed, number, None, PRODUCERS_MAX)
-        slow = _evaluate_latency(publisher)
+        slow = _evaluate_latency(publisher, self._context.thresholds)
         if slow is not None and len(self._slow) < SLOW_MAX:
             self._slow.append(slow)
         elif slow is not None:
@@ -156,7 +171,7 @@ class PublishRule(ConnectionRule):
         for slow in self._slow:
             self._report_slow(slow)
         for publisher in self._publishers.values():
-            slow_publisher = _evaluate_latency(publisher)
+            slow_publisher = _evaluate_latency(publisher, self._context.thresholds)
             if slow_publisher is not None:
                 self._report_slow(slow_publisher)
             self._evaluate_unanswered(publisher, row.end)
@@ -170,7 +185,8 @@ class PublishRule(ConnectionRule):
         self._context.report("slow-publish", slow.where, f"{slow.text}{text}{gap_note(lost=self._context.lost)}.", evidence)
 
     def _evaluate_unanswered(self, publisher: Publisher, end: int) -> None:
-        late = [where for where in publisher.unanswered if end - where.time > ANSWER_NS and not publisher.is_resent(where)]
+        answer_ns = self._context.thresholds.ns("send-unanswered-seconds")
+        late = [where for where in publisher.unanswered if end - where.time > answer_ns and not publisher.is_resent(where)]
         if not late or publisher.closed:
             return
         waited = end - late[0].time
@@ -189,13 +205,17 @@ class PublishRule(ConnectionRule):
     exchanges: ClassVar[Handlers] = {"SEND": _exchange}
 
 
-def _evaluate_latency(publisher: Publisher) -> SlowPublisher | None:
+def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:
     if publisher.slowest is None:
         return None
     longest, where, answer = publisher.slowest
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
-    if not (longest > LONGEST_NS or (sends >= SENDS_MIN and high > SLOW_NS)):
+    if sends >= thresholds["slow-publish-sends"] and high > thresholds.ns("slow-publish-seconds"):
+        deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-sends")
+    elif longest > thresholds.ns("slow-publish-longest-seconds"):
+        deciding = thresholds.evidence("slow-publish-longest-seconds")
+    else:
         return None
     evidence: dict[str, Any] = {
         "frames": [where.name, answer],
@@ -206,6 +226,7 @@ def _evaluate_latency(publisher: Publisher) -> SlowPublisher | None:
         "p99_ns": high,
         "max_ns": longest,
         "in_flight_max": publisher.in_flight_max,
+        **deciding,
     }
     text = (
         f"{publisher.title} waits for its receipts: half of {quantity(sends, 'SEND')} at least {duration(median)}, "

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -19,36 +20,49 @@ CODES = table(
     ),
 )
 
+THRESHOLDS = (
+    Threshold(
+        "reconnect-loop-failures", 5, "connections", "In a row; a restart of the broker costs a client one or two.", ("reconnect-loop",), 1
+    ),
+    Threshold(
+        "reconnect-loop-lifetime-seconds", 60, SECONDS, "A connection that lives for so long counts as successful.", ("reconnect-loop",)
+    ),
+    Threshold(
+        "reconnect-loop-pause-seconds",
+        60,
+        SECONDS,
+        "Longest wait of a client between two attempts (maxBackoffInterval).",
+        ("reconnect-loop",),
+    ),
+)
+
 RECONNECTS = "connections-of-client"
-
-RECONNECTS_MIN = 5
-"""Failures in a row that make a loop: a restart of the broker costs a client one or two."""
-
-RECONNECT_NS = 60_000_000_000
-"""Longest wait of a client between two attempts (maxBackoffInterval)."""
 
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated: ten of its longest waits."""
 
 
-def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report runs of connections that failed soon after each other."""
     client, _, server = key.partition("\n")
+    least, pause_ns = thresholds["reconnect-loop-failures"], thresholds.ns("reconnect-loop-pause-seconds")
     failures: list[Fact] = []
     successes = 0
     for fact in sorted(facts, key=lambda fact: fact.values["start"]):
-        if failures and fact.values["start"] - failures[-1].where.time > RECONNECT_NS:
-            _report_loop(client, server, failures, successes, report)
+        if failures and fact.values["start"] - failures[-1].where.time > pause_ns:
+            if len(failures) >= least:
+                _report_loop(client, server, failures, successes, report)
             failures, successes = [], 0
         if fact.values["reason"] is not None:
             failures.append(fact)
         elif failures:
             successes += 1
-    _report_loop(client, server, failures, successes, report)
+    if len(failures) >= least:
+        _report_loop(client, server, failures, successes, report)
 
 
 def _report_loop(client: str, server: str, failures: Sequence[Fact], successes: int, report: ReportFinding) -> None:
-    if len(failures) < RECONNECTS_MIN or successes >= len(failures):
+    if successes >= len(failures):
         return
     first, last = failures[0], failures[-1]
     reasons = Counter(fact.values["reason"] for fact in failures)

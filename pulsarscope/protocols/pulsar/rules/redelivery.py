@@ -12,6 +12,7 @@ import msgspec
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
@@ -36,20 +37,46 @@ CODES = table(
     ),
 )
 
-COUNT_STORM = 20
-"""Redelivery count of one message that makes a storm: dead letter policies give up at 16 at the latest by default."""
-
-ALL_STORM = 10
-"""Requests for everything by one consumer that make a storm."""
-
-WINDOW_NS = 10_000_000_000
-"""Length of the windows in which redeliveries are counted."""
-
-WINDOW_STORM = 100
-"""Redeliveries within a window that make a storm, when they are at least half of its deliveries and were requested several times."""
-
-WINDOW_REQUESTS = 3
-"""Requests within a window that make a storm; a failover makes one."""
+THRESHOLDS = (
+    Threshold(
+        "redelivery-storm-count",
+        20,
+        "redeliveries",
+        "Of one message; dead letter policies give up at 16 at the latest by default.",
+        ("redelivery-storm",),
+        1,
+    ),
+    Threshold(
+        "redelivery-storm-requests-for-all",
+        10,
+        "requests",
+        "Of one consumer for all its messages; exclusive and failover consumers make one for a negative acknowledgement.",
+        ("redelivery-storm",),
+        1,
+    ),
+    Threshold(
+        "redelivery-storm-window-seconds",
+        10,
+        SECONDS,
+        "Windows in which redeliveries are counted: ack time-outs and redelivery delays are longer than a second.",
+        ("redelivery-storm",),
+    ),
+    Threshold(
+        "redelivery-storm-window-redeliveries",
+        100,
+        "redeliveries",
+        "Of a consumer within a window, when they are at least half of its deliveries.",
+        ("redelivery-storm",),
+        1,
+    ),
+    Threshold(
+        "redelivery-storm-window-requests",
+        3,
+        "requests",
+        "Of a consumer within the same window; a failover makes one.",
+        ("redelivery-storm",),
+    ),
+)
 
 TIMES_MAX = 33
 """Latest requests whose times are kept to find a period."""
@@ -89,9 +116,9 @@ class RedeliveryState(ConsumerState):
     """Most redeliveries in a window that was a storm."""
     reported: bool = False
 
-    def advance(self, now: int) -> None:
+    def advance(self, now: int, window_ns: int) -> None:
         """Begin a new window when the current one is over."""
-        if now - self.window > WINDOW_NS:
+        if now - self.window > window_ns:
             self.window = now
             self.window_deliveries = self.window_redelivered = self.window_requests = 0
 
@@ -113,12 +140,14 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         super().__init__(context, RedeliveryState)
         self._dead_letters: dict[str, DeadLetters] = {}
         """Dead letters by topic."""
+        self._window_ns = context.thresholds.ns("redelivery-storm-window-seconds")
 
     def review(self, consumer: RedeliveryState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - counts, not waiting times
         """Report a storm as soon as it is one, and requests for everything at the end."""
-        if not consumer.reported and (consumer.highest >= COUNT_STORM or consumer.peak or consumer.all_count >= ALL_STORM):
+        deciding = () if consumer.reported else self._deciding(consumer)
+        if deciding:
             consumer.reported = True
-            self._report_storm(consumer)
+            self._report_storm(consumer, deciding)
         if ending and consumer.all_requests:
             times = "once" if consumer.all_count == 1 else f"{consumer.all_count} times"
             text = f"{consumer.title} requested redelivery of all its unacknowledged messages {times}."
@@ -129,6 +158,16 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
                 "subscription_type": consumer.kind,
             }
             self.context.report("redeliver-all", consumer.all_requests[0], text, evidence)
+
+    def _deciding(self, consumer: RedeliveryState) -> tuple[str, ...]:
+        """Return the thresholds that make a storm of what a consumer got; none for no storm."""
+        if consumer.highest >= self.context.thresholds["redelivery-storm-count"]:
+            return ("redelivery-storm-count",)
+        if consumer.peak:
+            return "redelivery-storm-window-seconds", "redelivery-storm-window-redeliveries", "redelivery-storm-window-requests"
+        if consumer.all_count >= self.context.thresholds["redelivery-storm-requests-for-all"]:
+            return ("redelivery-storm-requests-for-all",)
+        return ()
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and report the dead letters."""
@@ -145,7 +184,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         fields = row.fields or {}
         redeliveries = fields.get("redelivery_count", 0)
         consumer.deliveries += 1
-        consumer.advance(row.time)
+        consumer.advance(row.time, self._window_ns)
         consumer.window_deliveries += 1
         if redeliveries <= 0:
             return
@@ -154,15 +193,19 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if redeliveries > consumer.highest:
             consumer.highest, consumer.highest_at = redeliveries, where_of(row)
             consumer.highest_id = position_of(fields.get("message_id"))
-        number = consumer.window_redelivered
-        if number >= WINDOW_STORM and 2 * number >= consumer.window_deliveries and consumer.window_requests >= WINDOW_REQUESTS:
+        number, thresholds = consumer.window_redelivered, self.context.thresholds
+        if (
+            number >= thresholds["redelivery-storm-window-redeliveries"]
+            and 2 * number >= consumer.window_deliveries
+            and consumer.window_requests >= thresholds["redelivery-storm-window-requests"]
+        ):
             consumer.peak = max(consumer.peak, number)
 
     def _redeliver(self, row: FrameRow) -> None:
         consumer = self.find_or_add(row)
         ids = (row.fields or {}).get("message_ids") or ()
         where = where_of(row)
-        consumer.advance(where.time)
+        consumer.advance(where.time, self._window_ns)
         consumer.window_requests += 1
         consumer.request_count += 1
         consumer.requested_ids += len(ids)
@@ -172,7 +215,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             consumer.all_count += 1
             add_sample(consumer.all_requests, where)
 
-    def _report_storm(self, consumer: RedeliveryState) -> None:
+    def _report_storm(self, consumer: RedeliveryState, deciding: tuple[str, ...]) -> None:
         period = period_of(list(consumer.times))
         ledger, entry = consumer.highest_id
         text = f"{consumer.title} got {consumer.redelivered} of its {consumer.deliveries} entries again"
@@ -193,10 +236,11 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             "asked_for_all": consumer.all_count,
             "deliveries": consumer.deliveries,
             "redelivered": consumer.redelivered,
-            "most_in_10_s": consumer.peak or None,
+            "most_in_window": consumer.peak or None,
             "message_id": [ledger, entry],
             "redelivery_count": consumer.highest,
             "period_ns": period,
+            **self.context.thresholds.evidence(*deciding),
         }
         self.context.report("redelivery-storm", where, self.sentence(text), evidence)
 

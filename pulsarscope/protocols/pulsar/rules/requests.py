@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.transactions import AUTHORIZATION_ERRORS, is_transaction_error
@@ -35,11 +36,19 @@ CODES = table(
     ),
 )
 
-SLOW_NS = 5_000_000_000
-"""Latency that makes a finding: operations time out after 30 s by default, and users notice long before."""
-
-ANSWER_NS = 1_000_000_000
-"""Time before the end of the connection in which a request may lack its answer."""
+THRESHOLDS = (
+    Threshold(
+        "slow-exchange-seconds", 5, SECONDS, "Operations time out after 30 s by default, and users notice long before.", ("slow-exchange",)
+    ),
+    Threshold("request-unanswered-seconds", 1, SECONDS, "An answer may be on its way when the connection ends.", ("request-unanswered",)),
+    Threshold(
+        "request-unanswered-open-seconds",
+        5,
+        SECONDS,
+        "The same where the capture ends before the connection: the answer may be late.",
+        ("request-unanswered",),
+    ),
+)
 
 SPECIAL_SEND_ERRORS = holders.ERRORS | departures.ERRORS
 SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
@@ -60,6 +69,7 @@ class RequestRule(ConnectionRule):
         """Count and first place by response: a capture of one side alone has nothing else."""
         self._queued: set[str] = set()
         """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
+        self._slow_ns = context.thresholds.ns("slow-exchange-seconds")
 
     def _producer(self, row: FrameRow) -> None:
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
@@ -83,7 +93,7 @@ class RequestRule(ConnectionRule):
         if row.status == "unrequested":
             count, first = self._unrequested.get(row.response or "", (0, where))
             self._unrequested[row.response or ""] = count + 1, first
-        is_slow = row.latency_ns is not None and row.latency_ns > SLOW_NS
+        is_slow = row.latency_ns is not None and row.latency_ns > self._slow_ns
         if not (is_slow or row.status == "unanswered") or where.name in self._queued:
             return
         if row.status == "unanswered" and len(self._unanswered) < REQUESTS_MAX:
@@ -98,12 +108,14 @@ class RequestRule(ConnectionRule):
             answers = f"{response} answers a request that is" if count == 1 else f"{count:,} {response} frames answer requests that are"
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
-        limit = SLOW_NS if row.closed == "open" else ANSWER_NS
+        thresholds = self._context.thresholds
+        limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
         for where, title in self._unanswered:
             waited = row.end - where.time
-            if waited > limit:
+            if waited > thresholds.ns(limit):
                 text = f"{title} has no answer, though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}."
-                self._context.report("request-unanswered", where, text, {"frames": [where.name], "waited_ns": waited})
+                evidence = {"frames": [where.name], "waited_ns": waited, **thresholds.evidence(limit)}
+                self._context.report("request-unanswered", where, text, evidence)
 
     frames: ClassVar[Handlers] = {"PRODUCER": _producer}
     # ACK: acks.py; PING: closing.py; late receipts: publishing.py

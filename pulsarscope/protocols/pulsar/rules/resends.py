@@ -9,6 +9,7 @@ import msgspec
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, capitalized
 from pulsarscope.protocols.pulsar.text.formatting import quantity
 
@@ -21,8 +22,11 @@ CODES = table(
     ),
 )
 
-LOOP_REFUSALS = 3
-"""Refusals of one message that make a loop: one resend after a ChecksumError is what clients do."""
+THRESHOLDS = (
+    Threshold(
+        "resend-loop-refusals", 3, "refusals", "One resend of a message after a ChecksumError is what clients do.", ("resend-loop",), 1
+    ),
+)
 
 SUSPECTS_MAX = 1_000
 """Messages with a bad or refused checksum that are followed at a time; a healthy connection has none."""
@@ -121,7 +125,7 @@ class ResendRule(ConnectionRule):
             hop = "between the place of the capture and the broker"
             text = f"{message} was corrupted {hop}: its checksum is correct here and was {refusals}; {outcome}."
             self._context.report("message-corrupted", suspect.first, capitalized(text), evidence)
-        if suspect.refused >= LOOP_REFUSALS:
+        if suspect.refused >= self._context.thresholds["resend-loop-refusals"]:
             text = f"{message} was sent {suspect.sent} times and refused {suspect.refused} times with ChecksumError; {outcome}."
             self._context.report("resend-loop", suspect.first, capitalized(text), dict(evidence))
 

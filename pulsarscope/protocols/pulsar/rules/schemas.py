@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
@@ -160,7 +161,7 @@ class SchemaRule(ConnectionRule):
     }
 
 
-def _evaluate_schemas(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_schemas(topic: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report refused schemas with their differences from the latest one that was accepted before, else the first after."""
     known = [fact for fact in facts if fact.what == "known"]
     groups: dict[str, list[Fact]] = {}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, listing, quantity
@@ -185,7 +186,7 @@ class TransactionHistory(NamedTuple):
         return {"frames": frame_names(names), "txn": self.transaction, "steps": steps, "counts": dict(self.counts)}
 
 
-def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
     """Report a transaction with a refused step, or without an end, as far as the capture has it."""
     steps = [
         {

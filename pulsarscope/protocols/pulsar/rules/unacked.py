@@ -10,6 +10,7 @@ import msgspec
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, indexes_of, position_of, positions_of
@@ -29,23 +30,29 @@ CODES = table(
     ),
 )
 
-CLOSED_NS = 5_000_000_000
-"""Time from the first delivery to the end of a consumer without any ACK that makes a finding; clients group ACKs for 0.1 s."""
-
-STALLED_NS = 60_000_000_000
-"""Time without an ACK that makes a finding while the consumer lives: longer than applications take for a message."""
-
-NOT_ACKING_MIN = 5
-"""Unacknowledged messages that make a finding: an application may well take long for a few."""
-
-HOLE_NS = 90_000_000_000
-"""Age of a skipped message that makes a finding: a negative acknowledgement brings one back after 60 s by default."""
-
-HOLE_LATER_MIN = 10
-"""Later entries acknowledged around a skipped one: fewer may be an application that works on several at once."""
-
-CONSUMER_LIMIT = 50_000
-"""maxUnackedMessagesPerConsumer of the broker by default; it holds for Shared and Key_Shared."""
+THRESHOLDS = (
+    Threshold("consumer-not-acking-seconds", 60, SECONDS, "Longer than applications take for a message.", ("consumer-not-acking",)),
+    Threshold(
+        "consumer-not-acking-closed-seconds",
+        5,
+        SECONDS,
+        "The same for a consumer that ends without any ACK; clients group ACKs for 0.1 s.",
+        ("consumer-not-acking",),
+    ),
+    Threshold("consumer-not-acking-messages", 5, "messages", "An application may well take long for a few.", ("consumer-not-acking",)),
+    Threshold(
+        "consumer-not-acking-limit",
+        50000,
+        "messages",
+        "maxUnackedMessagesPerConsumer of the broker by default; it holds for Shared and Key_Shared.",
+        ("consumer-not-acking",),
+        1,
+    ),
+    Threshold("ack-hole-seconds", 90, SECONDS, "A negative acknowledgement brings a message back after 60 s by default.", ("ack-hole",)),
+    Threshold(
+        "ack-hole-later", 10, "entries", "Fewer later ones acknowledged may be an application that works on several at once.", ("ack-hole",)
+    ),
+)
 
 ENTRIES_MAX = 200_000
 """Unacknowledged entries tracked on one connection, the oldest: four consumers at the limit of the broker."""
@@ -88,6 +95,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         super().__init__(context, UnackedState)
         self._size = 0
         """Tracked entries of all consumers."""
+        self._limit = context.thresholds["consumer-not-acking-limit"]
 
     def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
         """Report a consumer that does not acknowledge, or that skipped a message."""
@@ -97,13 +105,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
             return
         position, oldest = next(iter(consumer.entries.items()))
         age = now - oldest.where.time
-        limit = CLOSED_NS if ending and not consumer.acknowledged_at else STALLED_NS
-        silent = min(age, now - consumer.acknowledged_at) >= limit
-        if silent and consumer.messages >= NOT_ACKING_MIN:
-            self._report_not_acking(consumer, now)
-        elif age >= HOLE_NS and consumer.kind in SHARED_TYPES and not consumer.hole_reported:
+        thresholds = self.context.thresholds
+        limit = "consumer-not-acking-closed-seconds" if ending and not consumer.acknowledged_at else "consumer-not-acking-seconds"
+        silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit)
+        if silent and consumer.messages >= thresholds["consumer-not-acking-messages"]:
+            self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
+        elif age >= thresholds.ns("ack-hole-seconds") and consumer.kind in SHARED_TYPES and not consumer.hole_reported:
             later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
-            if later >= HOLE_LATER_MIN:
+            if later >= thresholds["ack-hole-later"]:
                 self._report_hole(consumer, position, oldest, age, later)
 
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
@@ -135,8 +144,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.messages += messages
         else:
             consumer.untracked += 1
-        if consumer.messages >= CONSUMER_LIMIT and consumer.kind in SHARED_TYPES:
-            self._report_not_acking(consumer, where.time)
+        if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
+            self._report_not_acking(consumer, where.time, "consumer-not-acking-limit")
         self._emit(consumer, where, consumer.messages)
 
     def _ack(self, row: FrameRow) -> None:
@@ -191,7 +200,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         else:
             self._take(consumer, position)
 
-    def _report_not_acking(self, consumer: UnackedState, now: int) -> None:
+    def _report_not_acking(self, consumer: UnackedState, now: int, *deciding: str) -> None:
         if consumer.reported:
             return
         consumer.reported = True
@@ -203,17 +212,18 @@ class UnackedRule(ConsumerRule[UnackedState]):
             text += ", and acknowledged none"
         elif now > consumer.acknowledged_at:
             text += f", and its latest ACK was {duration(now - consumer.acknowledged_at)} before"
-        if consumer.messages >= CONSUMER_LIMIT:
-            text += f": the broker's default limit of {CONSUMER_LIMIT:,} is reached, it sends no more"
+        if consumer.messages >= self._limit:
+            text += f": the broker's default limit of {self._limit:,} is reached, it sends no more"
         evidence = {
             "frames": [oldest.where.name],
             **consumer.evidence,
             "unacknowledged": consumer.messages,
             "oldest": [ledger, entry],
             "oldest_age_ns": age,
-            "limit": CONSUMER_LIMIT if consumer.kind in SHARED_TYPES else None,
+            "limit": self._limit if consumer.kind in SHARED_TYPES else None,
             "message_ids": list(consumer.entries)[:SAMPLES_MAX],
             "act": "client",
+            **self.context.thresholds.evidence(*deciding),
         }
         self.context.report("consumer-not-acking", oldest.where, self.sentence(text), evidence)
 

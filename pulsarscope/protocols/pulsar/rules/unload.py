@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
@@ -42,17 +43,33 @@ CODES = table(
     ),
 )
 
+THRESHOLDS = (
+    Threshold(
+        "unload-burst-seconds",
+        1,
+        SECONDS,
+        "Longest time between two closes of one unload.",
+        ("topic-unloaded", "topic-migrated", "unload-burst"),
+    ),
+    Threshold(
+        "unload-burst-topics",
+        3,
+        "topics",
+        "A bundle that moves has any number of topics; one or two are findings of their own.",
+        ("unload-burst",),
+        1,
+    ),
+    Threshold(
+        "topic-unloaded-seek-seconds",
+        10,
+        SECONDS,
+        "After a SEEK the broker closes the consumers of its subscription because of it.",
+        ("topic-unloaded", "topic-migrated"),
+    ),
+)
+
 FORGET_NS = 600_000_000_000
 """Time without facts after which a topic is evaluated: ten times a client's longest wait between two attempts (60 s)."""
-
-BURST_NS = 1_000_000_000
-"""Longest time between two closes of one burst."""
-
-BURST_TOPICS_MIN = 3
-"""Topics closed in one burst that make a finding on the broker; a bundle that moves has any number of them."""
-
-SEEK_NS = 10_000_000_000
-"""Time after a SEEK in which the broker closes the consumers of its subscription because of it."""
 
 
 class Outcome(NamedTuple):
@@ -66,7 +83,7 @@ class Outcome(NamedTuple):
     """Answer to its attempt."""
 
 
-def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report refusals, the end of a terminated topic, and each burst of closed clients."""
     for code, reason, errors in (
         ("quota-exceeded", "the backlog quota is exceeded", QUOTA_ERRORS),
@@ -80,12 +97,13 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding) ->
         names = listing(sorted({fact.values["name"] for fact in ended}))
         evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(ended)}
         report("end-of-topic", ended[0].where, f"{quantity(len(ended), 'consumer')} reached the end of topic {topic}: {names}.", evidence)
-    for burst in _departures(facts):
+    for burst in _departures(facts, thresholds):
         _report_departure(topic, burst, facts, report)
 
 
-def _departures(facts: Sequence[Fact]) -> list[list[Fact]]:
+def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact]]:
     """Group closes that follow each other soon; a client that came back in between begins the next group. Closes by a SEEK do not count."""
+    burst_ns, seek_ns = thresholds.ns("unload-burst-seconds"), thresholds.ns("topic-unloaded-seek-seconds")
     bursts: list[list[Fact]] = []
     returned: set[tuple[str, str]] = set()
     seeks: dict[str | None, int] = {}
@@ -94,10 +112,10 @@ def _departures(facts: Sequence[Fact]) -> list[list[Fact]]:
             returned.add(_client(fact))
         elif fact.what == "seek":
             seeks[fact.values["subscription"]] = fact.where.time
-        elif fact.where.time - seeks.get(fact.values.get("subscription"), -SEEK_NS) < SEEK_NS:
+        elif fact.where.time - seeks.get(fact.values.get("subscription"), -seek_ns) < seek_ns:
             continue
         elif fact.what in ("closed", "migrated"):
-            if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > BURST_NS or _client(fact) in returned:
+            if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > burst_ns or _client(fact) in returned:
                 bursts.append([])
                 returned.clear()
             bursts[-1].append(fact)
@@ -188,16 +206,16 @@ def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], until
     return outcome
 
 
-def _evaluate_broker(broker: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_broker(broker: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report bursts in which a broker closed the clients of several topics."""
     bursts: list[list[Fact]] = []
     for fact in facts:
-        if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > BURST_NS:
+        if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > thresholds.ns("unload-burst-seconds"):
             bursts.append([])
         bursts[-1].append(fact)
     for burst in bursts:
         topics = list(dict.fromkeys(fact.values["topic"] for fact in burst))
-        if len(topics) < BURST_TOPICS_MIN:
+        if len(topics) < thresholds["unload-burst-topics"]:
             continue
         clients = [quantity(sum(fact.values["kind"] == noun for fact in burst), noun) for noun in ("producer", "consumer")]
         first, span = burst[0].where, burst[-1].where.time - burst[0].where.time

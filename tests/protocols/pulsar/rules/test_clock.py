@@ -33,7 +33,8 @@ def published(*offsets_ms: int) -> RuleDialogue:
 def test_a_producer_whose_clock_is_ahead() -> None:
     (row,) = skews(published(3_000, 2_000, 3_100))
     assert (row.severity, row.packet) == (NOTE, 5)
-    assert row.evidence == {"frames": ["0:5.1"], "host": "10.0.0.1:40000", "offset_ns": 3_095 * MILLISECOND, "sends": 3}
+    offset = {"offset_ns": 3_095 * MILLISECOND, "threshold": {"clock-skew-seconds": 0.5}}
+    assert row.evidence == {"frames": ["0:5.1"], "host": "10.0.0.1:40000", "sends": 3, **offset}
     assert "at least 3.095 s ahead" in row.text
 
 
@@ -65,7 +66,8 @@ def delivered(offset_ms: int, *, wait_ns: int = 0) -> RuleDialogue:
 )
 def test_a_broker_whose_clock_is_off(offset_ms: int, frames: list[str], offset_ns: int) -> None:
     (row,) = skews(delivered(offset_ms))
-    assert row.evidence == {"frames": frames, "host": "10.0.0.99:6650", "offset_ns": offset_ns, "entries": 1}
+    offset = {"offset_ns": offset_ns, "threshold": {"clock-skew-seconds": 0.5}}
+    assert row.evidence == {"frames": frames, "host": "10.0.0.99:6650", "entries": 1, **offset}
     assert ("ahead of" if offset_ms > 0 else "behind") in row.text
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from pulsarscope.dissect.rules import Where
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules import consumers as module
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 
@@ -16,6 +17,8 @@ class SilentContext:
     """A rule context that drops all findings and facts."""
 
     connection, client, server = "0:1", "10.0.0.1:1", "10.0.0.2:6650"
+
+    thresholds = Thresholds()
 
     def __init__(self, *, lost: bool = False) -> None:
         self.lost = lost

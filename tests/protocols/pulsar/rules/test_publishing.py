@@ -44,6 +44,7 @@ def test_a_producer_that_waits_longer_than_a_second_is_slow() -> None:
         "in_flight_max": 1,
         "zero_windows": 0,
         "window_closed_ns": 0,
+        "threshold": {"slow-publish-seconds": 1, "slow-publish-sends": 10},
     }
 
 
@@ -80,7 +81,8 @@ def test_a_send_without_an_answer_while_the_connection_goes_on() -> None:
     talk = publishing(5 * MILLISECOND, 3).client(send(sequence_id=3)).wait(4 * SECOND)
     (row,) = talk.end()
     assert (row.code, row.severity, row.packet) == ("send-unanswered", WARNING, 9)
-    assert row.evidence == {"frames": ["0:9.1"], "topic": TOPIC, "producer_name": "billing", "count": 1, "waited_ns": 4 * SECOND}
+    late = {"count": 1, "waited_ns": 4 * SECOND, "threshold": {"send-unanswered-seconds": 1}}
+    assert row.evidence == {"frames": ["0:9.1"], "topic": TOPIC, "producer_name": "billing", **late}
 
 
 def test_a_verdict_is_qualified_when_the_capture_lacks_bytes() -> None:

@@ -1,0 +1,103 @@
+"""Thresholds: the limits that decide whether a finding is made, which users may set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any, NamedTuple
+
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.text import escape, hint_for
+
+SECONDS = "s"
+"""Unit of a time."""
+
+MOST = 1e9
+"""Largest value that can be set: thirty years, or more messages than fit a capture."""
+
+
+class Threshold(NamedTuple):
+    """A limit that decides whether findings are made. Bounds on memory are not among them: they stand in `limits`."""
+
+    name: str
+    """Unique in all tables, as a user gives it: the finding, and what is measured; a time ends in -seconds."""
+    value: float
+    unit: str
+    """`SECONDS`, or what is counted: messages, requests."""
+    why: str
+    """The reason of the value, one sentence."""
+    codes: tuple[str, ...]
+    """Codes of the findings that it decides."""
+    least: float = 0
+    """Smallest value that can be set."""
+
+    def checked(self, value: float | str) -> float:
+        """Return a value that a user gives. Raises UsageError unless it is a number of the right kind and within range."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        whole = self.unit != SECONDS and isinstance(self.value, int)
+        if not isfinite(number) or (whole and not number.is_integer()):
+            message = f"threshold {self.name}: {escape(str(value))!r} is not a {'whole ' * whole}number ({self.unit})"
+            raise UsageError(message)
+        if not self.least <= number <= MOST:
+            message = f"threshold {self.name}: {number:g} is out of range, {self.least:g} to {MOST:.0f} {self.unit}"
+            raise UsageError(message)
+        return int(number) if number.is_integer() else number
+
+
+class Thresholds:
+    """Values of a table of thresholds in a run."""
+
+    def __init__(self, table: Iterable[Threshold] = (), given: Mapping[str, float] | None = None) -> None:
+        """Take the table, and the values that replace those in it, by name."""
+        given = given or {}
+        self._values = {threshold.name: given.get(threshold.name, threshold.value) for threshold in table}
+
+    def __getitem__(self, name: str) -> float:
+        """Return a value in its unit."""
+        return self._values[name]
+
+    def ns(self, name: str) -> int:
+        """Return a time in nanoseconds."""
+        return round(self._values[name] * 1_000_000_000)
+
+    def evidence(self, *names: str) -> dict[str, Any]:
+        """Return what the evidence of a finding says of the thresholds that decided it, which may be none."""
+        return {"threshold": {name: self._values[name] for name in names}}
+
+
+def join_thresholds(tables: Iterable[Iterable[Threshold]]) -> dict[str, Threshold]:
+    """Merge tables by name; protocols may share a threshold. Raises ValueError when its values or units differ between tables."""
+    joined: dict[str, Threshold] = {}
+    for threshold in (threshold for table in tables for threshold in table):
+        known = joined.setdefault(threshold.name, threshold)
+        if (known.value, known.unit) != (threshold.value, threshold.unit):
+            message = (
+                f"the threshold {threshold.name} is defined as {known.value:g} {known.unit} and as {threshold.value:g} {threshold.unit}"
+            )
+            raise ValueError(message)
+        joined[threshold.name] = known._replace(codes=(*dict.fromkeys((*known.codes, *threshold.codes)),))
+    return joined
+
+
+def checked_thresholds(given: Mapping[str, float | str], table: Mapping[str, Threshold]) -> dict[str, float]:
+    """Return the values that a user gives, by name. Raises UsageError for an unknown name or a value that cannot be."""
+    for name in given:
+        if name not in table:
+            message = f'unknown threshold "{escape(name)}"{hint_for(name, [*table], "pulsarscope findings lists them")}'
+            raise UsageError(message)
+    return {name: table[name].checked(value) for name, value in given.items()}
+
+
+VERDICT_THRESHOLDS = (
+    Threshold(
+        "too-short-seconds",
+        10,
+        SECONDS,
+        "A shorter capture cannot show what takes longer: time-outs, keep-alives and redelivery.",
+        ("too-short",),
+    ),
+)
+"""Thresholds of the verdict on a run, whatever its protocols."""
