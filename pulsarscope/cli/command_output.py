@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 
 from pulsarscope.cli.exit_codes import EXIT_DONE, EXIT_INCOMPLETE
+from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.errors import OutputError, UsageError
-from pulsarscope.output.export.sink import Sink, open_sink
+from pulsarscope.model.errors import OutputError
+from pulsarscope.output.export.sink import FileIdentity, Sink, identity, open_sink
 
 
 class CommandOutput:
@@ -20,10 +20,9 @@ class CommandOutput:
         self.interrupts = interrupts
         self._sink: Sink | None = None
 
-    def open(self, out: str | None, paths: Sequence[str], *, folder: bool = False) -> Sink:
-        """Open the place, which must not be one of the captures at `paths`. Raises UsageError when it is, or OutputError."""
-        refuse_own_input(out, paths)
-        self._sink = open_sink(out, folder=folder)
+    def open(self, request: CommandRequest, paths: Iterable[str], *, folder: bool = False) -> Sink:
+        """Open the place. Raises UsageError when it is a file that the request reads, as those at `paths` are, or OutputError."""
+        self._sink = open_sink(request.out, folder=folder, inputs=inputs_of(request, paths))
         return self._sink
 
     def keep(self) -> str | None:
@@ -64,9 +63,10 @@ def interrupted() -> int:
     return EXIT_INCOMPLETE
 
 
-def refuse_own_input(out: str | None, paths: Sequence[str]) -> None:
-    """Raise UsageError when the output would overwrite a capture that is read."""
-    for path in paths:
-        with suppress(OSError):
-            if out is not None and out != "-" and Path(out).samefile(path):
-                raise UsageError(f"{out} is one of the captures: name another file with -o")
+def inputs_of(request: CommandRequest, paths: Iterable[str]) -> frozenset[FileIdentity]:
+    """Return the identities of all files that a command reads: the captures at `paths`, key logs, private keys and schemas."""
+    reading = request.reading
+    schemas = [given.partition("=")[2].partition("#")[0] for given in reading.schema or ()]
+    names = (*paths, *request.files, *(reading.tls_keylog or ()), *(reading.private_key or ()), *schemas)
+    found = {identity(0 if name == "-" else name) for name in names}
+    return frozenset(each for each in found if each is not None)

@@ -42,7 +42,7 @@ def compare(request: CompareRequest) -> int:
         prepare = CountedRows() if request.filter is None else None
         runs = [start_run([name], engine_options, request.jobs, prepare) for name in (request.before, request.after)]
         paths = [path for run in runs for path in run.inputs.paths]
-        sink = output.open(request.out, paths)
+        sink = output.open(request, paths)
         comparison = Comparison(*(_read(run, request) for run in runs))
         if request.format is not None:
             sink.write(report_bytes(comparison.records(), request.format, single=frozenset({"verdict"})))

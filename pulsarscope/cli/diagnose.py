@@ -45,7 +45,7 @@ def diagnose(request: DiagnoseRequest) -> int:
 
         row_filter = filter_of(request, (FindingRow.kind,))
         run = start_run(request.files, run_options(request, EXPLAINING_KINDS, rules=True), request.jobs)
-        sink = output.open(request.out, run.inputs.paths)
+        sink = output.open(request, run.inputs.paths)
         diagnosis = Diagnosis(finding_codes(tuple(run.dissectors.values())))
 
         def consume(rows: Sequence[Any]) -> None:

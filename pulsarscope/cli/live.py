@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.options import DetailOption, HexOption, RecordsOption, RowFormat, RowsRequest
 from pulsarscope.cli.quantities import quantity
@@ -27,6 +28,7 @@ from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from pulsarscope.model.text import escape, hint_for
 from pulsarscope.model.units import DURATIONS, SECOND
+from pulsarscope.output.export.sink import identity
 from pulsarscope.output.registry import Output, output
 from pulsarscope.output.render.style import is_terminal, wants_color
 
@@ -125,7 +127,7 @@ def capture_and_decode(request: LiveRequest) -> int:
                 capture.metrics = Metrics(capture.feed.health)
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
             run = run_blocks(capture.feed.name, capture.feed, options)
-            sink = command_output.open(request.out, (), folder=name == FOLDER_OUTPUT and len(kinds) > 1)
+            sink = command_output.open(request, (), folder=name == FOLDER_OUTPUT and len(kinds) > 1)
             if not (request.quiet or request.top):
                 warn(capture.listening)
             row_output: Output
@@ -187,6 +189,11 @@ def _check_options(request: LiveRequest) -> None:
     for option, code in (("--until", request.until), ("--trigger", request.trigger)):
         if code is not None and code not in codes:
             raise UsageError(f"{option}: unknown finding {code}{hint_for(code, tuple(codes), 'docs/findings.md lists them')}")
+    if request.write is not None:
+        if identity(request.write) in inputs_of(request, (request.interface,)):
+            raise UsageError(f"{request.write} is one of the inputs: name another file with -w")
+        if request.out is not None and Path(request.write).resolve() == Path(request.out).resolve():
+            raise UsageError("-w and -o name one file: give each its own")
     if request.trigger is not None and request.write is None:
         raise UsageError("--trigger needs a file to save packets in: name it with -w")
     if (request.rotate or request.keep is not None) and request.write is None:

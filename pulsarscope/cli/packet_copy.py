@@ -56,7 +56,7 @@ def write_packets(request: ExtractRequest) -> int:
         row_filter = filter_of(request, kinds)
         with _rereadable(request.files) as files:
             first = start_run(files, _options(request, kinds, row_filter), request.jobs)
-            sink = output.open(request.out, first.inputs.paths)
+            sink = output.open(request, first.inputs.paths)
             selection = _select(request, kinds, row_filter, first)
             _copy(request, first, selection, sink)
             sink.finish()

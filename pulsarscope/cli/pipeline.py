@@ -16,6 +16,7 @@ from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, findings_exit_co
 from pulsarscope.cli.options import NEVER, CommandRequest, FailOnOption, PayloadOption, ReadOptions, RecordsOption, SecretsOption
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import engine_options, record_kinds
+from pulsarscope.cli.signals import Interrupts
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import SEVERITIES
 from pulsarscope.model.text import escape
@@ -142,6 +143,7 @@ def write_tables(request: PipelineRequest) -> int:
         require_empty(out)
     try:
         with (
+            Interrupts(),
             session(request.spark.master, spark_settings(request.spark)) as spark,
             _progress(spark, enabled=not request.quiet) as show,
         ):

@@ -76,7 +76,7 @@ def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
         data = registry_text(sections, report_options(request, (request.file,)))
     else:
         data = report_bytes({name: records[: request.limit] for name, (_, records) in sections.items()}, request.format)
-    sink = output.open(request.out, (request.file,))
+    sink = output.open(request, (request.file,))
     sink.write(data)
     sink.finish()
     if NOTES not in sections and not request.quiet:

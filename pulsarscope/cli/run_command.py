@@ -49,7 +49,7 @@ def run_command(request: CommandRequest) -> int:
         # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
         elsewhere = row_filter is None and request.limit is None and name != FOLDER_OUTPUT
         run = start_run(request.files, options, request.jobs, encoding if elsewhere else None)
-        sink = command_output.open(request.out, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
+        sink = command_output.open(request, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
         return write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts)
 

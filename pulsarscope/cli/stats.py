@@ -57,7 +57,7 @@ def stats(request: StatsRequest) -> int:
         row_filter = filter_of(request, COUNTED_KINDS)
         options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=request.fail_on != NEVER)
         run = start_run(request.files, options, request.jobs, CountedRows() if row_filter is None else None)
-        sink = output.open(request.out, run.inputs.paths)
+        sink = output.open(request, run.inputs.paths)
         statistics = Statistics(interval=interval, filtered=row_filter is not None)
 
         def consume(rows: Sequence[Any]) -> None:

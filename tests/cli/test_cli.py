@@ -146,7 +146,7 @@ def test_an_interrupted_command_is_five(captures: Path, tmp_path: Path) -> None:
         process.stdin.write(data)
         process.stdin.flush()
         end = time.monotonic() + 60
-        while not out.with_name("out.ndjson.partial").exists() and time.monotonic() < end:
+        while not [*tmp_path.glob("out.ndjson.*.partial")] and time.monotonic() < end:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         # Not communicate(): it would close standard input, which ends the command the ordinary way.
@@ -261,3 +261,49 @@ def test_the_pipeline_names_what_it_lacks(monkeypatch: pytest.MonkeyPatch, capsy
     (line,) = capsys.readouterr().err.splitlines()
     assert "pulsarscope[spark]" in line
     assert not [*tmp_path.iterdir()]
+
+
+WRITING = [
+    ("decode", "--format", "ndjson"),
+    ("decode", "-V"),
+    ("decode", "--format", "csv", "--jobs", "2"),
+    ("decode", "--format", "parquet", "--records", "all"),
+    ("messages", "--format", "parquet"),
+    ("stats", "--format", "json"),
+    ("diagnose",),
+    ("extract",),
+    ("fields",),
+]
+
+
+@pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
+def test_a_disk_that_fills_leaves_nothing_and_says_so_in_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    command, *options = arguments
+    files = [] if command == "fields" else [QUICKSTART]
+    out = tmp_path / "out"
+    full = ["bash", "-c", 'ulimit -f 0; trap "" XFSZ; exec "$@"', "-", *COMMAND, command, *files, *options, "-o", str(out)]
+    result = subprocess.run(full, capture_output=True, timeout=60, check=False)
+    assert result.returncode == 5
+    (line,) = result.stderr.decode().splitlines()
+    assert "cannot write" in line
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_signal_leaves_no_temporary_folder_and_no_half_file(tmp_path: Path, number: signal.Signals, jobs: str) -> None:
+    """`extract` copies standard input, to read it twice."""
+    places = [tmp_path / "temporary", tmp_path / "out"]
+    for place in places:
+        place.mkdir()
+    command = [*COMMAND, "extract", "-", "-o", str(places[1] / "out.pcapng"), "--jobs", jobs]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(places[0])}) as process:
+        assert process.stdin is not None
+        process.stdin.write(Path(QUICKSTART).read_bytes())
+        process.stdin.flush()
+        end = time.monotonic() + 60
+        while not [*places[0].iterdir()] and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(number)
+        assert process.wait(60) == 5
+    assert not [entry for place in places for entry in place.iterdir()]

@@ -485,7 +485,7 @@ def test_nothing_is_left_of_an_output_that_failed(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
     with pytest.raises(OutputError):
         write_packets(ExtractRequest(files=[str(path)], out=str(tmp_path / "no" / "out.pcapng")))
-    with pytest.raises(UsageError, match="one of the captures"):
+    with pytest.raises(UsageError, match="one of the inputs"):
         write_packets(ExtractRequest(files=[str(path)], out=str(path)))
     with pytest.raises(CaptureError):
         write_packets(ExtractRequest(files=[str(tmp_path / "none.pcap")], out=str(tmp_path / "out.pcapng")))

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from pulsarscope.capture import Inputs
 from pulsarscope.cli import app
 from pulsarscope.cli.pipeline import PipelineRequest, SparkOptions, _split_bytes, _summary_lines, spark_settings, write_tables
 from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.spark import session
 
 WITHOUT_SPARK = """
 import sys
@@ -31,6 +36,27 @@ pulsarscope.cli.main()
 def without_spark(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", WITHOUT_SPARK, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_session_which_cleans_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    ended = []
+
+    @contextmanager
+    def fake_session(*_: object) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            ended.append(number)
+
+    monkeypatch.setattr(session, "require_distributions", lambda: None)
+    monkeypatch.setattr(session, "session", fake_session)
+    monkeypatch.setattr("pulsarscope.cli.pipeline.run_job", lambda *_: os.kill(os.getpid(), number))
+    assert write_tables(PipelineRequest(files=["a.pcap"], out=str(tmp_path / "tables"))) == 5
+    assert ended == [number]
+    assert capsys.readouterr().err == "pulsarscope: interrupted; the output is not complete\n"
 
 
 def test_a_missing_extra_is_one_line(captures: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_capture_is_never_overwritten_by_its_report(
     path.write_bytes((captures / "errors.pcap").read_bytes())
     files = [str(path)] * (2 if command[0] == "compare" else 1)
     assert run(monkeypatch, *command, *files, "-o", str(path)) == 2
-    assert "is one of the captures" in capsys.readouterr().err
+    assert "is one of the inputs" in capsys.readouterr().err
     assert path.read_bytes() == (captures / "errors.pcap").read_bytes()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli.options import CommandRequest
+from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.cli.run_command import output_name, run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
@@ -143,9 +143,10 @@ def test_an_interrupted_run_keeps_what_was_decoded(
 ) -> None:
     fake_runs([[rows.send()]], ends=KeyboardInterrupt())
     assert run_command(request(format=format_, out=str(tmp_path / "out"))) == 5
-    assert text in (tmp_path / "out.partial").read_text()
+    (kept,) = tmp_path.glob("out.*.partial")
+    assert text in kept.read_text()
     assert not (tmp_path / "out").exists()
-    assert capsys.readouterr().err == f"pulsarscope: interrupted; the rows decoded so far are in {tmp_path}/out.partial\n"
+    assert capsys.readouterr().err == f"pulsarscope: interrupted; the rows decoded so far are in {kept}\n"
 
 
 def test_an_interrupted_run_to_standard_output_says_so(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,9 +191,34 @@ def test_the_output_is_never_one_of_the_inputs(monkeypatch: pytest.MonkeyPatch, 
     run = FakeRun([])
     run.inputs.paths = [str(capture)]
     monkeypatch.setattr(pipeline, "run", lambda *_: run)
-    with pytest.raises(UsageError, match="is one of the captures"):
+    with pytest.raises(UsageError, match="is one of the inputs"):
         run_command(request(out=str(capture)))
     assert capture.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("same", ["the file", "a hard link", "a file in the folder"])
+@pytest.mark.parametrize("option", ["file", "tls_keylog", "private_key", "schema"])
+def test_no_file_of_the_command_line_is_overwritten(fake_runs: FakeRuns, captures: Path, tmp_path: Path, option: str, same: str) -> None:
+    fake_runs([[rows.send(), rows.message()]])
+    quickstart = captures / "quickstart.pcapng"
+    sources = {"tls_keylog": captures / "go-tls13.keylog", "private_key": captures / "keys" / "e2e_a.private.pem", "file": quickstart}
+    precious = b'"string"' if option == "schema" else sources[option].read_bytes()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    given = folder / ("message.parquet" if same == "a file in the folder" else "given.avsc")
+    given.write_bytes(precious)
+    out = folder if same == "a file in the folder" else given
+    if same == "a hard link":
+        out = folder / "link"
+        out.hardlink_to(given)
+    value = f"orders={given}" if option == "schema" else str(given)
+    given_options: dict[str, Any] = {} if option == "file" else {option: [value]}
+    reading = ReadOptions(**given_options)
+    values: dict[str, Any] = {"records": "frame,message", "format": "parquet"} if out == folder else {"format": "ndjson"}
+    with pytest.raises(UsageError, match="is one of the inputs"):
+        run_command(CommandRequest(files=[str(given if option == "file" else quickstart)], out=str(out), reading=reading, **values))
+    assert given.read_bytes() == precious
+    assert {path.name for path in folder.iterdir()} <= {given.name, "link"}
 
 
 def test_several_kinds_of_parquet_are_a_folder(fake_runs: FakeRuns, tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO
 
 from pulsarscope.model.errors import OutputError, UsageError
@@ -15,7 +16,18 @@ from pulsarscope.model.errors import OutputError, UsageError
 STANDARD_OUTPUT = "standard output"
 
 PARTIAL = ".partial"
-"""Suffix of the name of a file until it is complete."""
+"""Suffix of the name of a file until it is complete, behind a random part: runs with one output never meet."""
+
+FileIdentity = tuple[int, int]
+"""Device and inode of a file."""
+
+
+def identity(path: str | int) -> FileIdentity | None:
+    """Return the identity of the file at a path, links followed, or of an open one; None when there is none."""
+    with suppress(OSError, ValueError):  # a NUL in the path is a ValueError
+        status = os.stat(path)  # noqa: PTH116 - of a descriptor, too
+        return status.st_dev, status.st_ino
+    return None
 
 
 @contextmanager
@@ -77,15 +89,23 @@ class Sink:
 
 
 class FileSink(Sink):
-    """A file that is written beside its place and renamed when complete."""
+    """A file that is written beside its place and renamed when complete. It keeps the mode of the file that it replaces."""
 
-    def __init__(self, path: str) -> None:
-        self._place = Path(path).resolve()
-        self._partial = self._place.with_name(self._place.name + PARTIAL)
+    def __init__(self, path: str, inputs: Collection[FileIdentity] = ()) -> None:
+        """Create the unfinished file. Raises UsageError when the place is a link or one of the inputs, or OutputError."""
+        self._place = Path(path).absolute()
+        self._partial = self._place.with_name(f"{self._place.name}.{token_hex(4)}{PARTIAL}")
         with write_errors(path):
-            # The name of the unfinished file is easy to guess: never follow a link that someone put there.
-            self._partial.unlink(missing_ok=True)
-            super().__init__(self._partial.open("xb"), path)
+            # Through a link in a folder of others, files would be replaced that the kernel's protection of links saves.
+            if self._place.is_symlink():
+                raise UsageError(f"{path} is a symbolic link: name the file itself with -o")
+            mode = self._place.stat().st_mode & 0o7777 if self._place.exists() else None
+            if identity(path) in inputs:
+                raise UsageError(f"{path} is one of the inputs: name another file with -o")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            super().__init__(os.fdopen(os.open(self._partial, flags, 0o666 if mode is None else mode & 0o600), "wb"), path)
+            if mode is not None:
+                self._partial.chmod(mode)
 
     def finish(self) -> None:
         """Give the file its name."""
@@ -106,7 +126,7 @@ class FileSink(Sink):
     @property
     def unfinished(self) -> str:
         """See `Sink`."""
-        return self.name + PARTIAL
+        return str(Path(self.name).with_name(self._partial.name))
 
     def abandon(self) -> None:
         """Remove the file."""
@@ -137,17 +157,19 @@ class DeviceSink(Sink):
 class FolderSink(Sink):
     """A folder with a file for each kind of record."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, inputs: Collection[FileIdentity] = ()) -> None:
+        """Make the folder. Raises OutputError."""
         super().__init__(None, path, directory=True)
         self._path = Path(path)
+        self._inputs = inputs
         self._children: list[FileSink] = []
         with write_errors(path):
             self._made = not self._path.is_dir()
             self._path.mkdir(parents=True, exist_ok=True)
 
     def child(self, name: str) -> Sink:
-        """Return a file in the folder; it takes its name when the folder is finished."""
-        sink = FileSink(str(self._path / name))
+        """Return a file in the folder; it takes its name when the folder is finished. Raises the errors of `FileSink`."""
+        sink = FileSink(str(self._path / name), self._inputs)
         self._children.append(sink)
         return sink
 
@@ -193,10 +215,11 @@ class StandardOutput(Sink):
             os.close(nowhere)
 
 
-def open_sink(path: str | None, *, folder: bool = False) -> Sink:
+def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[FileIdentity] = ()) -> Sink:
     """Open the sink at `path` ("-" or None: standard output), as a folder if the output writes several files.
 
-    Raises UsageError when a folder is needed and `path` is a file, or the other way round; OutputError when it cannot be written.
+    Raises UsageError when a folder is needed and `path` is a file, or the other way round, when it is one of the inputs or a link to a
+    file; OutputError when it cannot be written.
     """
     if path is None or path == "-":
         if folder:
@@ -207,10 +230,14 @@ def open_sink(path: str | None, *, folder: bool = False) -> Sink:
         if folder:
             if place.exists() and not place.is_dir():
                 raise UsageError(f"several kinds of records need a folder, {path} is a file: name another, or one kind with --records")
-            return FolderSink(path)
+            return FolderSink(path, inputs)
         if place.is_dir():
             raise UsageError(f"{path} is a folder: name a file")
-        return DeviceSink(path) if place.exists() and not place.is_file() else FileSink(path)
+        if not place.exists() or place.is_file():
+            return FileSink(path, inputs)
+        if identity(path) in inputs:
+            raise UsageError(f"{path} is one of the inputs: name another file with -o")
+        return DeviceSink(path)
 
 
 @contextmanager
