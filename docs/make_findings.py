@@ -13,8 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from pulsarscope.dissect.registry import finding_codes
-from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
+from pulsarscope.dissect.catalogue import FindingEntry, finding_entries
 from pulsarscope.protocols import make_dissectors
 
 HERE = Path(__file__).resolve().parent
@@ -25,7 +24,11 @@ INTRODUCTION = """# Findings
 
 A finding says what is odd, where, and with which numbers. Its code is stable: scripts may rely on it. There are three severities:
 **error** (data are lost or wrong, or a peer refused), **warning** (will hurt soon), **note** (worth knowing). A healthy run has only
-notes. This page is made by `docs/make_findings.py`.
+notes. `pulsarscope findings` lists the codes, `pulsarscope findings CODE` explains one. This page comes from the same table
+(`docs/make_findings.py`).
+
+A list below a finding names the limits that decide it: `--threshold NAME=VALUE` sets one, as in the examples, and the evidence of the
+finding names it with its value.
 
 ```
 pulsarscope decode FILE --records finding
@@ -54,9 +57,9 @@ class BadInput(NamedTuple):
     handling: str
 
 
-def all_codes() -> dict[str, Code]:
+def all_codes() -> dict[str, FindingEntry]:
     """Every finding code by name."""
-    return finding_codes(make_dissectors())
+    return finding_entries(make_dissectors())
 
 
 def bad_inputs() -> list[BadInput]:
@@ -77,19 +80,20 @@ def bad_inputs() -> list[BadInput]:
 
 def page() -> str:
     """Return the page as Markdown."""
-    return "\n".join([INTRODUCTION, *_code_tables(), CATALOGUE, *_catalogue()]) + "\n"
+    return "\n".join([INTRODUCTION, *_codes(), CATALOGUE, *_catalogue()]) + "\n"
 
 
-def _code_tables() -> Iterator[str]:
-    codes = all_codes().values()
-    for layer in LAYERS:
+def _codes() -> Iterator[str]:
+    for layer, entries in groupby(all_codes().values(), lambda entry: entry.layer):
         yield f"## {layer.capitalize() if layer not in {'tcp', 'tls'} else layer.upper()}\n"
-        yield "| code | severity | meaning | hint |"
-        yield "|---|---|---|---|"
-        own = (code for code in codes if code.layer == layer)
-        for code in sorted(own, key=lambda code: (SEVERITIES.index(code.severity), code.code)):
-            yield f"| `{code.code}` | {code.severity} | {_cell(code.meaning)} | {_cell(code.hint)} |"
-        yield ""
+        for entry in entries:
+            yield f"### {entry.code}\n"
+            for protocols, meaning, hint in entry.wordings:
+                whose = f" ({', '.join(protocols)})" if len(entry.wordings) > 1 else ""
+                yield f"**{entry.severity}**{whose}: {_cell(meaning)} *Try:* {_cell(hint)}\n"
+            for limit in entry.thresholds:
+                yield f"- `{limit.name}` = {limit.value:g} {limit.unit}: {_cell(limit.why)}"
+            yield f"{chr(10) * bool(entry.thresholds)}```\n{entry.example}\n```\n"
 
 
 def _catalogue() -> Iterator[str]:

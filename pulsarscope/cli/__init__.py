@@ -25,6 +25,7 @@ COMMANDS = {
     "registry": "Show the registry of Kafka 0.7 from a dump of ZooKeeper.",
     "live": "Decode traffic while it happens.",
     "pipeline": "Decode large sets of captures into tables with Spark.",
+    "findings": "List the findings, or explain one.",
     "fields": "List the fields that a filter (-Y) can name.",
 }
 """Name of a command, which is also that of its module and function -> the first line of its help."""

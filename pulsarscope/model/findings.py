@@ -16,7 +16,8 @@ NOTE = "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
 """Severities in descending order: data lost or wrong, or a request refused; likely to hurt soon; worth knowing."""
 
-LAYERS = ("capture", "tcp", "tls", "frame", "payload", "session")
+LAYERS = ("capture", "tcp", "tls", "frame", "payload", "session", "tuning")
+"""Layers from the wire upwards; the last one is advice on what works, but could work better."""
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -87,7 +88,7 @@ class Layer(NamedTuple):
         return Code(code, NOTE, self.name, meaning, hint)
 
 
-CAPTURE, TCP, TLS, FRAME, PAYLOAD, SESSION = map(Layer, LAYERS)
+CAPTURE, TCP, TLS, FRAME, PAYLOAD, SESSION, TUNING = map(Layer, LAYERS)
 
 
 def table(*codes: Code) -> dict[str, Code]:
@@ -99,6 +100,9 @@ def table(*codes: Code) -> dict[str, Code]:
         rows[code.code] = code
     return rows
 
+
+LIVE_CODES = frozenset({"packets-skipped", "decode-lag", "interface-gone"})
+"""Findings of live captures only."""
 
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: the verdict may be incomplete."""

@@ -208,7 +208,7 @@ class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="fin
 
     code: Annotated[str, Doc("Stable name, kebab-case.")] = ALWAYS
     severity: Annotated[str, Doc("error, warning or note.", values=SEVERITIES)] = ALWAYS
-    layer: Annotated[str, Doc("capture, tcp, tls, frame, payload or session.", values=LAYERS)] = ALWAYS
+    layer: Annotated[str, Doc("capture, tcp, tls, frame, payload, session or tuning.", values=LAYERS)] = ALWAYS
     text: Annotated[str, Doc("One sentence with the numbers.")] = ALWAYS
     evidence: Annotated[Object | None, Doc("Frames, ids, counts.")] = None
     hint: Annotated[str | None, Doc("What to try.")] = None

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import pytest
+from typer.testing import CliRunner
 
 from docs.make_findings import PAGE, BadInput, all_codes, bad_inputs, page
+from pulsarscope.cli import app
+from pulsarscope.dissect.catalogue import FindingEntry
+from pulsarscope.model.findings import LIVE_CODES
 from tests.docs import (
     test_bad_inputs_container,
     test_bad_inputs_frame,
@@ -34,7 +41,20 @@ def test_the_page_is_what_the_generator_writes() -> None:
 @pytest.mark.parametrize("code", all_codes())
 def test_every_code_is_on_the_page_with_its_meaning(code: str) -> None:
     known = all_codes()[code]
-    assert f"| `{code}` | {known.severity} | {known.meaning} | {known.hint} |" in page()
+    section = page().partition(f"\n### {code}\n")[2].partition("\n#")[0].replace("&lt;", "<").replace("\\|", "|")
+    assert f"**{known.severity}**" in section
+    for wording in known.wordings:
+        assert f": {wording.meaning} *Try:* {wording.hint}\n" in section
+    assert [line.split("`")[1] for line in section.splitlines() if line.startswith("- `")] == [limit.name for limit in known.thresholds]
+    assert f"```\n{known.example}\n```" in section
+
+
+@pytest.mark.parametrize("entry", [entry for entry in all_codes().values() if entry.code not in LIVE_CODES], ids=lambda entry: entry.code)
+def test_every_example_runs(captures: Path, entry: FindingEntry) -> None:
+    program, *arguments = shlex.split(entry.example.replace("FILE", str(captures / "errors.pcap")))
+    result = CliRunner().invoke(app, [*arguments, "-f", "ndjson", "--fail-on", "never"])
+    assert (program, result.exit_code) == ("pulsarscope", 0)
+    assert all(f'"{entry.code}"' in line for line in result.output.splitlines())
 
 
 def test_the_catalogue_is_whole_and_in_order() -> None:

@@ -1,0 +1,64 @@
+"""The command `findings`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.exit_codes import EXIT_DONE
+from pulsarscope.cli.options import CommandRequest, NoColorOption, OutOption, ReportFormatOption
+from pulsarscope.cli.reports import report_options
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.text import escape, hint_for
+
+LayerName = Literal["capture", "tcp", "tls", "frame", "payload", "session", "tuning"]
+SeverityName = Literal["error", "warning", "note"]
+
+
+class FindingsRequest(CommandRequest, frozen=True, kw_only=True):
+    """Options of `findings`."""
+
+    code: Annotated[str | None, typer.Argument(metavar="CODE", help="Everything about this finding.", show_default=False)] = None
+    layer: Annotated[LayerName | None, typer.Option("--layer", help="Only findings of this layer.")] = None
+    severity: Annotated[SeverityName | None, typer.Option("--severity", help="Only findings of this severity.")] = None
+    format: ReportFormatOption = None
+    out: OutOption = None
+    no_color: NoColorOption = False
+
+
+def findings(request: FindingsRequest) -> int:
+    """List the findings, or explain one.
+
+    What it means, what to try, the limits that decide it (--threshold), and an example.
+    """
+    return run_with_output(lambda output: _write_findings(request, output))
+
+
+def _write_findings(request: FindingsRequest, output: CommandOutput) -> int:
+    from pulsarscope.dissect.catalogue import finding_entries  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.output.render.catalogue import catalogue_text, entry_text  # noqa: PLC0415 - as above
+    from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
+
+    known = finding_entries(make_dissectors())
+    if request.code is not None and request.code not in known:
+        raise UsageError(f'unknown finding "{escape(request.code)}"{hint_for(request.code, [*known], "pulsarscope findings lists them")}')
+    entries = [
+        entry
+        for entry in known.values()
+        if request.code in (None, entry.code) and request.layer in (None, entry.layer) and request.severity in (None, entry.severity)
+    ]
+    if not entries:
+        raise UsageError("no finding is of this code, layer and severity")
+    sink = output.open(request.out, ())
+    if request.format is not None:
+        records = [msgspec.json.encode(entry.record()) for entry in entries]
+        sink.write(b"[\n%b\n]\n" % b",\n".join(records) if request.format == "json" else b"".join(b"%b\n" % record for record in records))
+    elif request.code is None:
+        sink.write(catalogue_text(entries, report_options(request, ())))
+    else:
+        sink.write(entry_text(entries[0], report_options(request, ())))
+    sink.finish()
+    return EXIT_DONE

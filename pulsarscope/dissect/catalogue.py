@@ -1,0 +1,73 @@
+"""The catalogue of findings: the meaning of each code in each protocol, what to try, the limits that decide it, and an example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
+from pulsarscope.dissect.registry import finding_codes, rules_of, threshold_table
+from pulsarscope.model.findings import LAYERS, LIVE_CODES, SEVERITIES, Code
+from pulsarscope.model.thresholds import SECONDS, Threshold
+
+
+class Wording(NamedTuple):
+    """The words of some protocols for a code."""
+
+    protocols: tuple[str, ...]
+    """Names of their dissectors; none for a code of the layers below."""
+    meaning: str
+    hint: str
+
+
+class FindingEntry(NamedTuple):
+    """A finding code as users read it."""
+
+    code: str
+    severity: str
+    layer: str
+    wordings: tuple[Wording, ...]
+    """At least one."""
+    thresholds: tuple[Threshold, ...]
+    example: str
+    """A command line that shows such findings of a capture FILE."""
+
+    def record(self) -> dict[str, Any]:
+        """Return the entry for programs."""
+        wordings = [wording._asdict() for wording in self.wordings]
+        limits = [{name: getattr(threshold, name) for name in ("name", "value", "unit", "why")} for threshold in self.thresholds]
+        return {**self._asdict(), "wordings": wordings, "thresholds": limits}
+
+
+def codes_of(dissector: Dissector) -> dict[str, Code]:
+    """Return the codes that a dissector and its rules have words for."""
+    return {**GENERIC_CODES, **dissector.codes, **rules_of(dissector).codes}
+
+
+def finding_entries(dissectors: Sequence[Dissector]) -> dict[str, FindingEntry]:
+    """Return all codes by name, ordered by layer, severity and name."""
+    own = {dissector.name: codes_of(dissector) for dissector in dissectors}
+    thresholds = threshold_table(dissectors).values()
+    entries = [_entry(code, own, thresholds) for code in finding_codes(dissectors).values()]
+    ordered = sorted(entries, key=lambda entry: (LAYERS.index(entry.layer), SEVERITIES.index(entry.severity), entry.code))
+    return {entry.code: entry for entry in ordered}
+
+
+def _entry(code: Code, own: Mapping[str, Mapping[str, Code]], thresholds: Iterable[Threshold]) -> FindingEntry:
+    protocols: dict[tuple[str, str], list[str]] = {}
+    for name, codes in own.items():
+        if code.code in codes:
+            protocols.setdefault((codes[code.code].meaning, codes[code.code].hint), []).append(name)
+    wordings = tuple(Wording(tuple(names), *words) for words, names in protocols.items()) or (Wording((), code.meaning, code.hint),)
+    limits = tuple(threshold for threshold in thresholds if code.code in threshold.codes)
+    return FindingEntry(code.code, code.severity, code.layer, wordings, limits, _example(code.code, limits))
+
+
+def _example(code: str, thresholds: Sequence[Threshold]) -> str:
+    if code in LIVE_CODES:
+        return f"pulsarscope live -i eth0 --records finding -Y 'code == \"{code}\"'"
+    command = f"pulsarscope diagnose FILE -Y 'code == \"{code}\"'"
+    if not thresholds:
+        return command
+    name, value, unit, *_ = thresholds[0]
+    return f"{command} --threshold {name}={value / 2 if unit == SECONDS else value + 1:g}"

@@ -1,0 +1,46 @@
+"""The catalogue of findings as text: a list of codes, or everything about one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from pulsarscope.dissect.catalogue import FindingEntry
+from pulsarscope.model.findings import SEVERITIES
+from pulsarscope.output.render.cell_text import escape
+from pulsarscope.output.render.text_report import ReportOptions, TextReport
+
+SEVERITY_WIDTH = max(map(len, SEVERITIES))
+
+
+def catalogue_text(entries: Sequence[FindingEntry], options: ReportOptions) -> bytes:
+    """Return the list of codes by layer, each with its severity and meaning."""
+    report = TextReport(options)
+    width = max(len(entry.code) for entry in entries)
+    for layer, group in groupby(entries, lambda entry: entry.layer):
+        report.heading(escape(layer))
+        for entry in group:
+            head = f"{escape(entry.code):{width}}  {entry.severity:{SEVERITY_WIDTH}}  "
+            # Spaces that must not be wrapped at become spaces again behind the wrapping.
+            report.paragraph(head.replace(" ", "\0") + escape(entry.wordings[0].meaning), 2, hang=len(head))
+    return report.text().replace(b"\0", b" ")
+
+
+def entry_text(entry: FindingEntry, options: ReportOptions) -> bytes:
+    """Return meaning, advice, limits and example of one code."""
+    report = TextReport(options)
+    look = report.palette
+    head = f"{report.severity(entry.severity, entry.severity)} {look.bold}{escape(entry.code)}{look.reset}"
+    report.lines.append(f"{head}{look.dim}  layer {escape(entry.layer)}{look.reset}")
+    for wording in entry.wordings:
+        protocols = f"{', '.join(wording.protocols)}: " if len(entry.wordings) > 1 else ""
+        report.paragraph(escape(protocols + wording.meaning), 2)
+        report.paragraph(f"Try: {escape(wording.hint)}", 2, hang=5)
+    if entry.thresholds:
+        report.heading("limits", "--threshold NAME=VALUE sets one")
+        for threshold in entry.thresholds:
+            limit = f"{threshold.name}={threshold.value:g} ({threshold.unit})"
+            report.paragraph(f"{escape(limit)}: {escape(threshold.why)}", 2, hang=2)
+    report.heading("example")
+    report.lines.append(f"  {escape(entry.example)}")
+    return report.text()
