@@ -52,7 +52,7 @@ def _write_findings(request: FindingsRequest, output: CommandOutput) -> int:
     ]
     if not entries:
         raise UsageError("no finding is of this code, layer and severity")
-    sink = output.open(request.out, ())
+    sink = output.open(request, ())
     if request.format is not None:
         records = [msgspec.json.encode(entry.record()) for entry in entries]
         sink.write(b"[\n%b\n]\n" % b",\n".join(records) if request.format == "json" else b"".join(b"%b\n" % record for record in records))
