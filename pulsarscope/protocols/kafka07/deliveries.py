@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import partial
+from typing import Any
 
-from pulsarscope.dissect.events import Event, LaterMessages, Remark, SingleMessage, message_row
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, LaterMessages, Remark, SingleMessage, message_row
+from pulsarscope.dissect.frames import OK, Note
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.kafka07.findings import CODES
@@ -37,7 +38,7 @@ class Deliveries:
             Bytes of whole entries, and bytes of a cut one, of each set.
         """
         template = message_row(frame, direction)
-        totals = MessageTotals(len(data))
+        totals = _totals(template, data)
         taken: list[tuple[int, int]] = []
         messages: list[Event] = []
         for place in sets:
@@ -46,7 +47,11 @@ class Deliveries:
                 end = message.end
                 if self._wanted and totals.messages <= ROWS_MAX:
                     messages.append(_message(template, place, message))
-            taken.append((end, totals.cut - before))
+            cut = totals.cut - before
+            if cut and frame.status == OK and _ends_early(place, direction):
+                totals.note("message-set-corrupt", f"the set ends {cut:,} bytes behind the begin of a message, which is longer")
+                cut = 0
+            taken.append((end, cut))
         if sets:
             frame.payload_size = sum(place.end - place.start for place in sets)
             frame.num_messages = totals.messages
@@ -69,19 +74,34 @@ class Deliveries:
 
 
 def _messages(template: MessageRow, sets: Sequence[MessageSet], data: bytes) -> Iterator[SingleMessage]:
-    totals = MessageTotals(len(data))
+    totals = _totals(template, data)
     for place in sets:
         for message in read_set(data, place.start, place.end, totals):
             yield _message(template, place, message)
+
+
+def _totals(template: MessageRow, data: bytes) -> MessageTotals:
+    return MessageTotals(len(data), stored=template.direction == DELIVER)
+
+
+def _ends_early(place: MessageSet, direction: str) -> bool:
+    """Return True when no bound cuts a set: those of producers are whole, and a log and each of its segments end with a whole message."""
+    if direction == PRODUCE:
+        return True
+    return place.max_size is not None and place.end - place.start < place.max_size
 
 
 def _message(template: MessageRow, place: MessageSet, message: Message) -> SingleMessage:
     row = copy(template)
     row.topic, row.partition = place.topic, place.partition
     row.batch_index, row.batch_size = message.batch_index, message.batch_size
-    row.compression = message.codec
-    extra = row.extra = {"magic": message.magic}
+    row.compression = message.codecs[-1]
+    extra: dict[str, Any] = {"magic": message.magic}
+    row.extra = extra
+    if len(message.codecs) > 1:
+        extra["codecs"] = list(message.codecs)
     if place.offset is not None:
-        extra |= {"offset": place.offset + message.entry, "next_offset": place.offset + message.end}
+        behind = message.end if message.batch_index is None or message.batch_index + 1 == message.batch_size else message.entry
+        extra |= {"offset": place.offset + message.entry, "next_offset": place.offset + behind}
     row.status = "undecodable" if message.payload is None else "ok"
     return SingleMessage(row, message.payload)

@@ -37,7 +37,8 @@ CODES = table(
     FRAME.error(
         "checksum-mismatch",
         "The CRC32 of a message does not match its payload.",
-        "Brokers store and serve it all the same, and consumers stop there: compare the hop before, then the segment on disk.",
+        "Produced: the broker refuses the set and closes the connection; suspect the producer or the network. Fetched: the segment on the "
+        "broker's disk is damaged, and consumers stop there.",
     ),
     FRAME.note(
         "not-kafka07",

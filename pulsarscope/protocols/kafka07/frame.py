@@ -10,7 +10,7 @@ from pulsarscope.protocols.kafka07.boundary import PROVEN, candidate
 from pulsarscope.protocols.kafka07.commands import PRODUCE, RESPONSE, error_name
 from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
 from pulsarscope.protocols.kafka07.requests import HEADER_BYTES, ParsedRequest, read_request
-from pulsarscope.protocols.kafka07.responses import shape
+from pulsarscope.protocols.kafka07.responses import possible_commands, shape
 
 
 def decode(data: bytes, start: int, end: int) -> Decoded:
@@ -26,11 +26,14 @@ def decode(data: bytes, start: int, end: int) -> Decoded:
         return RESPONSE, _error(data, start, end), None, None, None, None, OK, None
     note = [("frame-malformed", "it is neither a request nor a response")]
     head = candidate(data, start, end, FRAME_HARD_MAX_BYTES)
-    if head is None or head.proof not in PROVEN:
+    if head is not None and head.proof in PROVEN:
+        # Its head is that of a frame, by which resynchronisation would find it: the framing is not lost.
+        command, fields = (RESPONSE, None) if request is None else (request.command, request.fields)
+        return command, fields, None, None, None, None, MALFORMED, note
+    # Nor is it behind an error that there is: a fetch from within a message brings any bytes. The session knows what was asked for.
+    if not possible_commands(data, start, end):
         return None, None, None, None, None, None, MALFORMED, note
-    # Its head is that of a frame, by which resynchronisation would find it: the framing is not lost.
-    command, fields = (RESPONSE, None) if request is None else (request.command, request.fields)
-    return command, fields, None, None, None, None, MALFORMED, note
+    return RESPONSE, _error(data, start, end), None, None, None, None, MALFORMED, note
 
 
 def decode_partial(data: bytes, start: int, end: int) -> Decoded:

@@ -1,7 +1,7 @@
 """Message sets: entries in a row, each a message with its CRC32; a compressed message holds a message set.
 
 Entries do not carry their offset in the log: an entry's offset and size give that of the next one. All messages of a compressed entry have
-the offset of the entry (ByteBufferMessageSet.makeNext of 0.7).
+the offset of the entry, which is where a client goes on that has not seen the last of them (ByteBufferMessageSet.makeNext of 0.7).
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ CRC_AT = {MAGIC_0: 1, MAGIC_1: 2}
 CRC_BYTES = 4
 LEAST_MESSAGE_BYTES = CRC_AT[MAGIC_0] + CRC_BYTES
 
+LARGEST_MESSAGE_BYTES = 104_857_600
+"""Most bytes of a request that a broker reads, by default (max.socket.request.bytes): no log holds a larger message."""
+
 DECOMPRESSED_FACTOR_MAX = 32
 """Bytes that all sets of a frame may decompress to, per byte of the frame, above the bound of one entry: text shrinks to a tenth."""
 
@@ -39,8 +42,8 @@ class Message(NamedTuple):
     end: int
     """End of that entry in the set."""
     magic: int
-    codec: str
-    """Codec of the outermost entry."""
+    codecs: tuple[str, ...]
+    """Codecs of the entries that it stands in, from the outermost one to its own set's; its own when it stands in none."""
     payload: bytes | None
     """None when it could not be read."""
     batch_index: int | None = None
@@ -52,7 +55,9 @@ class Message(NamedTuple):
 class MessageTotals:
     """Counts, checksums and findings of all message sets of one frame."""
 
-    def __init__(self, frame_bytes: int) -> None:
+    def __init__(self, frame_bytes: int, *, stored: bool) -> None:
+        """`stored`: the sets come from a log, which has no messages that a broker refuses."""
+        self.stored = stored
         self.messages = 0
         self.cut = 0
         """Bytes of last entries whose end is not in their set."""
@@ -124,36 +129,40 @@ def read_set(data: bytes, start: int, end: int, totals: MessageTotals) -> Iterat
         stop = entry.end - start
         if not entry.ok or entry.codec is None:
             totals.messages += 1
-            yield Message(position, stop, entry.magic, entry.codec or "UNKNOWN", None)
+            yield Message(position, stop, entry.magic, (entry.codec or "UNKNOWN",), None)
         elif entry.codec == CODECS[0]:
             totals.messages += 1
-            yield Message(position, stop, entry.magic, entry.codec, entry.payload)
+            yield Message(position, stop, entry.magic, (entry.codec,), entry.payload)
         else:
-            payloads = _payloads_in(entry, totals, 1, f"offset {position} of the set")
+            payloads = _payloads_in(entry, totals, (entry.codec,), f"offset {position} of the set")
             totals.messages += max(len(payloads), 1)
             if not payloads:
-                yield Message(position, stop, entry.magic, entry.codec, None)
-            for index, payload in enumerate(payloads):
-                yield Message(position, stop, entry.magic, entry.codec, payload, index, len(payloads))
+                yield Message(position, stop, entry.magic, (entry.codec,), None)
+            for index, (codecs, payload) in enumerate(payloads):
+                yield Message(position, stop, entry.magic, codecs, payload, index, len(payloads))
 
 
-def _payloads_in(entry: _Entry, totals: MessageTotals, depth: int, place: str) -> list[bytes | None]:
-    """Return the payloads in a compressed entry, None for one that cannot be read."""
-    if depth > MESSAGE_SETS_DEPTH_MAX:
+_Payload = tuple[tuple[str, ...], bytes | None]
+"""Codecs of the entries around a message, from the outermost one, and its payload, None when it cannot be read."""
+
+
+def _payloads_in(entry: _Entry, totals: MessageTotals, codecs: tuple[str, ...], place: str) -> list[_Payload]:
+    """Return the payloads in a compressed entry, whose codec is the last of `codecs`."""
+    if len(codecs) > MESSAGE_SETS_DEPTH_MAX:
         totals.note("nested-too-deep", f"the message at {place} holds sets in sets, more than {MESSAGE_SETS_DEPTH_MAX} deep")
-        return [None]
-    data = totals.decompress(entry.codec or "", entry.payload, depth)
+        return [(codecs, None)]
+    data = totals.decompress(codecs[-1], entry.payload, len(codecs))
     if data is None:
         return []
-    payloads: list[bytes | None] = []
+    payloads: list[_Payload] = []
     cut_before = totals.cut
     for inner in _entries(data, 0, len(data), totals, f" in the one at {place}"):
         if not inner.ok or inner.codec is None:
-            payloads.append(None)
+            payloads.append((codecs, None))
         elif inner.codec == CODECS[0]:
-            payloads.append(inner.payload)
+            payloads.append((codecs, inner.payload))
         else:
-            payloads += _payloads_in(inner, totals, depth + 1, place) or [None]
+            payloads += _payloads_in(inner, totals, (*codecs, inner.codec), place) or [((*codecs, inner.codec), None)]
         if len(payloads) >= BATCH_MESSAGES_MAX:
             totals.note("message-set-corrupt", f"the message at {place} holds more than the {BATCH_MESSAGES_MAX:,} that are read")
             del payloads[BATCH_MESSAGES_MAX:]
@@ -174,11 +183,28 @@ def _entries(data: bytes, start: int, end: int, totals: MessageTotals, inside: s
             totals.note("message-set-corrupt", f"a message of {size} bytes at offset {position - start} of the set{inside} cannot be")
             return
         stop = position + SIZE_BYTES + size
+        suspect = stop > end or (totals.stored and data[position + SIZE_BYTES] not in CRC_AT)
+        problem = _head_problem(data, position, end, size) if suspect else None
+        if problem is not None:
+            totals.note("message-set-corrupt", f"the bytes at offset {position - start} of the set{inside} {problem}")
+            return
         if stop > end:
             break
         yield _entry(data, position, stop, totals, f"offset {position - start} of the set{inside}")
         position = stop
     totals.cut += end - position
+
+
+def _head_problem(data: bytes, position: int, end: int, size: int) -> str | None:
+    """Return the reason for which no message begins here, though its size could be one, from as much of its head as is there."""
+    if size > LARGEST_MESSAGE_BYTES:
+        return f"announce a message of {size:,} bytes, more than a broker takes"
+    head = data[position + SIZE_BYTES : min(position + SIZE_BYTES + CRC_AT[MAGIC_1], end)]
+    if head and head[0] not in CRC_AT:
+        return f"are no message: its magic would be {head[0]}"
+    if len(head) > 1 and head[0] == MAGIC_1 and head[1] & CODEC_BITS not in CODECS:
+        return f"are no message: its codec would be {head[1] & CODEC_BITS}"
+    return None
 
 
 def _entry(data: bytes, start: int, end: int, totals: MessageTotals, place: str) -> _Entry:

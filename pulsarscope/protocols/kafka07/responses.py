@@ -121,20 +121,36 @@ def shape(data: bytes, start: int, end: int) -> str | None:
     return possible[0] if len(possible) == 1 else RESPONSE if possible else None
 
 
-def fits(command: str, data: bytes, start: int, end: int) -> bool:
-    """Return True when the complete frame data[start:end] can be this response."""
+def possible_commands(data: bytes, start: int, end: int) -> frozenset[str]:
+    """Return the kinds of response that the complete frame data[start:end] can be.
+
+    When it is none with whole message sets, it is one with damaged sets: a fetch from within a message brings them in whole frames.
+    """
+    whole = frozenset(command for command in RESPONSES if command != RESPONSE and fits(command, data, start, end))
+    return whole or frozenset(command for command in (FETCH_RESPONSE, MULTIFETCH_RESPONSE) if _is_framed_as(command, data, start, end))
+
+
+def _is_framed_as(command: str, data: bytes, start: int, end: int) -> bool:
+    """Return True when all of the complete frame data[start:end] but its message sets can be this response."""
     notes: list[Note] = []
-    if command == OFFSETS_RESPONSE and not _is_sized_as_offsets(data, start, end):
-        return False
     try:
         response = read_response(command, data, start, end, (), notes)
     except ParseError:
         return False
     if response.short or notes:
         return False
+    empty = all(message_set.start == message_set.end for message_set in response.sets)
+    return command != FETCH_RESPONSE or response.fields["error"] == NO_ERROR or empty
+
+
+def fits(command: str, data: bytes, start: int, end: int) -> bool:
+    """Return True when the complete frame data[start:end] can be this response."""
+    if (command == OFFSETS_RESPONSE and not _is_sized_as_offsets(data, start, end)) or not _is_framed_as(command, data, start, end):
+        return False
+    response = read_response(command, data, start, end, (), [])
     if command == FETCH_RESPONSE:
         start, end = response.sets[0][:2]
-        return start == end or (response.fields["error"] == NO_ERROR and _begins_set(data, start, end))
+        return _begins_set(data, start, end)
     if response.fields["error"] != NO_ERROR:
         return False  # only a FETCH fails as a whole
     if command == MULTIFETCH_RESPONSE:
@@ -145,7 +161,7 @@ def fits(command: str, data: bytes, start: int, end: int) -> bool:
 
 def _is_proven(command: str, data: bytes, start: int, end: int) -> bool:
     """Return True when the first message of this response has the right CRC32."""
-    totals = MessageTotals(end - start)
+    totals = MessageTotals(end - start, stored=True)
     for message_set in read_response(command, data, start, end, (), []).sets:
         if any(True for _ in islice(read_set(data, message_set.start, message_set.end, totals), 1)):
             return totals.checksum is not None and totals.checksum.status == "good"

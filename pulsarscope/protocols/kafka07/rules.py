@@ -36,7 +36,7 @@ CODES = table(
     SESSION.error(
         "fetch-too-small",
         "The next message is larger than the consumer's fetch size: the consumer is stuck.",
-        "Raise fetch.size of the consumer above the size of the message.",
+        "Raise fetch.size of the consumer above the size of the message. If none is so large, the offset is within one: compare OFFSETS.",
     ),
     SESSION.warning(
         "connection-closed-by-broker",

@@ -22,7 +22,7 @@ from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, 
 from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.deliveries import Deliveries
 from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
-from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, fits, read_response, shape
+from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, possible_commands, read_response, shape
 
 _QUEUE = "requests"
 """The one key under which requests wait: nothing but their order tells them apart."""
@@ -208,7 +208,7 @@ class Kafka07Session(Session):
             if self._wants_exchanges or frame.latency_ns is None:
                 out.append(_exchange_of(request, response_of(frame)))
         elif frame.status != TRUNCATED:
-            possible = frozenset(name for name in ANSWERED_BY.values() if fits(name, data, 0, len(data)))
+            possible = possible_commands(data, 0, len(data))
             self._unmatched.append(_UnmatchedResponse(response_of(frame), (frame.file, frame.packet), possible, preceding))
             if len(self._unmatched) > EARLY_RESPONSES_MAX:
                 self._exchange(None, self._unmatched.popleft().response, out)
@@ -222,7 +222,7 @@ class Kafka07Session(Session):
             self._settle(out, place)
 
             def can_be(command: str) -> bool:
-                return frame.status == TRUNCATED or fits(command, data, 0, len(data))
+                return frame.status == TRUNCATED or command in possible_commands(data, 0, len(data))
 
             return self._newest(place, preceding, can_be, out)
         if not self._waiting:

@@ -56,7 +56,9 @@ def _place(part: Mapping[str, Any]) -> str:
     topic, partition, offset = part.get("topic"), part.get("partition"), part.get("offset")
     phrases = "" if topic is None else str(topic)
     if partition is not None:
-        phrases += f"{'-' if phrases else 'partition '}{'any' if partition == -1 else partition}"
+        number = "any" if partition == -1 else str(partition)
+        phrases += f"-{number}" if phrases and not number.startswith("-") else f" partition {number}"
+    phrases = phrases.lstrip()
     return phrases if offset is None else f"{phrases} at {offset}".lstrip()
 
 
@@ -84,7 +86,7 @@ def message_summary(row: MessageRow) -> str:
     if row.payload_size is not None:
         phrases.append(f"{row.payload_size:,} B")
     if row.compression not in (None, "NONE"):
-        phrases.append(str(row.compression))
+        phrases.append("+".join(extra.get("codecs") or [str(row.compression)]))
     return GAP.join(phrases)
 
 

@@ -45,7 +45,8 @@ VOCABULARY = Vocabulary(
         "message.extra": (
             FieldType("magic", "int64", "Version of the message format, 0 or 1."),
             FieldType("offset", "int64", "Position in the log of the entry that the message stands in."),
-            FieldType("next_offset", "int64", "Position behind that entry."),
+            FieldType("next_offset", "int64", "Position at which a client goes on behind the message: that entry's, until its last one."),
+            FieldType("codecs", "string", "Codecs of compressed sets in each other, the outermost first.", repeated=True),
         ),
     },
     values={

@@ -42,7 +42,7 @@ def test_requests_tell_what_they_are_and_responses_that_they_are_one(data: bytes
     assert (actual[0], actual[5], actual[6], actual[7]) == (command, payload_offset, "ok", None)
 
 
-@pytest.mark.parametrize("data", [later_request(1, 4, 7, "console"), sized(b"\0\x09"), sized(b"\0\0" + b"\xff" * 20), sized(b"")])
+@pytest.mark.parametrize("data", [later_request(1, 4, 7, "console"), sized(b"\0\x09"), sized(b"\0\1" + b"\xff" * 20), sized(b"")])
 def test_what_is_neither_is_malformed(data: bytes) -> None:
     actual = decode(data, 0, len(data))
     assert (actual[0], actual[6]) == (None, "malformed")

@@ -17,8 +17,8 @@ from pulsarscope.protocols.kafka07.messages import Message, MessageTotals, read_
 from tests.scenarios.kafka07 import GZIP, SNAPPY, compressed, message, message_set, sized
 
 
-def read(data: bytes) -> tuple[list[Message], MessageTotals]:
-    totals = MessageTotals(len(data))
+def read(data: bytes, *, stored: bool = False) -> tuple[list[Message], MessageTotals]:
+    totals = MessageTotals(len(data), stored=stored)
     return list(read_set(data, 0, len(data), totals)), totals
 
 
@@ -35,7 +35,7 @@ def test_every_byte_of_an_entry_is_read(hexed: str, magic: int) -> None:
     data = bytes.fromhex(hexed)
     assert data == message(b"hello", magic=magic)
     actual, totals = read(data)
-    assert actual == [Message(0, len(data), magic, "NONE", b"hello")]
+    assert actual == [Message(0, len(data), magic, ("NONE",), b"hello")]
     assert totals.checksum == Checksum("good", "3610a686", "3610a686")
     assert (totals.messages, totals.cut, codes(totals)) == (1, 0, [])
 
@@ -61,7 +61,7 @@ def test_a_compressed_entry_is_opened_and_all_its_messages_stand_at_its_offset(c
     packed = compressed(codec, message_set(b"a", b"b", b"c"), framed=framed)
     actual, totals = read(before + packed + message(b"behind"))
     start, end = len(before), len(before + packed)
-    assert actual[1:4] == [Message(start, end, 1, name, payload, index, 3) for index, payload in enumerate((b"a", b"b", b"c"))]
+    assert actual[1:4] == [Message(start, end, 1, (name,), payload, index, 3) for index, payload in enumerate((b"a", b"b", b"c"))]
     assert actual[4].entry == end
     assert (totals.messages, totals.checksum) == (5, Checksum("good"))
 
@@ -69,10 +69,10 @@ def test_a_compressed_entry_is_opened_and_all_its_messages_stand_at_its_offset(c
 def test_sets_stand_in_sets() -> None:
     inner = message(b"a") + compressed(GZIP, message_set(b"b", b"c"))
     actual, _ = read(compressed(SNAPPY, inner))
-    assert [(item.payload, item.codec, item.batch_index, item.batch_size) for item in actual] == [
-        (b"a", "SNAPPY", 0, 3),
-        (b"b", "SNAPPY", 1, 3),
-        (b"c", "SNAPPY", 2, 3),
+    assert [(item.payload, item.codecs, item.batch_index, item.batch_size) for item in actual] == [
+        (b"a", ("SNAPPY",), 0, 3),
+        (b"b", ("SNAPPY", "GZIP"), 1, 3),
+        (b"c", ("SNAPPY", "GZIP"), 2, 3),
     ]
 
 

@@ -20,7 +20,7 @@ def said(code: str, *conversations: Conversation) -> FindingRow:
 
 
 def test_a_healthy_conversation_has_no_findings() -> None:
-    conversation = talk().client(produce("t", 0, SET)).client(fetch("t", 0, 0)).server(fetch_response(SET + SET[:7]))
+    conversation = talk().client(produce("t", 0, SET)).client(fetch("t", 0, 0, len(SET) + 7)).server(fetch_response(SET + SET[:7]))
     assert look(conversation.client(produce("t", 0, SET)).close()).codes == set()
 
 

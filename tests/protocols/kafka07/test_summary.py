@@ -25,7 +25,7 @@ SET = message_set(b"hello", b"world")
 
 def test_a_line_says_what_it_is_about() -> None:
     conversation = talk().client(produce("orders", -1, SET), produce("orders", 3, compressed(GZIP, SET)))
-    conversation.client(fetch("orders", 3, 7)).server(fetch_response(SET + SET[:9])).client(fetch("orders", 9, 7))
+    conversation.client(fetch("orders", 3, 7, len(SET) + 9)).server(fetch_response(SET + SET[:9])).client(fetch("orders", 9, 7))
     conversation.server(fetch_response(error=3)).client(offsets("t", 0, -2, 5), offsets("t", 0, 1_700_000_000_000, 5))
     conversation.server(offsets_response([]), offsets_response([9, 8, 7, 6, 5, 4]))
     parts = [(f"t{number}", 0, number, 10) for number in range(5)]
@@ -35,7 +35,7 @@ def test_a_line_says_what_it_is_about() -> None:
     assert [summary(row) for row in seen.frames] == [
         "orders-any  2 messages  30 B",
         f"orders-3  2 messages  {packed} B",
-        "orders-3 at 7  up to 300,000 B",
+        "orders-3 at 7  up to 39 B",
         "orders-3 at 7  9 B of a cut message  2 messages  39 B",
         "orders-9 at 7  up to 300,000 B",
         "WrongPartition  orders-9 at 7  0 messages",
