@@ -25,7 +25,7 @@ TIMES = frozenset({"publish_time", "broker_timestamp"})
 NAMES = frozenset({"producer_name"})
 """Fields that hold a name, of which a capture has few; required ones of MessageMetadata."""
 
-SECRETS = frozenset({"auth_data", "original_auth_data"})
+SECRETS = frozenset({"auth_data", "original_auth_data", "proxy_to_broker_url"})
 """Fields that the reference alone reads: it knows whether they may be shown."""
 
 HEAD = '''"""The fast reader: made by proto/readers.py; what it cannot read raises one of FALLBACK_ERRORS."""
@@ -37,6 +37,7 @@ from typing import Any
 from pulsarscope.protocols.pulsar.frame.fast_path import (
     BOOLS,
     FALLBACK_ERRORS,
+    KEYS,
     NAMES,
     RESTS,
     SIZE,
@@ -160,7 +161,7 @@ def single_messages(
                     if stop != pair_end:
                         return position
                     if properties is not None:
-                        pairs[data[key_at:key_end].decode()] = data[at:stop].decode()
+                        pairs[KEYS[data[key_at:key_end]]] = data[at:stop].decode()
                     at = stop
                     tag = data[at]
                 if properties is None and not data[metadata_at:at].isascii():
@@ -340,5 +341,7 @@ def _value(row: FieldRow, name: str) -> str:
     if kind in {"bool", "enum"}:
         names = "BOOLS" if kind == "bool" else _enum(inner)
         return f"{name} = {names}[data[at + {tag_bytes}]]\nat += {tag_bytes} + 1\n"
-    read = {"string": "data[at:stop].decode()", "bytes": "data[at:stop]"}.get(kind) or f"{_snake(inner)}(data, at, stop)"
+    read = {"string": "KEYS[data[at:stop]]" if name == "key_" else "data[at:stop].decode()", "bytes": "data[at:stop]"}.get(
+        kind
+    ) or f"{_snake(inner)}(data, at, stop)"
     return f"{LENGTH.format(tag_bytes=tag_bytes)}{name} = {read}\nat = stop\n"

@@ -54,6 +54,9 @@ form."""
 Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
 """The bytes of one frame with its secrets masked, and its named ranges: (start, end, name, depth)."""
 
+SECRET_RANGE = "(secret)"  # noqa: S105 - a mark, not a secret
+"""Name of a range whose bytes are masked; they are shown as dots."""
+
 
 class GivenSchema(msgspec.Struct, frozen=True):
     """A schema that the user brings for the payloads of some topics."""

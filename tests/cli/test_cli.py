@@ -14,8 +14,11 @@ import pytest
 
 from pulsarscope import cli
 from pulsarscope.spark import session
+from pulsarscope.testing import ScriptedConnection
 from tests.places import CAPTURES
+from tests.scenarios import Single, batch, message_metadata, payload_frame
 from tests.scenarios.command_line import COMMAND, execute, run
+from tests.scenarios.commands import CONNECT, CONNECTED, created, producer
 
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")
 
@@ -307,3 +310,24 @@ def test_a_signal_leaves_no_temporary_folder_and_no_half_file(tmp_path: Path, nu
         process.send_signal(number)
         assert process.wait(60) == 5
     assert not [entry for place in places for entry in place.iterdir()]
+
+
+@pytest.mark.parametrize("view", [["--format", "ndjson", "--records", "all"], ["-x"], ["-V"], ["--format", "csv", "--records", "message"]])
+def test_credentials_in_properties_are_in_no_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, view: list[str]
+) -> None:
+    pairs = [{"key": "plain", "value": "shown"}, {"key": "db.password", "value": "h1dden"}]
+    talk = ScriptedConnection(6650).client(CONNECT).server(CONNECTED).client(producer()).server(created())
+    for number in range(3):  # what is like the frame before is read by its template
+        talk.client(payload_frame("SEND", message_metadata(properties=pairs), b"x", producer_id=1, sequence_id=number))
+    several = batch([Single(b"x", {"properties": pairs})] * 40)
+    if view != ["-x"]:  # which shows what is in payloads
+        talk.client(payload_frame("SEND", message_metadata(num_messages_in_batch=40), several, producer_id=1, sequence_id=3))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(talk.close().pcap())
+    assert run(monkeypatch, "decode", str(path), *view) == 0
+    shown = capsys.readouterr().out
+    assert "h1dden" not in shown
+    assert "h 1 d" not in shown
+    assert run(monkeypatch, "decode", str(path), "--show-secrets", *view) == 0
+    assert "h1dden" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from pulsarscope.dissect.capabilities import SECRET_RANGE
 from pulsarscope.model.limits import SHOWN_ITEMS_MAX
 from pulsarscope.model.records import FrameRow, RawFrame
 from pulsarscope.output.export.sink import Sink
@@ -33,7 +34,8 @@ class HexLines:
         self._width = options.width
         self._shown = None if options.payload == "hex" else SHOWN_BYTES
         self._look = palette(options.color)
-        self._ellipsis = symbols(options.encoding).ellipsis
+        marks = symbols(options.encoding)
+        self._ellipsis, self._hidden = marks.ellipsis, marks.hidden
 
     def __call__(self, raw: RawFrame) -> list[str]:
         """Return the lines of a frame."""
@@ -47,13 +49,16 @@ class HexLines:
         if len(ranges) < len(raw.ranges):
             lines.append(f"    {dim}{len(raw.ranges):,} ranges, the first {len(ranges):,} are named{reset}")
         for start, end, names in _pieces(data, ranges):
+            hidden = any(name.strip().startswith(SECRET_RANGE) for name in names)
             *outer, label = [self._clip(name, left) for name in names] or [""]
             lines += [f"{'':{left}}{dim}{name}{reset}" for name in outer]
             last = end if self._shown is None else min(end, start + self._shown)
             for row in range(start, last, per_row):
                 part = data[row : min(row + per_row, last)]
-                text = part.translate(_VISIBLE).decode("ascii")
-                line = f"    {dim}{row:0{digits}x}{reset}  {_hex(part, bytes_width)}  {text:<{per_row}}  {label if row == start else ''}"
+                text = self._hidden * len(part) if hidden else part.translate(_VISIBLE).decode("ascii")
+                digits_text = " ".join([2 * self._hidden] * len(part)) if hidden else part.hex(" ")
+                shown = _gapped(digits_text, bytes_width)
+                line = f"    {dim}{row:0{digits}x}{reset}  {shown}  {text:<{per_row}}  {label if row == start else ''}"
                 lines.append(line.rstrip())
             if last < end:
                 lines.append(f"{'':{digits + 6}}{dim}{end - last:,} more of {end - start:,} bytes{reset}")
@@ -84,10 +89,9 @@ class HexOutput(TimelineOutput):
         super().frames(rows, lines)
 
 
-def _hex(part: bytes, width: int) -> str:
+def _gapped(text: str, width: int) -> str:
     """Return two digits a byte, with a wider gap in the middle of a row of sixteen."""
-    text = part.hex(" ")
-    if width == 48 and len(part) > 8:
+    if width == 48 and len(text) > 23:
         text = f"{text[:23]} {text[23:]}"
     return f"{text:<{width}}"
 

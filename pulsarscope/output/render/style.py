@@ -65,12 +65,13 @@ class Symbols(msgspec.Struct, frozen=True):
     from_right: str = "┤"
     head_right: str = "▶"
     head_left: str = "◀"
+    hidden: str = "·"
 
 
 UNICODE = Symbols()
 STAND_INS = msgspec.structs.replace(UNICODE, to_server="\x01", to_client="\x02", answers="\x03", good="\x04", micro="\x05")
 """UNICODE with control characters, which no escaped text has, for the frequent marks: ASCII text is faster until it is encoded."""
-ASCII = Symbols("->", "<-", "re", "ok", "BAD", "...", "|", "-", "u", "|", ":", "|", "|", ">", "<")
+ASCII = Symbols("->", "<-", "re", "ok", "BAD", "...", "|", "-", "u", "|", ":", "|", "|", ">", "<", "*")
 
 
 def palette(color: bool) -> Palette:

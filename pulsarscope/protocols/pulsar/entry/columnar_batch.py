@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from pulsarscope.protocols.pulsar.frame.protobuf import Plan, spans
+from pulsarscope.protocols.pulsar.frame.protobuf import Plan
+from pulsarscope.protocols.pulsar.frame.spans import spans
 
 FIXED_MAX_BYTES = 256
 """Messages with more bytes that are the same in all of them, each of which takes a slice, are read one by one."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pulsarscope.protocols.pulsar.frame.protobuf import WireError, varint
+from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
 
 MEMO_MAX = 4096
 """Values remembered by their bytes in each memo."""
@@ -56,6 +57,24 @@ TIMES: Memo[int] = Memo()
 
 NAMES: Memo[str] = Memo()
 """Producer names of less than 128 bytes by their tag, length and text: a capture has few."""
+
+
+class _PlainNames(Memo[str]):
+    """Names of properties by their bytes, if they are not those of credentials, which the reference masks."""
+
+    def __missing__(self, raw: bytes) -> str:
+        name = raw.decode()
+        if is_secret_name(name):
+            raise UncommonFormError
+        if len(raw) <= KEY_MAX_BYTES:
+            self.put(raw, name)
+        return name
+
+
+KEY_MAX_BYTES = 64
+"""Bytes of the names of properties that are remembered."""
+
+KEYS = _PlainNames()
 
 RESTS: Memo[dict[str, Any]] = Memo()
 """Optional fields of a message's metadata: a key, a codec, a schema version."""

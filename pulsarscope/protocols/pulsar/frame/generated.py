@@ -7,6 +7,7 @@ from typing import Any
 from pulsarscope.protocols.pulsar.frame.fast_path import (
     BOOLS,
     FALLBACK_ERRORS,
+    KEYS,
     NAMES,
     RESTS,
     SIZE,
@@ -178,26 +179,6 @@ def command_connect(data: bytes, at: int, end: int) -> dict[str, Any]:
         value = data[at:stop].decode()
         at = stop
         out["auth_method_name"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 50:
-        size = data[at + 1]
-        at += 1 + 1
-        if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
-        stop = at + size
-        value = data[at:stop].decode()
-        at = stop
-        out["proxy_to_broker_url"] = value
         if at == end:
             return out
         tag = data[at]
@@ -490,7 +471,7 @@ def key_value(data: bytes, at: int, end: int) -> dict[str, Any]:
         if byte > 127 or at + size > end:
             raise UncommonFormError
     stop = at + size
-    key_ = data[at:stop].decode()
+    key_ = KEYS[data[at:stop]]
     at = stop
     if data[at] != 18:
         raise UncommonFormError
@@ -1541,7 +1522,7 @@ def key_long_value(data: bytes, at: int, end: int) -> dict[str, Any]:
         if byte > 127 or at + size > end:
             raise UncommonFormError
     stop = at + size
-    key_ = data[at:stop].decode()
+    key_ = KEYS[data[at:stop]]
     at = stop
     if data[at] != 16:
         raise UncommonFormError
@@ -6701,7 +6682,7 @@ def encryption_keys(data: bytes, at: int, end: int) -> dict[str, Any]:
         if byte > 127 or at + size > end:
             raise UncommonFormError
     stop = at + size
-    key_ = data[at:stop].decode()
+    key_ = KEYS[data[at:stop]]
     at = stop
     if data[at] != 18:
         raise UncommonFormError
@@ -7416,7 +7397,7 @@ def single_messages(
                     if stop != pair_end:
                         return position
                     if properties is not None:
-                        pairs[data[key_at:key_end].decode()] = data[at:stop].decode()
+                        pairs[KEYS[data[key_at:key_end]]] = data[at:stop].decode()
                     at = stop
                     tag = data[at]
                 if properties is None and not data[metadata_at:at].isascii():

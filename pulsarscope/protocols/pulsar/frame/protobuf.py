@@ -8,18 +8,20 @@ IsInitialized; see docs/measurements.md), and upb reads an unknown command type 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.frames import Note
 from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
+from pulsarscope.protocols.pulsar.frame.secret_fields import SECRET_FIELDS, SECRET_URLS, URL_CREDENTIALS, is_secret_name, redacted
 
 NOTES_MAX = 100
 """Notes about one frame, at most: a frame of 5 MiB can hold a million oddities."""
 
 # Kinds of a plan row. The first ones are varints, in the order in which the walk tests them.
-INT64, INT32, UINT32, BOOL, ENUM, STRING, BYTES, MESSAGE, DOUBLE, SECRET_STRING, SECRET_BYTES = range(11)
+INT64, INT32, UINT32, BOOL, ENUM, STRING, BYTES, MESSAGE, DOUBLE, SECRET_STRING, SECRET_BYTES, SECRET_URL = range(12)
+
+SECRET_KINDS = frozenset({SECRET_STRING, SECRET_BYTES})
 
 _KINDS = {
     "int64": INT64,
@@ -34,10 +36,7 @@ _KINDS = {
     "double": DOUBLE,
 }
 
-SECRET_FIELDS = frozenset({"auth_data", "original_auth_data"})
-"""Credentials: shown only when asked for."""
-
-_VARINT_WIRE, _FIXED64_WIRE, _LENGTH_WIRE, _GROUP_WIRE, _GROUP_END_WIRE, _FIXED32_WIRE = range(6)
+VARINT_WIRE, FIXED64_WIRE, LENGTH_WIRE, _GROUP_WIRE, _GROUP_END_WIRE, FIXED32_WIRE = range(6)
 _DOUBLE = struct.Struct("<d")
 
 
@@ -60,10 +59,14 @@ class Field(NamedTuple):
 class Plan:
     """Table of one message type: rows by tag (field number << 3 | wire type), doubles by number, required fields in order."""
 
-    __slots__ = ("doubles", "name", "required", "rows", "single")
+    __slots__ = ("doubles", "hides_unknown", "hides_value", "name", "required", "rows", "single")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.hides_unknown = False
+        """A field is secret, so an unknown one may be, too."""
+        self.hides_value = False
+        """`value` is secret when `key` says so."""
         self.rows: dict[int, Field] = {}
         self.required: dict[str, None] = {}
         self.doubles: dict[int, str] = {}
@@ -90,6 +93,8 @@ class Plans:
             plan = self._plans[name] = Plan(name.rpartition(".")[2])
             for number, field, kind, label, inner in fields:
                 self._add(plan, number, field, _KINDS[kind], label == "repeated", inner)
+            plan.hides_unknown = any(row.kind in SECRET_KINDS for row in plan.rows.values())
+            plan.hides_value = plan.name == "KeyValue" and not self._show_secrets
             plan.required = {field: None for _, field, _, label, _ in fields if label == "required"}
             single = (row for row in plan.rows.values() if row.kind == MESSAGE and not row.repeated)
             plan.single = {row.name: row.extra for row in single}
@@ -98,6 +103,8 @@ class Plans:
     def _add(self, plan: Plan, number: int, name: str, kind: int, repeated: bool, inner: str) -> None:
         if not self._show_secrets and name in SECRET_FIELDS:
             kind = SECRET_STRING if kind == STRING else SECRET_BYTES
+        elif not self._show_secrets and name in SECRET_URLS:
+            kind = SECRET_URL
         extra: Any = None
         if kind == MESSAGE:
             extra = self.named(inner)
@@ -107,7 +114,7 @@ class Plans:
         if kind == DOUBLE:
             plan.doubles[number] = name
         else:
-            plan.rows[number << 3 | (_VARINT_WIRE if kind <= ENUM else _LENGTH_WIRE)] = row
+            plan.rows[number << 3 | (VARINT_WIRE if kind <= ENUM else LENGTH_WIRE)] = row
 
 
 def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
@@ -244,49 +251,13 @@ def _content(data: bytes, start: int, end: int, row: Field, plan: Plan, notes: l
         if depth >= PROTOBUF_DEPTH_MAX:
             message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
             raise WireError(message)
-        return walk(data, start, end, row.extra, notes, depth + 1, begun, checked=row.repeated)
-    return f"redacted ({end - start} bytes)"
-
-
-class Span(NamedTuple):
-    """Place of a field in the bytes of a message; what is cut off ends where the bytes do."""
-
-    start: int
-    """Of its tag."""
-    value: int
-    """Start of what it holds: the varint, or the bytes behind the length."""
-    end: int
-    name: str
-    depth: int
-    row: Field | None
-    """None for an unknown field, and for a double."""
-
-
-def spans(data: bytes, position: int, end: int, plan: Plan, depth: int = 0) -> Iterator[Span]:
-    """Yield the places of the fields in data[position:end], outer ones before inner ones, as far as they can be read."""
-    while position < end:
-        start = position
-        try:
-            tag, position = varint(data, position)
-            row = plan.rows.get(tag)
-            name = row.name if row is not None else plan.doubles.get(tag >> 3) or f"unknown field {tag >> 3}"
-            wire = tag & 7
-            value = position
-            if wire == _LENGTH_WIRE:
-                length, value = varint(data, position)
-                position = value + length
-            elif wire == _VARINT_WIRE:
-                _, position = varint(data, position)
-            elif wire in {_FIXED64_WIRE, _FIXED32_WIRE}:
-                position += 8 if wire == _FIXED64_WIRE else 4
-            else:
-                return
-        except (IndexError, WireError):
-            return
-        position = min(position, end)
-        yield Span(start, value, position, name, depth, row)
-        if row is not None and row.kind == MESSAGE and depth + 1 < PROTOBUF_DEPTH_MAX:
-            yield from spans(data, value, position, row.extra, depth + 1)
+        inner = walk(data, start, end, row.extra, notes, depth + 1, begun, checked=row.repeated)
+        if row.extra.hides_value and inner.get("value") and is_secret_name(inner.get("key", "")):
+            inner["value"] = redacted(len(inner["value"].encode()))
+        return inner
+    if kind == SECRET_URL:
+        return URL_CREDENTIALS.sub(b"redacted", data[start:end]).decode(errors="backslashreplace")
+    return redacted(end - start) if end > start else "" if kind == SECRET_STRING else b""
 
 
 def _lacks(out: dict[str, Any], plan: Plan) -> bool:
@@ -342,25 +313,25 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
     if number == 0:
         message = f"{plan.name} has a field of number 0"
         raise WireError(message)
-    if wire == _LENGTH_WIRE:
-        packed = plan.rows.get(number << 3 | _VARINT_WIRE)
+    if wire == LENGTH_WIRE:
+        packed = plan.rows.get(number << 3 | VARINT_WIRE)
         if packed is not None and packed.repeated:
             return _packed(data, position, end, packed, plan, out, notes)
     start = position
     value: Any
-    if wire == _VARINT_WIRE:
+    if wire == VARINT_WIRE:
         value, position = varint(data, position)
         if value > 0x7FFF_FFFF_FFFF_FFFF:
             value -= 1 << 64
-    elif wire == _FIXED64_WIRE:
+    elif wire == FIXED64_WIRE:
         value, position = data[position : position + 8], position + 8
         known = plan.doubles.get(number)
         if known is not None and position <= end:
             (out[known],) = _DOUBLE.unpack(value)
             return position
-    elif wire == _FIXED32_WIRE:
+    elif wire == FIXED32_WIRE:
         value, position = data[position : position + 4], position + 4
-    elif wire == _LENGTH_WIRE:
+    elif wire == LENGTH_WIRE:
         length, start = varint(data, position)
         position = start + length
         if position > end:
@@ -373,6 +344,8 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
     else:
         message = f"{plan.name} has a field {number} of wire type {wire}"
         raise WireError(message)
+    if plan.hides_unknown and isinstance(value, bytes):
+        value = redacted(len(value))
     out.setdefault("unknown", {}).setdefault(str(number), []).append(value)
     return position
 
@@ -413,14 +386,14 @@ def _skip_group(data: bytes, position: int, end: int, number: int, depth: int) -
             if tag >> 3 != number:
                 break
             return position
-        if wire == _VARINT_WIRE:
+        if wire == VARINT_WIRE:
             _, position = varint(data, position)
-        elif wire == _LENGTH_WIRE:
+        elif wire == LENGTH_WIRE:
             length, position = varint(data, position)
             position += length
         elif wire == _GROUP_WIRE:
             position = _skip_group(data, position, end, tag >> 3, depth + 1)
         else:
-            position += 8 if wire == _FIXED64_WIRE else 4
+            position += 8 if wire == FIXED64_WIRE else 4
     message = f"group {number} has no end"
     raise WireError(message)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from pulsarscope.dissect.capabilities import SECRET_RANGE
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
-from pulsarscope.protocols.pulsar.frame.protobuf import SECRET_BYTES, SECRET_STRING, Plan, spans
+from pulsarscope.protocols.pulsar.frame.protobuf import Plan
+from pulsarscope.protocols.pulsar.frame.spans import spans
 
 Range = tuple[int, int, str, int]
 """(start, end, name, depth) in bytes from the start of the frame."""
-
-SECRET_SUFFIX = " (secret)"  # noqa: S105 - a mark, not a secret
-"""End of the name of a range whose bytes must not be shown."""
-
 
 MASK = b"*"
 
@@ -21,7 +19,7 @@ def ranges(decoder: FrameDecoder, data: bytes) -> tuple[bytes, list[Range]]:
     out = _ranges(decoder, data)
     masked = bytearray(data)
     for start, end, name, _ in out:
-        if name.endswith(SECRET_SUFFIX):
+        if name == SECRET_RANGE:
             masked[start:end] = MASK * (end - start)
     return bytes(masked), out
 
@@ -81,6 +79,7 @@ def _command(decoder: FrameDecoder, data: bytes, position: int, end: int, out: l
 
 
 def _walk(data: bytes, position: int, end: int, plan: Plan, out: list[Range]) -> None:
-    for start, _, stop, name, depth, row in spans(data, position, end, plan):
-        secret = row is not None and row.kind in {SECRET_STRING, SECRET_BYTES}
-        out.append((start, stop, name + SECRET_SUFFIX if secret else name, depth + 1))
+    for start, _, stop, name, depth, _, secret in spans(data, position, end, plan):
+        out.append((start, stop, name, depth + 1))
+        if secret is not None and secret[0] < secret[1]:
+            out.append((*secret, SECRET_RANGE, depth + 2))

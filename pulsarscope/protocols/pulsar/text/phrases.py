@@ -203,7 +203,7 @@ def auth(_row: FrameRow, fields: Fields) -> str:
     if method is None or method == "":
         method = fields.get("auth_method")
     data = fields.get("auth_data")
-    size = "" if data is None or data == b"" else f" {len(data):,} B" if isinstance(data, (bytes, bytearray)) else f" {value_text(data)}"
+    size = "" if not data else f" {len(data):,} B" if isinstance(data, (bytes, bytearray)) else f" {value_text(data)}"
     return "" if (method is None or method == "") and not size else f"auth {value_text(method or '?')}{size}"
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsarscope.dissect.capabilities import SECRET_RANGE
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
-from pulsarscope.protocols.pulsar.frame.ranges import SECRET_SUFFIX, Range, ranges
+from pulsarscope.protocols.pulsar.frame.ranges import Range, ranges
 from tests.scenarios import command_frame, message_metadata, payload_frame
 from tests.scenarios.chance import damaged, randoms
 from tests.scenarios.frames import sized
@@ -67,7 +69,7 @@ def test_the_parts_of_a_payload_frame_cover_it_in_order() -> None:
 def test_every_field_of_every_command_is_named(number: int) -> None:
     base, body = command(number, 1)
     data = sized(sized(base.SerializePartialToString()))
-    names = [name.removesuffix(SECRET_SUFFIX) for _, _, name, depth in check(data) if depth == 2]
+    names = [name for _, _, name, depth in check(data) if depth == 2 and name != SECRET_RANGE]
     wanted = [field.name for field, value in body.ListFields() for _ in (value if field.is_repeated else [value])]
     assert sorted(names) == sorted(wanted)
 
@@ -80,19 +82,65 @@ def test_the_range_of_a_field_is_its_tag_its_length_and_its_value() -> None:
 
 def test_credentials_are_marked_wherever_they_stand() -> None:
     frame = command_frame("AUTH_RESPONSE", response={"auth_method_name": "token", "auth_data": b"secret"})
-    assert [name for _, _, name, _ in check(frame) if name.endswith(SECRET_SUFFIX)] == ["auth_data" + SECRET_SUFFIX]
+    assert [frame[start:end] for start, end, name, _ in check(frame) if name == SECRET_RANGE] == [b"secret"]
     open_decoder = FrameDecoder(show_secrets=True)
-    assert not [name for _, _, name, _ in ranges(open_decoder, frame)[1] if name.endswith(SECRET_SUFFIX)]
+    assert not [name for _, _, name, _ in ranges(open_decoder, frame)[1] if name == SECRET_RANGE]
 
 
 def test_their_bytes_are_masked_and_no_others() -> None:
     frame = command_frame("AUTH_RESPONSE", response={"auth_method_name": "token", "auth_data": b"secret"})
     masked, found = ranges(DECODER, frame)
     assert b"secret" not in masked
-    hidden = {at for start, end, name, _ in found if name.endswith(SECRET_SUFFIX) for at in range(start, end)}
+    hidden = {at for start, end, name, _ in found if name == SECRET_RANGE for at in range(start, end)}
     assert [at for at in range(len(frame)) if masked[at] != frame[at] and at not in hidden] == []
     assert ranges(FrameDecoder(show_secrets=True), frame)[0] == frame
     assert ranges(DECODER, SEND)[0] == SEND
+
+
+@pytest.mark.parametrize(
+    ("fields", "hidden"),
+    [
+        ({"auth_method_name": "none", "auth_data": b""}, []),
+        ({"auth_data": b"\x1a\x00"}, [b"\x1a\x00"]),
+        ({"auth_data": b"a", "original_auth_data": "bc"}, [b"bc", b"a"]),
+        ({"proxy_to_broker_url": "pulsar://broker:6650"}, []),
+        ({"proxy_to_broker_url": "pulsar://user:pa@ss@broker:6650/x@y"}, [b"user:pa@ss"]),
+        ({"proxy_to_broker_url": "user:pass@broker:6650"}, [b"user:pass"]),
+    ],
+)
+def test_only_the_bytes_of_a_secret_are_masked(fields: dict[str, Any], hidden: list[bytes]) -> None:
+    frame = command_frame("CONNECT", client_version="x", **fields)
+    masked, found = ranges(DECODER, frame)
+    secrets = [(start, end) for start, end, name, _ in found if name == SECRET_RANGE]
+    assert sorted(frame[start:end] for start, end in secrets) == sorted(hidden)
+    assert [at for at in range(len(frame)) if masked[at] != frame[at]] == sorted(at for place in secrets for at in range(*place))
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3])
+@pytest.mark.parametrize("body", [b"\xfa\x0f\x06secret", b"\xf9\x0fsecret12", b"\xfd\x0fsecr"])
+def test_unknown_fields_beside_credentials_are_masked(body: bytes, cut: int) -> None:
+    frame = sized(sized(b"\x08\x02\x12" + _length(3 + len(body)) + b"\x0a\x01x" + body))
+    assert b"secr" in frame
+    assert b"secr" not in ranges(DECODER, frame[: len(frame) - cut])[0]
+    assert b"secret" not in str(DECODER.decode_by_reference(frame)[1]).encode()
+    assert ranges(FrameDecoder(show_secrets=True), frame)[0] == frame
+
+
+@pytest.mark.parametrize("name", ["password", "db.Passwd", "X-Api-Key", "accessToken", "client_secret", "aws-credentials", "Authorization"])
+def test_values_of_properties_named_like_credentials_are_masked(name: str) -> None:
+    frame = command_frame(
+        "PRODUCER", topic="t", producer_id=1, request_id=1, metadata=[{"key": "plain", "value": "shown"}, {"key": name, "value": "hidden"}]
+    )
+    masked, _ = ranges(DECODER, frame)
+    assert b"hidden" not in masked
+    assert masked.replace(b"******", b"hidden") == frame
+    for _ in range(2):  # whatever is remembered
+        assert DECODER.decode(frame, 0, len(frame))[1]["metadata"] == [  # type: ignore[index]
+            {"key": "plain", "value": "shown"},
+            {"key": name, "value": "redacted (6 bytes)"},
+        ]
+    opened = FrameDecoder(show_secrets=True)
+    assert opened.decode(frame, 0, len(frame))[1]["metadata"][1] == {"key": name, "value": "hidden"}  # type: ignore[index]
 
 
 @pytest.mark.parametrize("end", range(12, 40))
@@ -108,7 +156,7 @@ def test_a_secret_given_many_times_takes_time_that_grows_with_its_number() -> No
         began = time.process_time()
         masked, found = ranges(DECODER, frame)
         spent.append(time.process_time() - began)
-        assert sum(name.endswith(SECRET_SUFFIX) for _, _, name, _ in found) == count
+        assert sum(name == SECRET_RANGE for _, _, name, _ in found) == count
         assert masked.count(b"s") == 0
     assert spent[1] < 32 * spent[0] + 1.0  # eight times as many: a square would take 64 times as long; machines stall
 
