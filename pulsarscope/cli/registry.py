@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -25,11 +25,12 @@ Sections = dict[str, tuple[str, list[dict[str, Any]]]]
 class RegistryRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `registry`."""
 
-    file: Annotated[
-        str,
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="FILE",
-            help="PATH<tab>VALUE lines, a session of zkCli, JSON, or a snapshot of the server; plain, .gz or .zst; - for standard input.",
+            metavar="FILE...",
+            help="PATH<tab>VALUE lines, a session of zkCli, JSON, or the server's snapshot and logs of transactions, or its folder; plain, "
+            "Snappy, .gz or .zst; - for standard input.",
             show_default=False,
         ),
     ]
@@ -57,8 +58,11 @@ def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
     from pulsarscope.dissect.registry import read_registries  # noqa: PLC0415 - as above
     from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
-    progress = ReadProgress()
-    dump = read_dump(request.file, partial(decompressed, progress=progress, file=0), progress)
+    def decompress(chunks: Iterator[bytes]) -> tuple[Iterator[bytes], ReadProgress]:
+        progress = ReadProgress()
+        return decompressed(chunks, progress, file=0), progress
+
+    dump = read_dump(request.files, decompress)
     contents = read_registries(dump.nodes, make_dissectors())
     parents = {node.path.rpartition("/")[0] or "/" for node in dump.nodes}
     unknown = [node for node in contents.unknown if node.value or node.path not in parents]
@@ -73,10 +77,10 @@ def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
     if request.format is None:
         from pulsarscope.output.render.zookeeper import registry_text  # noqa: PLC0415 - for text only
 
-        data = registry_text(sections, report_options(request, (request.file,)))
+        data = registry_text(sections, report_options(request, request.files))
     else:
         data = report_bytes({name: records[: request.limit] for name, (_, records) in sections.items()}, request.format)
-    sink = output.open(request, (request.file,))
+    sink = output.open(request, request.files)
     sink.write(data)
     sink.finish()
     if NOTES not in sections and not request.quiet:

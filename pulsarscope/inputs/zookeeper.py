@@ -1,4 +1,4 @@
-"""Dumps of ZooKeeper as text, JSON or snapshot files of its servers, recognised by content.
+"""Dumps of ZooKeeper as text, JSON or files of its servers, recognised by content.
 
 Text is read line by line; the formats of several tools may be mixed:
 
@@ -15,31 +15,41 @@ from __future__ import annotations
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
+from pulsarscope.inputs.xerial import decompress_xerial
+from pulsarscope.inputs.zookeeper_files import LOG_MAGIC, SNAPSHOT_MAGIC, Change, DamageError, read_log, read_snapshot
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import READ_BLOCK_MAX_BYTES, REGISTRY_MAX_BYTES
-
-SNAPSHOT_MAGIC = b"ZKSN"
 
 _STANDARD_INPUT = "-"
 
 _GET = re.compile(r"(?:\[zk: [^\]]*\] )?get (?:-s )?(/\S*)\s*")
 _PROMPT = re.compile(r"\[zk: [^\]]*\]")
+_PROMPT_BYTES = re.compile(_PROMPT.pattern.encode())
+_SNAPSHOT_NAME, _LOG_NAME = re.compile(r"snapshot\.([0-9a-f]{1,16})\b"), re.compile(r"log\.([0-9a-f]{1,16})\b")
+_WRAP = re.compile(rb" \r(?!\n)")
+"""Between the last column of a terminal and the first one of its next line, in a recording of zkCli."""
+
+_NARROWEST_TERMINAL = 60
+"""Columns: a shorter line does not go on in the next one."""
 _NODE = re.compile(r"(/[^\t]*)\t(.*)|(/\S*)(?:\s+=)?\s+(.*)|(/\S*)")
 _STATISTIC = re.compile(r"(?:[cmp]Zxid|[cm]time|cversion|dataVersion|aclVersion|ephemeralOwner|dataLength|numChildren) ?= ?")
+_REFUSED = re.compile(r"(?:Node does not exist|Authentication is not valid|Insufficient permission) ?: (/\S*)")
+"""Answers of zkCli about a node that it does not show."""
+
 _DATA = re.compile(r"data =\s*(.*)")
 _CHATTER = re.compile(
     r"-+$|\[[^\]]*\]$|WATCHER::|WatchedEvent |ZNode Details|Session Details|0x[0-9a-f]+, \d+, \d+$|Last zxid|"
-    r"Connecting to |Welcome to ZooKeeper|JLine support"
+    r"Connecting to |Welcome to ZooKeeper|JLine support|SLF4J: |Script (?:started|done) on |'[^']*,'|: [cdrwa]+$"
 )
 """Other output of the tools: rules, lists of children, events, sessions."""
 
@@ -70,43 +80,108 @@ class Decompression(Protocol):
     damage: Finding | None
 
 
-def read_dump(path: str, decompressed: Callable[[Iterator[bytes]], Iterator[bytes]], progress: Decompression) -> Dump:
-    """Read a dump from a file or, for "-", standard input, through `decompressed`, whose `progress` has the finding on damage.
+Decompress = Callable[[Iterator[bytes]], tuple[Iterator[bytes], Decompression]]
+"""Undoes the compression of one file, and says what is damaged."""
 
-    Raises CaptureError when it cannot be read, has no nodes, or is too large.
+
+def read_dump(paths: Sequence[str], decompress: Decompress) -> Dump:
+    """Read a dump from files, folders of a server or, for "-", standard input, one upon the other; logs last, in their order.
+
+    Raises CaptureError when one cannot be read or is too large, or none has nodes.
     """
-    name = "standard input" if path == _STANDARD_INPUT else path
-    data = bytearray()
-    try:
-        with nullcontext(sys.stdin.buffer) if path == _STANDARD_INPUT else Path(path).open("rb") as stream:
-            for piece in decompressed(iter(partial(stream.read, READ_BLOCK_MAX_BYTES), b"")):
-                data += piece
-                if len(data) > REGISTRY_MAX_BYTES:
-                    raise CaptureError(f"{name} is larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read")
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise CaptureError(f"{name} cannot be read: {reason}") from None
-    dump = Dump(bytes(data))
-    if progress.damage is not None:
-        dump.damage("the file", progress.damage.text)
+    files = sorted((file for path in paths for file in _files_of(path)), key=_log_number)
+    snapshots = [number for file in files if (number := _number(_SNAPSHOT_NAME, file)) is not None]
+    dump = Dump()
+    for file in files:
+        data, damage = _read(file, decompress)
+        dump.add(data, f"{Path(file).name}: " if len(files) > 1 else "", after=max(snapshots, default=-1))
+        if damage is not None:
+            dump.damage("the file", damage.text)
     if not dump.nodes:
+        name = ", ".join(map(_name_of, files or paths))
         why = f"{dump.notes[0].place}: {dump.notes[0].text}" if dump.notes else "it is empty"
         raise CaptureError(f"{name} is not a dump of ZooKeeper: {why}")
     return dump
 
 
+def _files_of(path: str) -> list[str]:
+    """Return the latest snapshot and the logs of a folder, or the file itself."""
+    try:
+        names = [str(file) for file in Path(path).iterdir()] if path != _STANDARD_INPUT and Path(path).is_dir() else [path]
+    except (OSError, ValueError):  # reading it tells
+        return [path]
+    if names == [path]:
+        return names
+    snapshots = sorted((number, name) for name in names if (number := _number(_SNAPSHOT_NAME, name)) is not None)
+    found = [name for _, name in snapshots[-1:]] + [name for name in names if _number(_LOG_NAME, name) is not None]
+    if not found:
+        raise CaptureError(f"{path} holds no snapshot.N or log.N of a server of ZooKeeper")
+    return found
+
+
+def _number(name: re.Pattern[str], path: str) -> int | None:
+    found = name.match(Path(path).name)
+    return None if found is None else int(found[1], 16)
+
+
+def _log_number(path: str) -> int:
+    """Return the first transaction of a log, -1 for other files: those come first."""
+    number = _number(_LOG_NAME, path)
+    return -1 if number is None else number
+
+
+def _name_of(path: str) -> str:
+    return "standard input" if path == _STANDARD_INPUT else path
+
+
+def _read(path: str, decompress: Decompress) -> tuple[bytes, Finding | None]:
+    too_large = CaptureError(f"{_name_of(path)} is larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read")
+    data = bytearray()
+    try:
+        with nullcontext(sys.stdin.buffer) if path == _STANDARD_INPUT else Path(path).open("rb") as stream:
+            pieces, decompression = decompress(iter(partial(stream.read, READ_BLOCK_MAX_BYTES), b""))
+            for piece in pieces:
+                data += piece
+                if len(data) > REGISTRY_MAX_BYTES:
+                    raise too_large
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise CaptureError(f"{_name_of(path)} cannot be read: {reason}") from None
+    return bytes(data), decompression.damage
+
+
 class Dump:
     """Contents of a dump."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes = b"") -> None:
         """Parse a dump; no input raises an exception."""
         self.notes: list[DumpNote] = []
         self.damaged = False
         """True when the dump ends early; `notes` has the place."""
         self._nodes: dict[str, Node] = {}
+        self._owners: dict[str, int] = {}
+        """Sessions by the paths that go with them."""
+        self._owned: dict[int, set[str]] = {}
+        """Paths by session."""
+        self._prefix = ""
+        """Name of the file, before all places in it."""
+        self.add(data)
+
+    def add(self, data: bytes, prefix: str = "", *, after: int = -1) -> None:
+        """Parse one more file; `after`: the transaction that the snapshot before it holds."""
+        self._prefix = prefix
+        if data.startswith(XERIAL_MAGIC):
+            unpacked, damage = decompress_xerial(data, REGISTRY_MAX_BYTES)
+            if unpacked is None:
+                damage = f"larger than the {REGISTRY_MAX_BYTES >> 20} MiB of a dump that are read"
+            if damage is not None:
+                self.damage("the file", f"Snappy: {damage}")
+            data = unpacked or b""
         if data.startswith(SNAPSHOT_MAGIC):
-            self._store(self._snapshot(data))
-        elif data.lstrip()[:1] in (b"{", b"["):
+            self._server_file(read_snapshot(data), -1)
+        elif data.startswith(LOG_MAGIC):
+            self._server_file(read_log(data), after)
+        elif data.lstrip()[:1] in (b"{", b"[") and not _PROMPT_BYTES.match(data.lstrip()):
             self._store(self._json(data))
         else:
             self._store(self._text(data))
@@ -119,16 +194,17 @@ class Dump:
     def _store(self, nodes: Iterator[Node]) -> None:
         for node in nodes:
             if node.value or node.path not in self._nodes:
-                self._nodes[node.path] = node
+                self._nodes[node.path] = node._replace(place=self._prefix + node.place)
+
+    def _note(self, place: str, path: str, text: str) -> None:
+        self.notes.append(DumpNote(self._prefix + place, path, text))
 
     # ---- text
 
     def _text(self, data: bytes) -> Iterator[Node]:
         path = ""  # path whose value the next line may be
-        for number, raw_line in enumerate(data.splitlines(), 1):
-            line = raw_line.decode("utf-8", "backslashreplace").rstrip("\r")
+        for place, line in _lines(data):
             text = line.strip()
-            place = f"line {number}"
             if get_command := _GET.fullmatch(text):
                 path = get_command[1]
                 yield Node(path, "", place)
@@ -140,19 +216,23 @@ class Dump:
                     path = ""
             elif path and (encoded := _DATA.fullmatch(text)):
                 yield self._encoded(path, encoded[1], place)
+            elif refused := _REFUSED.fullmatch(text):
+                if path == refused[1] and not self._nodes[path].value:
+                    del self._nodes[path]
+                path = ""
             elif not text or _PROMPT.match(text) or _STATISTIC.match(text) or _CHATTER.match(text):
                 continue
             elif path:
                 yield Node(path, text, place)
                 path = ""
             else:
-                self.notes.append(DumpNote(place, "", f'"{text[:60]}" is neither a path nor a value'))
+                self._note(place, "", f'"{text[:60]}" is neither a path nor a value')
 
     def _encoded(self, path: str, text: str, place: str) -> Node:
         try:
             value = b64decode(text, validate=True)
         except ValueError:
-            self.notes.append(DumpNote(place, path, "its data is not base64"))
+            self._note(place, path, "its data is not base64")
             value = b""
         return Node(path, value.decode("utf-8", "backslashreplace"), place)
 
@@ -177,7 +257,7 @@ class Dump:
 
     def _object(self, item: Any, place: str) -> Iterator[Node]:
         if not isinstance(item, dict):
-            self.notes.append(DumpNote(place, "", "not an object with a path and a value"))
+            self._note(place, "", "not an object with a path and a value")
         elif isinstance(path := item.get("path"), str):
             yield Node(path, _as_text(item.get("value", item.get("data"))), place)
         else:
@@ -185,42 +265,37 @@ class Dump:
                 if path.startswith("/"):
                     yield Node(path, _as_text(value), place)
                 else:
-                    self.notes.append(DumpNote(place, "", f'the key "{path[:60]}" is not a path'))
+                    self._note(place, "", f'the key "{path[:60]}" is not a path')
 
-    # ---- snapshots
+    # ---- files of the server
 
-    def _snapshot(self, data: bytes) -> Iterator[Node]:
-        """Parse the format of FileSnap.serialize: header, sessions, access lists, then nodes in any order up to the path "/"."""
-        cursor = _Cursor(data, 4)
+    def _server_file(self, changes: Iterator[Change], after: int) -> None:
+        """Apply the changes with a later transaction id than `after`."""
         try:
-            version = cursor.number(_INT)
-            if version != 2:
-                self.damage("the file", f"a snapshot of version {version}: only version 2 is known")
-                return
-            cursor.skip(8)
-            for _ in range(cursor.count(12)):
-                cursor.skip(12)  # session id, time-out
-            for _ in range(cursor.count(12)):
-                cursor.skip(8)
-                for _ in range(cursor.count(12)):
-                    cursor.skip(4)  # permissions
-                    cursor.text()  # scheme
-                    cursor.text()  # id
-            while True:
-                place = f"byte {cursor.position}"
-                path = cursor.text()
-                if path == "/":
-                    return
-                value = cursor.text()
-                cursor.skip(_AFTER_VALUE_BYTES)
-                yield Node(path or "/", value, place)
-        except _CutError:
-            self.damage(f"byte {cursor.position}", "the snapshot is cut or damaged here; what came before is given")
+            for change in changes:
+                if change.zxid > after:
+                    self._apply(change)
+        except DamageError as damage:
+            self.damage(damage.place, damage.text)
+
+    def _apply(self, change: Change) -> None:
+        path, value, owner = change.path, change.value, change.owner
+        if not path:
+            for owned in self._owned.pop(owner or 0, ()):
+                self._nodes.pop(owned, None)
+        elif value is None:
+            self._nodes.pop(path, None)
+            self._owned.get(self._owners.pop(path, 0), set()).discard(path)
+        else:
+            self._nodes[path] = Node(path, value, self._prefix + change.place)
+            if owner:
+                self._owners[path] = owner
+                self._owned.setdefault(owner, set()).add(path)
 
     def damage(self, place: str, text: str) -> None:
         """Note that the dump ends early."""
         self.damaged = True
-        self.notes.append(DumpNote(place, "", text))
+        self._note(place, "", text)
 
 
 def _as_text(value: Any) -> str:
@@ -229,43 +304,34 @@ def _as_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-_INT = Struct(">i")
-_AFTER_VALUE_BYTES = 8 + 4 * 8 + 3 * 4 + 8 + 8
-"""Fields behind the value of a node: number of the access list, then StatPersisted with four times, three versions, owner, pzxid."""
+def _lines(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield each line with its place; the path of a get that a terminal has wrapped is one line."""
+    lines = [line.decode("utf-8", "backslashreplace") for line in _WRAP.sub(b"", data).splitlines()]
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        place = f"line {number + 1}"
+        width = len(line)
+        while width >= _NARROWEST_TERMINAL and _GET.fullmatch(line.strip()) and _goes_on(line, lines[number + 1 : number + 3]):
+            number += 1
+            line += lines[number]
+            if len(lines[number]) < width:
+                break
+        yield place, line
+        number += 1
 
 
-class _CutError(Exception):
-    """Raised for a length that is invalid or beyond the end."""
+def _goes_on(line: str, following: Sequence[str]) -> bool:
+    """Return True when the next line is the rest of a path: a value, or what zkCli answers, comes only behind it."""
+    if len(following) < 2:
+        return False
+    rest, answer = following
+    refused = _REFUSED.fullmatch(answer.strip())
+    if refused is not None:
+        return line.endswith(refused[1].removesuffix(rest)) if refused[1].endswith(rest) else False
+    return not any(map(_is_no_value, following)) and not answer.startswith("/") and not re.search(r"\s", rest)
 
 
-class _Cursor:
-    """Cursor over big-endian records."""
-
-    def __init__(self, data: bytes, position: int) -> None:
-        self._data = data
-        self.position = position
-
-    def skip(self, size: int) -> None:
-        if not 0 <= size <= len(self._data) - self.position:
-            raise _CutError
-        self.position += size
-
-    def number(self, struct: Struct) -> int:
-        start = self.position
-        self.skip(struct.size)
-        value: int = struct.unpack_from(self._data, start)[0]
-        return value
-
-    def count(self, minimum: int) -> int:
-        """Read the number of items of at least `minimum` bytes; an absent list has -1."""
-        count = max(self.number(_INT), 0)
-        if count * minimum > len(self._data) - self.position:
-            raise _CutError
-        return count
-
-    def text(self) -> str:
-        """Read a buffer or string; an absent one has size -1."""
-        size = self.number(_INT)
-        start = self.position
-        self.skip(max(size, 0))
-        return self._data[start : self.position].decode("utf-8", "backslashreplace")
+def _is_no_value(line: str) -> bool:
+    text = line.strip()
+    return not text or any(pattern.match(text) for pattern in (_PROMPT, _STATISTIC, _CHATTER, _GET, _REFUSED))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,10 +45,14 @@ numChildren = 0
 """
 
 
-def read(path: str) -> Dump:
+def read(*paths: str) -> Dump:
     """Read a dump that may be compressed, as the command line does."""
-    progress = ReadProgress()
-    return read_dump(path, partial(decompressed, progress=progress, file=0), progress)
+
+    def decompress(chunks: Iterator[bytes]) -> tuple[Iterator[bytes], ReadProgress]:
+        progress = ReadProgress()
+        return decompressed(chunks, progress, file=0), progress
+
+    return read_dump(paths, decompress)
 
 
 def values(dump: Dump) -> dict[str, str]:
@@ -172,9 +176,103 @@ def test_what_holds_no_node_is_refused(tmp_path: Path, content: bytes, why: str)
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for path in (tmp_path / "nowhere", tmp_path, "a\0b"):
+    with pytest.raises(CaptureError, match="holds no snapshot"):
+        read(str(tmp_path))
+    for path in (tmp_path / "nowhere", "a\0b"):
         with pytest.raises(CaptureError, match="cannot be read"):
             read(str(path))
     monkeypatch.setattr(zookeeper, "REGISTRY_MAX_BYTES", 100)
     with pytest.raises(CaptureError, match="larger than"):
         read(str(SNAPSHOT))
+
+
+@pytest.mark.parametrize("head", ["", "\n", "Connecting to localhost:2181\n"])
+def test_a_session_may_begin_with_its_prompt(head: str) -> None:
+    session = SESSION[SESSION.index("[zk: ") :]
+    assert values(Dump((head + session).encode())) == {"/brokers/ids/0": BROKER, "/brokers/topics/orders/0": "2"}
+
+
+LONG = "/consumers/group-with-a-long-name/offsets/a-topic-with-a-long-name/0-0"
+
+
+@pytest.mark.parametrize("cut", [30, 50, len(LONG) - 1])
+@pytest.mark.parametrize("wrap", [" \r", "\n"])
+def test_a_path_that_the_terminal_wraps_is_one(cut: int, wrap: str) -> None:
+    prompt = "[zk: zookeeper-with-a-long-name.example:2181(CONNECTED) 7] get "
+    dump = Dump(f"{prompt}{LONG[:cut]}{wrap}{LONG[cut:]}\n10452\ncZxid = 0x14\n[zk: h(CONNECTED) 8] quit\n".encode())
+    assert values(dump) == {LONG: "10452"}
+
+
+@pytest.mark.parametrize("behind", ["cZxid = 0x14", "[zk: h(CONNECTED) 8] quit", "", "/b\tc"])
+def test_a_long_command_with_its_value_is_not_taken_for_a_wrapped_one(behind: str) -> None:
+    assert values(Dump(f"[zk: zookeeper.example:2181(CONNECTED) 7] get {LONG}\n10452\n{behind}\n".encode()))[LONG] == "10452"
+
+
+@pytest.mark.parametrize("answer", ["Node does not exist: /x", "Authentication is not valid : /x", "Insufficient permission : /x"])
+def test_a_node_that_is_not_shown_has_no_value(answer: str) -> None:
+    assert values(Dump(f"[zk: h(CONNECTED) 1] get /x\n{answer}\n[zk: h(CONNECTED) 2] get /y\nv\n".encode())) == {"/y": "v"}
+    assert values(Dump(f"/x\tbefore\n[zk: h(CONNECTED) 1] get /x\n{answer}\n".encode())) == {"/x": "before"}
+
+
+def test_a_recorded_session_of_zkcli_is_read() -> None:
+    dump = read(str(DUMPS / "zkcli39.txt"))
+    assert dump.notes == []
+    found = values(dump)
+    assert found["/consumers/g-topic2/offsets/topic2/0-1"] == "775"
+    assert found["/kafka-b/brokers/ids/7"] == "host7-1350000000000:host7.example.com:6667"
+    assert not {path for path in found if "nosuch" in path or "vm-179532" in path}
+
+
+def test_a_snapshot_compressed_with_snappy_is_read() -> None:
+    dump = read(str(DUMPS / "zookeeper-3.9.snappy"))
+    assert (dump.damaged, dump.notes) == (False, [])
+    assert values(dump)["/consumers/g-topic2/offsets/topic2/0-1"] == "775"
+
+
+@pytest.mark.parametrize("size", [20, 100, 2_000, 2_900])
+def test_a_cut_or_damaged_snapshot_of_snappy_is_told(size: int) -> None:
+    data = (DUMPS / "zookeeper-3.9.snappy").read_bytes()
+    assert Dump(data[:size]).damaged
+    assert Dump(data[:size] + bytes([data[size] ^ 0xFF]) + data[size + 1 :]).nodes is not None
+
+
+LOG = gzip.decompress((DUMPS / "zookeeper-3.9.5.log.gz").read_bytes())
+
+
+def test_a_log_gives_what_its_transactions_leave() -> None:
+    """Recorded from 3.9.5: a container, an ephemeral node whose session ended, a node that was deleted, one that was set again."""
+    dump = Dump(LOG)
+    assert (dump.damaged, dump.notes) == (False, [])
+    found = values(dump)
+    assert found["/consumers/g/offsets/t/0-0"] == "4711"
+    assert found["/container"] == "inside"
+    assert "/brokers/ids" in found
+    assert not found.keys() & {"/gone", "/brokers/ids/0"}
+
+
+@pytest.mark.parametrize("size", range(16, 1_400, 83))
+def test_a_cut_log_gives_what_came_before(size: int) -> None:
+    assert len(Dump(LOG[:size]).nodes) <= len(Dump(LOG).nodes) + 2
+    damaged = Dump(LOG[:size] + bytes([LOG[size] ^ 0xFF]) + LOG[size + 1 :])
+    assert damaged.damaged
+
+
+def test_a_folder_of_a_server_is_its_latest_snapshot_and_the_logs_behind_it(tmp_path: Path) -> None:
+    (tmp_path / "snapshot.0").write_bytes(b"ZKSN")
+    (tmp_path / "snapshot.1").write_bytes(SNAPSHOT.read_bytes())
+    (tmp_path / "log.1").write_bytes(LOG)
+    (tmp_path / "acceptedEpoch").write_text("1")
+    dump = read(str(tmp_path))
+    assert not dump.damaged
+    assert values(dump)["/consumers/billing/offsets/orders/0-0"] == "10452"
+    assert values(dump)["/container"] == "inside"
+    (tmp_path / "snapshot.1").rename(tmp_path / "snapshot.ffff")  # later than all that the log has
+    assert "/container" not in values(read(str(tmp_path)))
+
+
+def test_several_files_are_one_registry_with_places_that_name_them(tmp_path: Path) -> None:
+    for name, text in (("a", "/a\t1\n"), ("b", "/b\t2\nwhat is this\n")):
+        (tmp_path / name).write_text(text)
+    dump = read(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert dump.nodes == [Node("/a", "1", "a: line 1"), Node("/b", "2", "b: line 1")]
+    assert [note.place for note in dump.notes] == ["b: line 2"]

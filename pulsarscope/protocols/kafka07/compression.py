@@ -5,12 +5,9 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
-from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError
-
-XERIAL_MAGIC = b"\x82SNAPPY\x00"
-"""First bytes of snappy-java's SnappyOutputStream; two versions follow, then blocks."""
-
-XERIAL_VERSIONS_BYTES = 8
+from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
+from pulsarscope.inputs.xerial import decompress_xerial
+from pulsarscope.protocols.kafka07.cursor import ParseError
 
 GZIP_WBITS = 16 + zlib.MAX_WBITS
 """Value of `wbits` that makes zlib expect a gzip header (RFC 1952)."""
@@ -52,21 +49,10 @@ def _gunzip(data: bytes, bound: int) -> bytes | None:
 def _decompress_snappy(data: bytes, bound: int) -> bytes | None:
     if not data.startswith(XERIAL_MAGIC):
         return _decompress_block(data, bound)
-    cursor = Cursor(data, len(XERIAL_MAGIC), len(data))
-    cursor.skip(XERIAL_VERSIONS_BYTES)
-    blocks: list[bytes] = []
-    remaining = bound
-    while cursor.position < cursor.end:
-        size = cursor.int32()
-        if size < 0:
-            raise ParseError(f"a block of {size} bytes cannot be")
-        start = cursor.skip(size)
-        block = _decompress_block(data[start : start + size], remaining)
-        if block is None:
-            return None
-        blocks.append(block)
-        remaining -= len(block)
-    return b"".join(blocks)
+    output, damage = decompress_xerial(data, bound)
+    if damage is not None:
+        raise ParseError(damage)
+    return output
 
 
 def _decompress_block(block: bytes, bound: int) -> bytes | None:

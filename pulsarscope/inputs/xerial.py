@@ -1,0 +1,35 @@
+"""The framing of snappy-java's SnappyOutputStream (xerial): a head, then blocks, each behind its size."""
+
+from __future__ import annotations
+
+MAGIC = b"\x82SNAPPY\x00"
+"""First bytes; two versions follow, then blocks."""
+
+_BLOCKS_AT = len(MAGIC) + 8
+_SIZE_BYTES = 4
+
+
+def decompress_xerial(data: bytes, bound: int) -> tuple[bytes | None, str | None]:
+    """Decompress blocks of Snappy; what there is before damage, None when it is more than the bound; and the damage in words."""
+    import cramjam  # noqa: PLC0415 - heavy, only when something is compressed
+
+    output = bytearray()
+    position = _BLOCKS_AT
+    if len(data) < position:
+        return b"", "it ends too soon"
+    while position < len(data):
+        start = position + _SIZE_BYTES
+        size = int.from_bytes(data[position:start], "big", signed=True)
+        if size < 0:
+            return bytes(output), f"a block of {size} bytes cannot be"
+        if start + size > len(data):
+            return bytes(output), "it ends too soon"
+        block = data[start : start + size]
+        position = start + size
+        try:
+            if cramjam.snappy.decompress_raw_len(block) > bound - len(output):
+                return None, None
+            output += bytes(cramjam.snappy.decompress_raw(block))
+        except (cramjam.DecompressionError, ValueError, OverflowError, MemoryError) as error:
+            return bytes(output), str(error) or type(error).__name__
+    return bytes(output), None
