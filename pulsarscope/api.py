@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, refuse_unknown
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options
 
 PAYLOAD_FORMS = ("base64", "hex", "text")
+
+AnyPath: TypeAlias = str | os.PathLike[str]
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -53,7 +56,8 @@ class Capture:
         return self._decode(frozenset(kinds or ROWS))
 
     def table(self, kind: str) -> Any:
-        """Return the rows of one kind as a pyarrow.Table. Raises UsageError when pyarrow is missing."""
+        """Return the rows of one kind as a pyarrow.Table. Raises UsageError when the kind is unknown or pyarrow is missing."""
+        refuse_unknown(frozenset({kind}))
         from pulsarscope.output.export.arrow import table  # noqa: PLC0415 - pyarrow is an extra
 
         return table(kind, self._decode(frozenset({kind}), together=True))
@@ -72,14 +76,14 @@ class Capture:
 
 
 def open(  # noqa: A001 - ps.open reads as it should
-    *paths: str,
+    *paths: AnyPath,
     show_secrets: bool = False,
     payload: str | None = None,
     ports: Collection[int] = (),
     decode_as: Mapping[int, str] | None = None,
-    tls_keylog: str | Sequence[str] = (),
-    private_key: str | Sequence[str] = (),
-    schemas: Mapping[str, str] | None = None,
+    tls_keylog: AnyPath | Sequence[AnyPath] = (),
+    private_key: AnyPath | Sequence[AnyPath] = (),
+    schemas: Mapping[str, AnyPath] | None = None,
     source_by: str = "none",
     thresholds: Mapping[str, float] | None = None,
     jobs: int = 1,
@@ -107,7 +111,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
         raise UsageError(message)
     options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, thresholds)
-    return Capture([str(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
+    return Capture([os.fspath(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
 
 
 def library_options(
@@ -115,9 +119,9 @@ def library_options(
     payload: str | None,
     ports: Collection[int],
     decode_as: Mapping[int, str] | None,
-    tls_keylog: str | Sequence[str],
-    private_key: str | Sequence[str],
-    schemas: Mapping[str, str] | None,
+    tls_keylog: AnyPath | Sequence[AnyPath],
+    private_key: AnyPath | Sequence[AnyPath],
+    schemas: Mapping[str, AnyPath] | None,
     thresholds: Mapping[str, float] | None,
 ) -> Options:
     """Return the options of the engine, with the contents of the files that `open` is called with.
@@ -139,9 +143,14 @@ def library_options(
         payload=payload,
         ports=frozenset(ports),
         decode_as=decode_as or {},
-        key_logs=read_key_logs([tls_keylog] if isinstance(tls_keylog, str) else [str(path) for path in tls_keylog]),
-        private_keys=read_key_files([private_key] if isinstance(private_key, str) else private_key),
-        schemas=given_schemas((schemas or {}).items(), schema_readers),
+        key_logs=read_key_logs(_paths(tls_keylog)),
+        private_keys=read_key_files(_paths(private_key)),
+        schemas=given_schemas([(topics, os.fspath(path)) for topics, path in (schemas or {}).items()], schema_readers),
         thresholds=chosen_thresholds(thresholds or {}),
         dissectors=make_dissectors,
     )
+
+
+def _paths(given: AnyPath | Sequence[AnyPath]) -> list[str]:
+    """Return one or several paths as text."""
+    return [os.fspath(path) for path in ([given] if isinstance(given, (str, os.PathLike)) else given)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import get_type_hints
 
 import msgspec
 import pytest
@@ -61,11 +61,24 @@ def test_no_path_is_a_wrong_call() -> None:
 def test_an_unknown_kind_is_a_wrong_call() -> None:
     with pytest.raises(ps.UsageError, match="no records are named packets"):
         list(ps.open(QUICKSTART).records("packets"))
+    for jobs in (1, 2):
+        with pytest.raises(ps.UsageError, match="no records are named frames: there are frame, message"):
+            ps.open(QUICKSTART, jobs=jobs).table("frames")
+
+
+def test_the_documentation_of_a_column_can_be_read() -> None:
+    shown = repr(get_type_hints(FrameRow, include_extras=True)["packet"])
+    assert "Doc('Number of the packet in its file, from 1: the number Wireshark shows.')" in shown
+    assert " object at 0x" not in "".join(repr(get_type_hints(row, include_extras=True)) for row in (MessageRow, ConnectionRow))
 
 
 def test_paths_need_not_be_text() -> None:
-    path: Any = Path(QUICKSTART)
+    path = Path(QUICKSTART)
     assert len(list(ps.open(path).frames())) == len(list(ps.open(str(path)).frames()))
+    capture, key_log = CAPTURES / "go-tls13.pcap", CAPTURES / "go-tls13.keylog"
+    assert len(list(ps.open(capture, tls_keylog=key_log).frames())) == len(list(ps.open(capture, tls_keylog=[str(key_log)]).frames())) > 0
+    keys = CAPTURES / "keys" / "e2e_a.private.pem"
+    assert list(ps.open(path, private_key=keys).messages())
 
 
 def test_several_files_are_one_capture() -> None:

@@ -145,7 +145,12 @@ def _assemble(lines: Sequence[_Line]) -> Program:
 
 
 def compile_filter(expression: str, link_type: int, interface: str) -> Program:
-    """Compile an expression of tcpdump's language for an interface. Raises UsageError when it is invalid, or nothing can compile it."""
+    """Compile an expression of tcpdump's language for an interface.
+
+    Raises:
+        UsageError: it is invalid, or nothing can compile it.
+        PermissionError: it is about VLANs, and the interface must not be captured on.
+    """
     if tcpdump := shutil.which("tcpdump"):
         return _by_tcpdump(tcpdump, expression, link_type, interface)
     if _VLAN.search(expression):
@@ -161,6 +166,8 @@ def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"-f cannot be compiled: {error}") from error
     if result.returncode:
+        if interface_options and "permi" in result.stderr.lower():  # the kind of tagging is asked of the interface
+            raise PermissionError(result.stderr)
         reason = (result.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
         raise UsageError(f'-f "{expression}" is not a valid packet filter: {reason}')
     return tuple(_parse_instruction(line) for line in result.stdout.splitlines()[1:])

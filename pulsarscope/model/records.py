@@ -30,6 +30,10 @@ class Doc:
         self.type = type
         self.values = values
 
+    def __repr__(self) -> str:
+        """Return the text, which documentation tools print."""
+        return f"Doc({self.text!r})"
+
 
 Object = dict[str, Any]
 

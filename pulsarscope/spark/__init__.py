@@ -16,6 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pulsarscope.api import AnyPath
     from pulsarscope.spark.tables import Records
 
 
@@ -38,9 +39,9 @@ def decode(
     payload: str | None = None,
     ports: Collection[int] = (),
     decode_as: Mapping[int, str] | None = None,
-    tls_keylog: str | Sequence[str] = (),
-    private_key: str | Sequence[str] = (),
-    schemas: Mapping[str, str] | None = None,
+    tls_keylog: AnyPath | Sequence[AnyPath] = (),
+    private_key: AnyPath | Sequence[AnyPath] = (),
+    schemas: Mapping[str, AnyPath] | None = None,
     thresholds: Mapping[str, float] | None = None,
 ) -> Records:
     """Decode packets into a data frame for each kind of record.

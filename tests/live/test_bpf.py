@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -123,6 +124,18 @@ def test_tags_that_the_kernel_has_taken_off_are_asked_after() -> None:
     assert has_tag in compile_filter("vlan and tcp port 6650", 1, "lo")
     with pytest.raises(UsageError, match="no VLAN support"):
         compile_filter("vlan", 101, "any")
+
+
+@pytest.mark.parametrize("said", ["You don't have permission to perform this capture on that device", "socket: Operation not permitted"])
+def test_a_vlan_filter_without_the_right_to_capture_lacks_that_right(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str) -> None:
+    tcpdump = tmp_path / "tcpdump"
+    tcpdump.write_text(f'#!/bin/sh\necho "tcpdump: eth0: {said}" >&2\nexit 1\n')
+    tcpdump.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda _name: str(tcpdump))
+    with pytest.raises(PermissionError):
+        compile_filter("vlan and tcp", 1, "eth0")
+    with pytest.raises(UsageError, match="not a valid packet filter"):
+        compile_filter("tcp prt 1", 1, "eth0")
 
 
 def test_without_libpcap_there_is_one_line_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,8 +58,10 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], options: Rep
     """Return the report, with the names of the two sides."""
     report = TextReport(options)
     look = report.palette
-    worse, better = comparison.slower() or comparison.worse(), comparison.faster() or comparison.better()
-    report.paragraph(escape(verdict(comparison, report.duration)), color=look.bad if worse else look.good if better else look.bold)
+    faster, more_findings = comparison.faster(), comparison.worse()
+    bad = comparison.slower() or (more_findings and not faster)
+    good = (faster or comparison.better()) and not more_findings
+    report.paragraph(escape(verdict(comparison, report.duration)), color=look.bad if bad else look.good if good else look.bold)
     if options.quiet:
         return report.text()
     report.paragraph(f"before: {escape(names[0])}", 2, look.dim)

@@ -9,6 +9,7 @@ from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.comparison import comparison_text
+from pulsarscope.output.render.style import palette
 from pulsarscope.output.render.text_report import ReportOptions
 from tests.scenarios import rows
 
@@ -36,6 +37,26 @@ def test_the_verdict_says_what_became_slower_and_which_findings_are_more() -> No
         "Slower: SEND p99 1.00 ms to 5.00 ms (x5.0); more findings: checksum-mismatch 0 to 1; "
         "but 12 bytes are missing from the second capture.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("before_ns", "after_ns", "findings", "color"),
+    [
+        (1_000_000, 5_000_000, (0, 0), "bad"),
+        (1_000_000, 5_000_000, (1, 0), "bad"),
+        (1_000_000, 1_000_000, (0, 1), "bad"),
+        (5_000_000, 1_000_000, (0, 0), "good"),
+        (1_000_000, 1_000_000, (1, 0), "good"),
+        (5_000_000, 1_000_000, (0, 1), "bold"),
+        (1_000_000, 1_000_000, (0, 0), "bold"),
+    ],
+)
+def test_the_colour_is_that_of_what_the_verdict_begins_with(before_ns: int, after_ns: int, findings: tuple[int, int], color: str) -> None:
+    before, after = (
+        [*family("SEND", 200, latency), *[rows.finding() for _ in range(count)]]
+        for latency, count in zip((before_ns, after_ns), findings, strict=True)
+    )
+    assert shown(before, after, color=True).startswith(getattr(palette(color=True), color))
 
 
 def test_nothing_notable_is_said_as_such() -> None:

@@ -16,7 +16,7 @@ from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, response_name
 from pulsarscope.protocols.pulsar.rules.message_ids import positions_of
 from pulsarscope.protocols.pulsar.rules.transactions import is_transaction_error
-from pulsarscope.protocols.pulsar.text.formatting import duration, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, listing, quantity
 
 CODES = table(
     SESSION.warning(
@@ -122,7 +122,7 @@ class AckRule(ConsumerRule[AckState]):
                 add_sample(self._unanswered.setdefault(key, []), where_of(row))
         elif row.status == "error" and not is_transaction_error(row):
             where = where_of(row)
-            error = f"{row.error}: {row.error_message or 'no message'}"
+            error = error_text(row.error, row.error_message)
             text = f"An ACK of subscription {row.subscription} on {row.topic} was refused with {error}."
             evidence = {
                 "frames": [where.name, response_name(row)],

@@ -9,7 +9,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, response_name
-from pulsarscope.protocols.pulsar.text.formatting import error_message_text
+from pulsarscope.protocols.pulsar.text.formatting import error_message_text, error_text
 
 ERRORS = frozenset({"ProducerBusy", "ProducerFenced", "ConsumerBusy"})
 """Errors that the rules of this theme report."""
@@ -79,7 +79,7 @@ class HolderRule(ConnectionRule):
         where = where_of(row)
         text = f"A SEND of producer {row.producer_name or 'without a name'} to {row.topic or 'an unknown topic'} was refused"
         evidence = {"frames": frame_names([row.request, where.name]), "topic": row.topic, "producer_name": row.producer_name}
-        error = f"{fields['error']}: {error_message_text(fields.get('message'))}"
+        error = error_text(fields["error"], fields.get("message"))
         self._context.report("producer-fenced", where, f"{text} with {error}.", evidence)
 
     def _close_producer(self, row: FrameRow) -> None:

@@ -11,6 +11,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.transactions import AUTHORIZATION_ERRORS, is_transaction_error
+from pulsarscope.protocols.pulsar.text.formatting import error_text
 
 CODES = table(
     SESSION.error(
@@ -85,7 +86,7 @@ class RequestRule(ConnectionRule):
         where = where_of(row)
         code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "request-failed"
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
-        self._context.report(code, where, f"{_title(row)} was refused with {row.error}: {row.error_message or 'no message'}.", evidence)
+        self._context.report(code, where, f"{_title(row)} was refused with {error_text(row.error, row.error_message)}.", evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
         self._refusal(row)

@@ -12,7 +12,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, listing, quantity
 
 CODES = table(
     SESSION.warning(
@@ -139,7 +139,7 @@ class TransactionRule(ConnectionRule):
             self._context.emit_fact(TRANSACTIONS, transaction, where, "refused", values)
         else:
             evidence = {"frames": [where.name, response], "request": row.request, "error": row.error}
-            text = f"{row.request} was refused with {row.error}: {message}; no transaction is known for it."
+            text = f"{row.request} was refused with {error_text(row.error, message)}; no transaction is known for it."
             self._context.report("txn-failed", where, text, evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -213,8 +213,8 @@ def _report_failed(history: TransactionHistory, report: ReportFinding) -> None:
     times = f" ({quantity(len(history.refused), 'refusal')} in all)" if len(history.refused) > 1 else ""
     about = f" for {values['about']}" if values["about"] else ""
     text = (
-        f"{values['command']}{about} of transaction {history.transaction} was refused with {values['error']}: "
-        f"{values['message']}{times}; steps seen: {history.summary}."
+        f"{values['command']}{about} of transaction {history.transaction} was refused with "
+        f"{error_text(values['error'], values['message'])}{times}; steps seen: {history.summary}."
     )
     names = [name for fact in history.refused for name in (fact.where.name, fact.values["response"])]
     error = {"error": values["error"], "count": len(history.refused)}

@@ -10,7 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.departures import BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, host, listing, quantity
 
 CODES = table(
     SESSION.note(
@@ -132,7 +132,7 @@ def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact],
     names = listing(list(dict.fromkeys(fact.values["name"] for fact in refused)))
     span = duration(refused[-1].where.time - first.where.time)
     attempts = f"{quantity(len(refused), 'attempt')} within {span}" if len(refused) > 1 else "1 attempt"
-    text = f"Topic {topic} refused {names}, because {reason}: {attempts} with {first.values['error']}: {first.values['message']}."
+    text = f"Topic {topic} refused {names}, because {reason}: {attempts} with {error_text(first.values['error'], first.values['message'])}."
     evidence = {
         "frames": frame_names(name for fact in refused for name in (fact.where.name, fact.values["frame"])),
         "topic": topic,

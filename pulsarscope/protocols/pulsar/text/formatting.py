@@ -130,9 +130,15 @@ def without_exception_class(message: str) -> str:
 
 
 def error_message_text(message: str | None) -> str:
-    """Return a broker's error message for the text of a finding."""
-    text = without_exception_class(message or "")
-    return "no message" if not text else text if len(text) <= ERROR_CHARACTERS_MAX else f"{text[:ERROR_CHARACTERS_MAX]}…"
+    """Return a broker's error message for the text of a finding, which goes on behind it; empty when there is none."""
+    text = without_exception_class(message or "").rstrip(". \n")
+    return text if len(text) <= ERROR_CHARACTERS_MAX else f"{text[:ERROR_CHARACTERS_MAX]}…"
+
+
+def error_text(error: Any, message: str | None) -> str:
+    """Return an error with the broker's message, if it has one."""
+    text = error_message_text(message)
+    return f"{error}: {text}" if text else str(error)
 
 
 def listing(names: Sequence[str], separator: str = ", ") -> str:

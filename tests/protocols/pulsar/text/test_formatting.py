@@ -10,6 +10,7 @@ from pulsarscope.protocols.pulsar.text.formatting import (
     date,
     duration,
     error_message_text,
+    error_text,
     host,
     listing,
     message_id_text,
@@ -88,8 +89,11 @@ def test_hosts(endpoint: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        (None, "no message"),
-        ("", "no message"),
+        (None, ""),
+        ("", ""),
+        ("...", ""),
+        ("Buffer..", "Buffer"),
+        ("taken. Try again.\n", "taken. Try again"),
         ("org.apache.pulsar.broker.service.BrokerServiceException$NamingException: taken", "taken"),
         ("it is: taken", "it is: taken"),
         ("x" * 501, "x" * 500 + "…"),
@@ -97,3 +101,4 @@ def test_hosts(endpoint: str, name: str) -> None:
 )
 def test_error_messages(message: str | None, text: str) -> None:
     assert error_message_text(message) == text
+    assert error_text("TopicNotFound", message) == (f"TopicNotFound: {text}" if text else "TopicNotFound")
