@@ -13,7 +13,7 @@ from pulsarscope.dissect.isolation import Failure, failure
 from pulsarscope.dissect.splitter import StreamSplitter
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
-from pulsarscope.tcp.pieces import Data, Item
+from pulsarscope.tcp.pieces import Data, Gap, Item
 
 SKIPPED_RUNS_MAX = 1000
 """Skipped runs kept before the protocol is known; there is one for each gap."""
@@ -111,7 +111,7 @@ class Conversation:
 
     def _feed_known(self, items: Sequence[Sequence[Item]], splitters: Sequence[StreamSplitter], out: FrameBatch) -> FrameBatch:
         """Fill an empty batch with the frames of a known protocol."""
-        both = 0
+        both = of_server = 0
         for stream in (self._server, 1 - self._server):  # the server's first: what it announces holds for the client's frames
             stream_items = items[stream]
             if stream_items:
@@ -122,9 +122,17 @@ class Conversation:
                     _give(splitter, item, out)
                 if splitter.limits[-1] != before:
                     splitters[1 - stream].limits[:] = splitter.limits
+                if stream == self._server:
+                    of_server = len(out.rows)
         if both > 1 and len(out.rows) > 1:
-            out.sort()
+            # A packet may end the wait of both streams for what it does not bring: questions then come before answers.
+            given_up = any(isinstance(item, Gap) for stream_items in items for item in stream_items)
+            out.sort([index < of_server for index in range(len(out.rows))] if given_up else ())
         return out
+
+    def _of_server(self, frames: FrameBatch) -> list[bool]:
+        """Return for each frame, as long as their streams are kept, whether it is the server's: that comes after the client's."""
+        return [stream == self._server for stream in frames.streams]
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """Feed piece by piece in the order of their moments, so that the answer does not depend on how many come at once."""
@@ -148,7 +156,7 @@ class Conversation:
                     for _, of_stream, following in pieces:
                         remaining[of_stream].append(following)
                     frames.extend(self.feed(remaining))
-                    frames.sort(by_stream=True)
+                    frames.sort(self._of_server(frames))
                     return frames
                 frames.truncate(SKIPPED_RUNS_MAX)
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
@@ -189,7 +197,7 @@ class Conversation:
         if not (frames or waited):
             return self._feed_known(items, splitters, frames)
         frames.extend(self.feed(items))
-        frames.sort(by_stream=True)
+        frames.sort(self._of_server(frames))
         return frames
 
     def finish(self, moment: int) -> FrameBatch:
@@ -204,7 +212,7 @@ class Conversation:
                 out = frames
                 break
         if len(out.rows) > 1:
-            out.sort(by_stream=True)
+            out.sort(self._of_server(out))
         return out
 
 

@@ -108,10 +108,10 @@ class FrameBatch:
             batch.attachments = {old - start: attachments[old] for old in range(start, stop) if old in attachments}
         return batch
 
-    def sort(self, *, by_stream: bool = False) -> None:
-        """Order the frames by moment, and those of one moment by stream if that is asked for and kept, else as they stand."""
+    def sort(self, ranks: Sequence[bool] = ()) -> None:
+        """Order the frames by moment, and those of one moment by their ranks, if there are any, else as they stand."""
         rows, moments, streams, attachments = self.rows, self.moments, self.streams, self.attachments
-        keys: Sequence[Any] = [*zip(moments, streams, strict=True)] if by_stream and streams else moments
+        keys: Sequence[Any] = [*zip(moments, ranks, strict=True)] if ranks else moments
         order = sorted(range(len(keys)), key=keys.__getitem__)
         self.rows = [rows[position] for position in order]
         self.moments = [moments[position] for position in order]

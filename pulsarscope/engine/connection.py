@@ -308,6 +308,7 @@ class Timeline:
         row.start = connection.start
         row.client_bytes, row.client_frames, row.client_missing, row.client_skipped, row.client_tail = self._account(client)
         row.server_bytes, row.server_frames, row.server_missing, row.server_skipped, row.server_tail = self._account(1 - client)
+        row.client_dropped, row.server_dropped = connection.streams[client].dropped, connection.streams[1 - client].dropped
         row.end = connection.ending
         row.opened, row.closed = connection.opened, connection.closed
         if connection.closed_by is not None:
@@ -366,6 +367,9 @@ class EndedTimeline:
         row, connection = self._row, self._connection
         if row is not None:
             row.end, row.packets = connection.end, connection.packets
+            first, second = (stream.dropped for stream in connection.streams)
+            swapped = row.client != connection.endpoint(0)
+            row.client_dropped, row.server_dropped = (second, first) if swapped else (first, second)
             row.retransmitted = sum(stream.retransmitted for stream in connection.streams)
             row.out_of_order = sum(stream.out_of_order for stream in connection.streams)
             out.append(row)

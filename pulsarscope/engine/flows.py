@@ -22,7 +22,7 @@ from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
 from pulsarscope.inputs.tls_secrets import Position
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.model.limits import CLOSED_CONNECTIONS_MAX, IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.model.records import ConnectionRow, FindingRow, Row
 from pulsarscope.model.text import printable
 
@@ -36,9 +36,6 @@ def check_options(options: Options) -> None:
 
 LATE_NANOSECONDS = 600_000_000_000
 """A file of a stream may have packets so much older than those of files before it: some are rotated later, or take longer on their way."""
-
-CLOSED_FILES = CLOSED_CONNECTIONS_MAX.bit_length()
-"""So many files of its source later no connection waits for stray packets any more: the bound is halved with each."""
 
 
 class OpenFlow(msgspec.Struct, frozen=True):
@@ -56,7 +53,7 @@ class OpenFlow(msgspec.Struct, frozen=True):
     def is_over(self, newest: int, inputs: Inputs) -> bool:
         """Return True when no packet of the connection can come: its source has come to this time, and these are the files so far."""
         silent = newest - self.time > IDLE_CONNECTION_NANOSECONDS + LATE_NANOSECONDS
-        return silent or (self.closed and sum(1 for _ in _following(inputs, self.file, len(inputs.paths))) + 1 >= CLOSED_FILES)
+        return silent or (self.closed and any(True for _ in _following(inputs, self.file, len(inputs.paths))))
 
 
 def _following(inputs: Inputs, file: int, end: int) -> Iterator[int]:

@@ -106,6 +106,9 @@ class Timelines:
             name = connection.name
             index_of[name] = index
             timeline = self.table.get(name)
+            if event.unlisted:
+                self.table.pop(name, None)
+                continue
             if timeline is None:
                 source = source_of_key(connection.key)
                 settings = self.settings[self._inputs.source(connection.file) if source is None else source]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pulsarscope.dissect.foreign import proxy_header
-from pulsarscope.tcp.pieces import Data, Gap, Item
+from pulsarscope.tcp.pieces import Data, Item, at_moment
 
 if TYPE_CHECKING:
     from pulsarscope.inputs.tls_secrets import Secrets
@@ -63,7 +63,7 @@ class Transport:
         for held, some in zip(self._held, items, strict=True):
             if file != self._file:
                 # Any packet of this file is later.
-                held[:] = [_at_once(item) for item in held]
+                held[:] = [at_moment(item, 0) for item in held]
             held.extend(some)
         self._file = file
 
@@ -92,12 +92,6 @@ class Transport:
 
         self.tls = TlsConnection(self._secrets, (start, 0) if stream == 0 else (0, start), spans=self._spans)
         return True
-
-
-def _at_once(item: Item) -> Item:
-    if isinstance(item, Data):
-        return Data(item.file, item.offset, [(payload, packet, time, 0) for payload, packet, time, _ in item.pieces])
-    return Gap(item.offset, item.size, 0, item.reason)
 
 
 def _head(items: Sequence[Item]) -> tuple[bytes, bool]:

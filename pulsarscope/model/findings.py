@@ -198,6 +198,11 @@ TCP_CODES = table(
         "The first bytes are kept; look for a middlebox or an attack.",
     ),
     TCP.note("connection-reset", "The connection was reset.", "See who sent the RST and what came before it."),
+    TCP.warning(
+        "data-after-close",
+        "Data came after the FIN or RST of their connection.",
+        "What the peer acknowledged is decoded as a connection of its own, that begins midstream; the rest is counted as dropped.",
+    ),
     TCP.note("zero-window", "A receiver closed its window.", "The receiving application does not read fast enough."),
     TCP.warning(
         "sequence-jump", "A segment lies outside any receive window.", "It is not part of the stream; look for a middlebox or port reuse."

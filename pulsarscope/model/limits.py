@@ -113,11 +113,27 @@ IDLE_CONNECTION_NANOSECONDS = 3_600 * 1_000_000_000
 """Idle time after which a packet begins a new connection: one hour."""
 
 CLOSED_CONNECTION_NANOSECONDS = 60 * 1_000_000_000
-"""Time that a live capture waits for stray packets of a closed connection before its row is written (TIME-WAIT of Linux)."""
+"""Time during which late packets of the same file belong to a closed connection (TIME-WAIT of Linux); its row is written after that."""
 
-CLOSED_CONNECTIONS_MAX = 8_192
-"""Connections closed in one file whose row waits for stray packets; beyond that the oldest row is written. With each following file half as
-many wait: twice as many of all files together, and independent of the contents of other files."""
+CLOSED_CONNECTIONS_MAX = 131_072
+"""Closed connections of the whole process whose rows wait for late packets, about 1 KiB each: a thousand are closed in a second for two
+minutes."""
+
+SILENT_CONNECTIONS_MAX = 32_768
+"""Connections without data kept in the whole process (a SYN flood has millions); beyond that the oldest ones share one finding."""
+
+STRAY_PACKETS_MAX = 1_024
+"""Packets of an open connection during which data outside its windows are held: an acknowledgment would have come."""
+
+INTERVALS_MAX = 1_024
+"""Gaps, or ranges of dropped bytes, remembered for a stream; a late segment belongs to one of the latest."""
+
+HOLE_PACKETS_MAX = 128
+"""Packets of a connection after which a hole that the peer has acknowledged is a gap: the queues of a network card deliver dozens of
+packets at once, and so may swap them in a capture."""
+
+HOLE_NANOSECONDS_MAX = 200 * 1_000_000
+"""The same bound in capture time: interrupts are delayed for less than a millisecond, busy hosts for longer."""
 
 MEMORY_MAX_BYTES = 256 << 20
 """Buffered bytes of the whole process (Suricata's reassembly memcap); beyond that the longest-waiting connection is evicted."""

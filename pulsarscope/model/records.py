@@ -111,6 +111,10 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     protocol_version: Annotated[int | None, Doc("CONNECTED.protocol_version, else CONNECT's.")] = None
     auth_method: Annotated[str | None, Doc("CONNECT.auth_method_name, else auth_method.")] = None
     proxy_source: Annotated[str | None, Doc("Source endpoint that a PROXY protocol header names.")] = None
+    client_dropped: Annotated[
+        int, Doc("Other captured bytes from the client, in no stream: after a FIN or RST, before the first byte, too late for a gap.")
+    ] = ALWAYS
+    server_dropped: Annotated[int, Doc("As client_dropped, for the server.")] = ALWAYS
 
 
 class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="frame"):

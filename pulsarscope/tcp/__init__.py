@@ -13,7 +13,8 @@ Overlaps: the bytes seen first are kept. Different bytes at the same offset are 
 or were delivered within the last 64 KiB of the stream and the last 8,192 packets of the file. Delivered `Data` must therefore not be
 modified: later segments are compared with it.
 
-The result does not depend on how the capture was cut into blocks, unless a bound of the whole process was reached (`memory-cap`).
+The result does not depend on how the capture was cut into blocks, nor on other connections, unless a bound of the whole process was
+reached (`memory-cap`), or late packets of a closed connection come from more than a minute ago.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Assembler: blocks of segments in, connections with ordered streams out.
 
-Segments take one of three paths. `_advance` appends segments in order, of connections that neither begin nor end in the block.
+Segments take one of three paths. `_in_order` appends segments in order, of connections that neither begin nor end in the block.
 `complete_connection` takes connections that do both. All other packets go through `Assembler._receive` and `Stream.receive` one by one:
-single segments out of order, and all packets of other connections that begin or end, in capture order over both directions.
+all packets of connections that begin, end, or have a segment out of order in the block, in capture order over both directions.
 """
 
 from __future__ import annotations
@@ -10,67 +10,52 @@ from __future__ import annotations
 from collections import deque
 from itertools import repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.model.limits import (
-    CLOSED_CONNECTION_NANOSECONDS,
-    CLOSED_CONNECTIONS_MAX,
-    DUPLICATE_SEGMENTS_PERCENT,
-    IDLE_CONNECTION_NANOSECONDS,
-    MEMORY_MAX_BYTES,
-    OPEN_CONNECTIONS_MAX,
-    OVERLAP_WINDOW_PACKETS,
-)
+from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS, SEQUENCE_JUMP_MAX_BYTES, STRAY_PACKETS_MAX
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
-from pulsarscope.tcp.pieces import Data, Piece
+from pulsarscope.tcp.connection_table import ConnectionTable, position
+from pulsarscope.tcp.pieces import Data, Piece, at_moment
+from pulsarscope.tcp.sequence import sequence_difference
+from pulsarscope.tcp.strays import Strays, begins_another, is_stray
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
-from pulsarscope.tcp.stream_findings import finding
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
-    from pulsarscope.model.findings import Finding
+    from pulsarscope.tcp.stream_findings import Where
 
 _packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
 
-class Assembler:
+class Assembler(ConnectionTable):
     """Connections of one vantage point; feed all blocks in order, then finish."""
-
-    def __init__(self) -> None:
-        self._table: dict[bytes, Connection] = {}
-        """Unfinished connections by the flow key of either direction."""
-        self._open = 0
-        self._closed: list[deque[Connection]] = [deque()]
-        """Connections closed in each file, the latest file first; some are finished already, by a new connection on their 4-tuple."""
-        self._touched: list[ConnectionEvents] = []
-        self._buffering: dict[Connection, None] = {}
-        """Connections with buffered segments, the longest-waiting first."""
-        self._buffered_bytes = 0
-        self._comparable: deque[tuple[int, int, int, list[Stream]]] = deque()
-        """Per block: generation, file, last packet, and the streams that keep delivered data for comparison."""
-        self._generation = 0
-        self._next_expiry = 0
-        """Earliest time of the next search for expired connections, ns since the epoch."""
 
     def feed(self, block: Block) -> list[ConnectionEvents]:
         """Process a block; return the events of each connection that it touched."""
         file = block.file
         independent, ordered, complete = self._classify(block)
-        for connection, key, segments, latest in independent:
+        for connection, flows in independent.items():
+            runs = [_in_order(stream, segments) for stream, segments, _ in flows]
+            if None in runs:
+                ordered += [(stream.key, segments) for stream, segments, _ in flows]
+                continue
             events = connection.events or self._touch(connection)
             if connection.last_file != file:
                 connection.last_file = events.file = file
                 connection.last_packet = 0
-            _advance(connection.streams[0 if key == connection.key else 1], segments, file)
-            connection.packets += len(segments)
-            packet, time, *_ = segments[-1]
-            if packet > connection.last_packet:
-                connection.last_packet = packet
-                connection.last_time = time
-            connection.end = max(connection.end, latest)
+            for (stream, segments, latest), run in zip(flows, runs, strict=True):
+                if run:
+                    stream.segments += len(run[0])
+                    stream.deliver(file, *run)
+                connection.packets += len(segments)
+                packet, time, *_ = segments[-1]
+                if packet > connection.last_packet:
+                    connection.last_packet = packet
+                    connection.last_time = time
+                connection.end = max(connection.end, latest)
         if ordered or complete:
             entries: list[tuple[int, bytes, Segment | CompleteConnection]] = [
                 (candidate.packet, candidate.connection.key, candidate) for candidate in complete
@@ -83,66 +68,46 @@ class Assembler:
                     self._take_complete(entry, file)
                 else:
                     self._receive(key, entry, file)
+        self._finish_closed(block.last_time)
         return self._end_block(file, block.last_packet)
 
     def begin_file(self, file: int) -> list[ConnectionEvents]:
-        """Begin the next file: with each file that follows, half as many closed connections of a file still wait for stray packets."""
-        self._closed.insert(0, deque())
-        excess: list[Connection] = []
-        for age, closed in enumerate(self._closed):
-            excess += [closed.popleft() for _ in range(len(closed) - (CLOSED_CONNECTIONS_MAX >> age))]
-        while len(self._closed) > 1 and not self._closed[-1]:
-            self._closed.pop()
-        for connection in sorted(excess, key=_position):
+        """Begin the next file: closed connections do not wait for packets in it."""
+        for connection in sorted(self._closed, key=position):
             self._finish(connection)
+        self._closed.clear()
         return self._end_block(file, 0)
 
     def expire(self, time: int) -> list[ConnectionEvents]:
-        """Finish connections that have been idle or closed for long enough at `time`, in a capture without an end."""
+        """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end."""
+        for connection in list(self._buffering):
+            if any(stream.buffer is not None and stream.buffer.is_overdue(connection.packets, time) for stream in connection.streams):
+                self._give_up_holes(connection, time, connection.last)
         if time < self._next_expiry:
-            return []
+            return self._end_block(0, 0) if self._touched else []
         self._next_expiry = time + CLOSED_CONNECTION_NANOSECONDS
-        for connection in sorted(set(self._table.values()), key=_position):
+        for connection in sorted(set(self._table.values()), key=position):
             if time - connection.end > (CLOSED_CONNECTION_NANOSECONDS if connection.ended else IDLE_CONNECTION_NANOSECONDS):
                 self._end(connection)
                 self._finish(connection)
-        for number, closed in enumerate(self._closed):
-            self._closed[number] = deque(connection for connection in closed if not connection.finished)
-        return self._end_block(0, 0)
-
-    @property
-    def open(self) -> Connection | None:
-        """Return the unfinished connection with the latest packet, None when all are finished."""
-        return max(self._table.values(), key=_end_of, default=None)
-
-    def drop_delivered(self) -> None:
-        """Drop the data kept for comparison at the end of a file."""
-        for generation, _, _, streams in self._comparable:
-            for stream in streams:
-                stream.drop_delivered(generation)
-        self._comparable.clear()
-
-    def finish(self) -> list[ConnectionEvents]:
-        """End the capture: deliver all buffered segments and finish all connections."""
-        for connection in sorted(set(self._table.values()), key=_position):
-            self._end(connection)
-            self._finish(connection)
+        self._closed = deque(connection for connection in self._closed if not connection.finished)
+        self._report_unlisted()
         return self._end_block(0, 0)
 
     def _classify(
         self, block: Block
-    ) -> tuple[list[tuple[Connection, bytes, list[Segment], int]], list[tuple[bytes, list[Segment]]], list[CompleteConnection]]:
+    ) -> tuple[dict[Connection, list[tuple[Stream, list[Segment], int]]], list[tuple[bytes, list[Segment]]], list[CompleteConnection]]:
         """Split the flows of a block by the path that they take.
 
         Returns:
-            Flows whose two directions can be processed one after the other, as (connection, key, segments, latest time); flows that need
-            capture order; complete connections.
+            Flows whose two directions can be processed one after the other if they are in order, as (stream, segments, latest time) by
+            connection; flows that need capture order; complete connections.
         """
         table = self._table
         complete: list[CompleteConnection] = []
         reverse_keys: set[bytes] = set()
         controlled = {table.get(key) for key in block.control}
-        independent = []
+        independent: dict[Connection, list[tuple[Stream, list[Segment], int]]] = {}
         ordered = []
         resumed: set[Connection] = set()
         for key, segments in block.flows.items():
@@ -152,30 +117,29 @@ class Assembler:
                     continue
                 other = reverse_key(key)
                 candidate = complete_connection(key, segments, block.flows[other], block.file) if other in block.flows else None
-                # So few packets follow its close that CLOSED_CONNECTIONS_MAX cannot finish it before its last one.
-                if candidate is not None and candidate.connection.last_packet - candidate.packet < CLOSED_CONNECTIONS_MAX:
+                if candidate is not None:
                     complete.append(candidate)
                     reverse_keys.add(other)
                     continue
-            if connection is None or connection.closing or connection in controlled:
+            if connection is None or connection.closing or connection.buffered or connection in controlled:
                 ordered.append((key, segments))
                 continue
             latest = segments[-1][1] if block.ordered else max(map(_time_of, segments))
             if latest - connection.end > IDLE_CONNECTION_NANOSECONDS:
                 resumed.add(connection)
-            independent.append((connection, key, segments, latest))
-        if resumed:
-            ordered += [(key, segments) for connection, key, segments, _ in independent if connection in resumed]
-            independent = [entry for entry in independent if entry[0] not in resumed]
+            stream = connection.streams[0 if key == connection.key else 1]
+            independent.setdefault(connection, []).append((stream, segments, latest))
+        for connection in resumed:
+            ordered += [(stream.key, segments) for stream, segments, _ in independent.pop(connection)]
         return independent, ordered, complete
 
     def _receive(self, key: bytes, segment: Segment, file: int) -> None:
         """Process one packet in capture order."""
-        packet, time, seq, _, flags, window, payload, cut = segment
+        packet, time, seq, ack, flags, window, payload, cut = segment
         connection = self._table.get(key)
         if (
             connection is not None
-            and (flags & SYN or time - connection.end > IDLE_CONNECTION_NANOSECONDS)
+            and (flags & SYN or time - connection.end > CLOSED_CONNECTION_NANOSECONDS)
             and connection.is_superseded_by(0 if key == connection.key else 1, segment)
         ):
             self._end(connection)
@@ -186,15 +150,26 @@ class Assembler:
             self._table[key] = self._table[connection.streams[1].key] = connection
             self._open += 1
             self._touch(connection).opened = True
+            if flags & SYN:
+                self._silent[connection] = None
+        index = 0 if key == connection.key else 1
+        stream = connection.streams[index]
+        other = connection.streams[1 - index]
         events = connection.events or self._touch(connection)
+        if stream.buffer is not None or other.buffer is not None:
+            self._give_up_holes(connection, time, (file, packet, time))
+        if (connection.closing or (payload and seq != stream.sequence)) and self._begins_again(connection, index, segment, file):
+            return
         events.file = connection.last_file = file
         connection.last_packet = packet
         connection.last_time = time
         connection.packets += 1
         if time > connection.end:  # noqa: PLR1730 - half the time of a call of max
             connection.end = time
-        index = 0 if key == connection.key else 1
-        stream = connection.streams[index]
+        if other.buffer is not None and flags & ACK:
+            distance = sequence_difference(other.sequence, ack)
+            if 0 < distance <= SEQUENCE_JUMP_MAX_BYTES:
+                other.buffer.acknowledge(other.length + distance, connection.packets, time)
         if window and not (flags & CONTROL_FLAGS or cut or stream.window_closed or connection.closing):
             # The common case: a bare acknowledgment changes nothing, and data in order needs none of the checks below.
             if not payload:
@@ -211,12 +186,57 @@ class Assembler:
             stream.ignored += 1
         else:
             stream.receive(segment, file)
-            if connection.closing or stream.fin != UNKNOWN:
+            if stream.fin != UNKNOWN:
                 connection.closing = True
                 if connection.closed_by is None:
                     connection.closed_by = index
-                if connection.streams[0].ended and connection.streams[1].ended:
+                if stream.ended and other.ended:
                     self._close(connection, "fin")
+
+    def _give_up_holes(self, connection: Connection, time: int, where: Where) -> None:
+        """Declare gaps, at a packet, the holes that the peer acknowledged long before `time`."""
+        events = connection.events or self._touch(connection)
+        events.file = where[0]
+        for stream in connection.streams:
+            if stream.buffer is not None and stream.buffer.is_overdue(connection.packets, time):
+                stream.give_up_acknowledged(where)
+        if not connection.ended and all(stream.ended for stream in connection.streams):
+            self._close(connection, "fin")
+
+    def _begins_again(self, connection: Connection, index: int, segment: Segment, file: int) -> bool:
+        """Hold a stray; return True when a packet was taken as one of another connection, together with the strays before it."""
+        connection.trust_reset(index, segment)
+        strays = connection.strays
+        if not begins_another(connection, index, segment):
+            if strays is not None and not connection.ended and connection.packets - strays.packets > STRAY_PACKETS_MAX:
+                strays = connection.strays = None
+                connection.go_on()
+            if is_stray(connection, index, segment):
+                if strays is None:
+                    counts = [(stream.dropped, stream.late) for stream in connection.streams]
+                    strays = connection.strays = Strays(connection.packets, connection.end, (counts[0], counts[1]))
+                    connection.closing = True
+                strays.hold(connection.streams[index], segment)
+            return False
+        held = []
+        if strays is not None:
+            held = strays.segments
+            connection.packets -= len(held)
+            connection.end = strays.end
+            for stream, (dropped, late) in zip(connection.streams, strays.dropped, strict=True):
+                stream.dropped, stream.late = dropped, late
+        self._end(connection)
+        self._finish(connection)
+        key = connection.streams[index].key
+        for held_key, stray in [*held, (key, segment)]:
+            self._receive(held_key, stray, file)
+        another = self._table[key]
+        for items in (another.events or self._touch(another)).items:
+            items[:] = [at_moment(item, segment[0]) for item in items]
+        how = {"open": "did not end in the capture", "fin": "ended with FINs", "rst": "ended with a RST"}[connection.closed]
+        text = f"Connection {connection.name} {how}, and packets of another, without its handshake, follow on the same ports."
+        self._note(another, "data-after-close", text, {"connection": connection.name, "closed": connection.closed})
+        return True
 
     def _take_complete(self, complete: CompleteConnection, file: int) -> None:
         """Take a connection that begins and ends in this block, at the packet that closes it."""
@@ -235,195 +255,33 @@ class Assembler:
     def _reset(self, connection: Connection, index: int, segment: Segment, file: int) -> None:
         stream = connection.streams[index]
         if not connection.accepts_reset(index, segment):
-            stream.ignored += 1
+            stream.receive_late(segment)
+            stream.ignored += not segment[6]
+            connection.doubt_reset(index, segment, file)
             return
+        connection.reset = None
         packet, time, seq, ack, flags, window, payload, cut = segment
         if payload or cut:
             # A RST may carry its reason as data (RFC 9293 section 3.5.3).
             stream.receive((packet, time, seq, ack, flags & ACK, window or 1, payload, cut), file)
-        if connection.closed_by is None:
-            connection.closed_by = index
-        waiting = sum(stream.buffer.size for stream in connection.streams if stream.buffer is not None)
-        text = f"{stream.source} reset the connection{f' while {waiting} bytes were waiting for missing segments' if waiting else ''}."
-        self._note(connection, "connection-reset", text, {"direction": index, "waiting": waiting})
+        self._note_reset(connection, index, connection.last)
         self._close(connection, "rst")
 
-    def _close(self, connection: Connection, how: Literal["fin", "rst"]) -> None:
-        """Close a connection; it stays in the table to count late packets."""
-        connection.closed = how
-        self._end(connection)
-        closed = self._closed[0]
-        closed.append(connection)
-        if len(closed) > CLOSED_CONNECTIONS_MAX:
-            self._finish(closed.popleft())
 
-    def _end(self, connection: Connection) -> None:
-        """End both streams of a connection."""
-        if connection.ended:
-            return
-        (connection.events or self._touch(connection)).ended = True
-        first, second = connection.streams
-        for stream in (first, second):
-            stream.end(connection.last)
-        if connection.closed == "open" and first.ended and second.ended:
-            connection.closed = "fin"
-        duplicates = first.duplicates + second.duplicates
-        segments = first.segments + second.segments
-        if duplicates and duplicates * 100 >= segments * DUPLICATE_SEGMENTS_PERCENT:
-            text = f"{duplicates} of {segments} segments were captured twice."
-            self._note(connection, "packet-duplicate", text, {"copies": duplicates, "segments": segments})
-            for stream in (first, second):
-                stream.retransmitted -= stream.duplicates
-        connection.ended = connection.closing = True
-        connection.ending = connection.end
-
-    def _finish(self, connection: Connection) -> None:
-        """Finish a connection: its row can be written, its 4-tuple is free."""
-        if connection.finished:
-            return
-        (connection.events or self._touch(connection)).finished = True
-        connection.finished = True
-        for stream in connection.streams:
-            if connection.closed == "rst" and stream.ignored_bytes:
-                text = f"{stream.ignored_bytes} bytes from {stream.source} came after the reset: no application read them."
-                self._note(connection, "connection-reset", text, {"direction": stream.index, "bytes": stream.ignored_bytes})
-        self._open -= 1
-        for stream in connection.streams:
-            self._table.pop(stream.key, None)
-
-    def _touch(self, connection: Connection) -> ConnectionEvents:
-        """Begin and return the events of a connection in this block."""
-        events = ConnectionEvents(connection, connection.last_file, ([], []))
-        connection.events = events
-        first, second = connection.streams
-        first.begin_block(events.items[0], events.log)
-        second.begin_block(events.items[1], events.log)
-        self._touched.append(events)
-        return events
-
-    def _note(self, connection: Connection, code: str, text: str, evidence: dict[str, int]) -> None:
-        """Report a finding about a connection, at its last packet."""
-        events = connection.events or self._touch(connection)
-        events.log.append((connection.last_packet, finding(code, text, evidence, connection.last)))
-
-    def _end_block(self, file: int, last_packet: int) -> list[ConnectionEvents]:
-        """End a block: apply the process-wide bounds, sort the findings, release references; return the events."""
-        for events in self._touched:
-            self._account(events.connection)
-        if self._buffered_bytes > MEMORY_MAX_BYTES:
-            self._evict_waiting()
-        if self._open > OPEN_CONNECTIONS_MAX:
-            self._evict_idle()
-        touched = self._touched
-        self._touched = []
-        self._generation += 1
-        comparable = []
-        for events in touched:
-            connection = events.connection
-            connection.events = None
-            if not connection.announced and (connection.streams[0].segments or connection.streams[1].segments):
-                connection.announced = True
-                where = (connection.file, connection.packet, connection.start)
-                # Reported first, although earlier findings may stand at later packets.
-                events.log.insert(0, (0, finding("midstream-start", "The capture begins within this connection.", {}, where)))
-            if events.log:
-                events.log.sort(key=_moment_of)
-                events.findings = tuple(row for _, row in events.log)
-                for row in events.findings:
-                    row.connection = connection.name
-            comparable += [
-                stream for stream in connection.streams if stream.end_block(self._generation, file, last_packet, keep=not connection.ended)
-            ]
-        if comparable:
-            self._comparable.append((self._generation, file, last_packet, comparable))
-        while self._comparable and (self._comparable[0][1] != file or last_packet - self._comparable[0][2] > OVERLAP_WINDOW_PACKETS):
-            generation, _, _, streams = self._comparable.popleft()
-            for stream in streams:
-                stream.drop_delivered(generation)
-        return touched
-
-    def _account(self, connection: Connection) -> None:
-        """Update the memory of buffered segments in the whole process."""
-        first, second = connection.streams
-        if first.buffer is None and second.buffer is None and not connection.buffered:
-            return
-        buffered = sum(stream.buffer.cost for stream in connection.streams if stream.buffer is not None)
-        self._buffered_bytes += buffered - connection.buffered
-        connection.buffered = buffered
-        if buffered:
-            self._buffering.setdefault(connection)
-        else:
-            self._buffering.pop(connection, None)
-
-    def _evict_waiting(self) -> None:
-        """Declare gaps in the longest-waiting connections until the buffered bytes are within the bound."""
-        for connection in list(self._buffering):
-            text = (
-                f"{self._buffered_bytes} bytes were waiting for missing segments in all connections: "
-                "those missing from this one, the longest-waiting, were declared gaps."
-            )
-            self._note(connection, "memory-cap", text, {"bytes": self._buffered_bytes, "freed": connection.buffered})
-            for stream in connection.streams:
-                stream.flush(connection.last)
-            self._account(connection)
-            if self._buffered_bytes <= MEMORY_MAX_BYTES:
-                return
-
-    def _evict_idle(self) -> None:
-        """Finish the connections idle for longest: an eighth of the bound at once, so that the search stays cheap."""
-        idle = [connection for key, connection in self._table.items() if key == connection.key and not connection.ended]
-        idle.sort(key=_last_of)
-        del idle[OPEN_CONNECTIONS_MAX // 8 :]
-        for index, connection in enumerate(idle):
-            if not index:
-                text = f"More than {OPEN_CONNECTIONS_MAX} connections are open: the {len(idle)} idle for longest were ended."
-                self._note(connection, "memory-cap", text, {"connections": len(idle)})
-            self._end(connection)
-            self._finish(connection)
-            self._account(connection)
-
-
-def _advance(stream: Stream, segments: list[Segment], file: int) -> None:
-    """Append the segments of a stream in a tight loop; a segment out of order goes through `Stream.receive`.
+def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int] | tuple[()] | None:
+    """Return pieces and size of the segments of a stream, () for none; None if one of them is not in order, or asks for a closer look.
 
     So does the first segment after the sequence numbers wrap, for the loop does not reduce them modulo 2^32.
     """
-    rest = iter(segments)
-    while True:
-        exception: Segment | None = None
-        if stream.buffer is None and not stream.window_closed:
-            first = expected = stream.sequence
-            pieces: list[Piece] = []
-            append = pieces.append
-            for segment in rest:
-                packet, time, seq, _, _, window, payload, cut = segment
-                if payload and seq == expected and window and not cut:
-                    append((payload, packet, time, packet))
-                    expected = seq + len(payload)
-                elif payload or cut or not window:
-                    exception = segment
-                    break
-            if pieces:
-                stream.segments += len(pieces)
-                stream.deliver(file, pieces, expected - first)
-        else:
-            exception = next(rest, None)
-        if exception is None:
-            return
-        stream.receive(exception, file)
-
-
-def _position(connection: Connection) -> tuple[int, int]:
-    return connection.file, connection.packet
-
-
-def _end_of(connection: Connection) -> int:
-    return connection.end
-
-
-def _last_of(connection: Connection) -> tuple[int, int, int]:
-    return connection.last
-
-
-def _moment_of(entry: tuple[int, Finding]) -> int:
-    return entry[0]
+    if stream.buffer is not None or stream.window_closed:
+        return None
+    first = expected = stream.sequence
+    pieces: list[Piece] = []
+    append = pieces.append
+    for packet, time, seq, _, _, window, payload, cut in segments:
+        if payload and seq == expected and window and not cut:
+            append((payload, packet, time, packet))
+            expected = seq + len(payload)
+        elif payload or cut or not window:
+            return None
+    return (pieces, expected - first) if pieces else ()

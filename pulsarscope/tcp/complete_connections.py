@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS
 from pulsarscope.tcp.connection import Connection, open_connection
 from pulsarscope.tcp.pieces import Piece
 from pulsarscope.tcp.sequence import SEQUENCE_MASK
@@ -46,7 +46,7 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
         return None
     last = max(client[-1], server[-1])
     latest = max(map(_time_of, (*client, *server)))
-    if not packet < answer < client[1][0] or latest - start > IDLE_CONNECTION_NANOSECONDS:
+    if not packet < answer < client[1][0] or latest - start > CLOSED_CONNECTION_NANOSECONDS:
         return None
     connection = open_connection(key, client[0], file)
     pieces: tuple[list[Piece], list[Piece]] = ([], [])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
 from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Log, Where
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pulsarscope.capture import Segment
     from pulsarscope.model.findings import Finding
     from pulsarscope.tcp.pieces import Item
+    from pulsarscope.tcp.strays import Strays
 
 
 _FAST_OPEN_MAX_BYTES = 65_535
@@ -54,7 +55,10 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     finished: bool = False
     """True when nothing changes any more."""
     closing: bool = False
-    """True after the first FIN or RST: packets of both directions must then be processed in capture order."""
+    """True after the first FIN or RST, and while there are strays: packets of both directions must be processed in capture order."""
+    reset: tuple[int, int, Where] | None = None
+    """Stream, sequence number and place of a RST that was not accepted, until its sender goes on."""
+    strays: Strays | None = None
     announced: bool = False
     """True when `midstream-start` was reported or does not apply."""
     buffered: int = 0
@@ -76,9 +80,9 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return self.streams[index].source
 
     def is_superseded_by(self, index: int, segment: Segment) -> bool:
-        """Return True when a packet on the same 4-tuple begins a new connection: by its SYN, or after an hour of silence."""
+        """Return True when a packet on the same 4-tuple begins a new connection: by its SYN, or after long silence."""
         _, time, seq, ack, flags, _, _, _ = segment
-        if time - self.end > IDLE_CONNECTION_NANOSECONDS:
+        if time - self.end > (CLOSED_CONNECTION_NANOSECONDS if self.ended else IDLE_CONNECTION_NANOSECONDS):
             return True
         if not flags & SYN or flags & RST:
             return False
@@ -95,12 +99,12 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return self.ended or other.sequence != UNKNOWN or own_first != UNKNOWN
 
     def accepts_reset(self, index: int, segment: Segment) -> bool:
-        """Return True for a RST near its sender's stream, or one that answers the peer's SYN (RFC 9293 section 3.5.3)."""
+        """Return True for a RST with the next sequence number (RFC 5961), or one that answers the peer's SYN (RFC 9293 section 3.5.3)."""
         _, _, seq, ack, flags, _, _, _ = segment
         own = self.streams[index]
         other = self.streams[1 - index]
         if own.sequence != UNKNOWN:
-            return own.is_near(seq)
+            return own.is_next(seq)
         return not (flags & ACK and other.handshake) or self._acknowledges(other, ack)
 
     @staticmethod
@@ -108,6 +112,26 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         """Return True when a SYN|ACK answers this stream's SYN, which may have carried data (RFC 7413)."""
         first = stream.first_sequence()
         return first != UNKNOWN and 0 <= sequence_difference(first, ack) <= min(stream.length, _FAST_OPEN_MAX_BYTES)
+
+    def doubt_reset(self, index: int, segment: Segment, file: int) -> None:
+        """Remember a RST that is not accepted: it counts in the end if it was the last word of its sender."""
+        packet, time, seq, *_ = segment
+        if self.streams[index].sequence != UNKNOWN and self.streams[index].is_near(seq):
+            self.reset = index, seq, (file, packet, time)
+            self.closing = True
+
+    def trust_reset(self, index: int, segment: Segment) -> None:
+        """Forget the doubtful RST when its sender goes on after it; data before it may have been captured late."""
+        _, _, seq, _, flags, _, payload, _ = segment
+        if self.reset is None or self.reset[0] != index or flags & RST:
+            return
+        if not payload or sequence_difference(self.reset[1], seq) + len(payload) > 0:
+            self.reset = None
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Leave capture order if nothing asks for it any more."""
+        self.closing = self.ended or bool(self.reset or self.strays) or any(stream.fin != UNKNOWN for stream in self.streams)
 
     def take_handshake(self, index: int, segment: Segment) -> bool:
         """Take sequence numbers and roles from a SYN or SYN|ACK; return False when it belongs to another connection."""
@@ -165,5 +189,7 @@ class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
     """True when no items will follow."""
     finished: bool = False
     """True when counters and times are final: the connection's row can be written."""
+    unlisted: bool = False
+    """True when it has finished without a row: a finding of another connection counts it."""
     log: Log = []
     """Findings so far, not sorted."""

@@ -33,3 +33,10 @@ class Gap(msgspec.Struct, gc=False):
 
 
 Item = Data | Gap
+
+
+def at_moment(item: Item, moment: int) -> Item:
+    """Return an item that becomes available at another packet."""
+    if isinstance(item, Data):
+        return Data(item.file, item.offset, [(payload, packet, time, moment) for payload, packet, time, _ in item.pieces])
+    return Gap(item.offset, item.size, moment, item.reason)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, HOLE_PACKETS_MAX
+
 BUFFERED_PIECE_BYTES = 256
 """Memory of a buffered piece beyond its payload, for the bound on the whole process."""
 
@@ -54,6 +56,21 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
     head: int = 0
     size: int = 0
     cuts: list[tuple[int, int]] = []
+    acknowledged: int = 0
+    """Offset up to which the peer has acknowledged the stream, if that is beyond the first hole, else 0."""
+    packets: int = 0
+    """Packets of the connection when it did."""
+    time: int = 0
+    """Time of that packet, ns."""
+
+    def acknowledge(self, offset: int, packets: int, time: int) -> None:
+        """Take an acknowledgment of the bytes up to an offset; it counts until the holes before it have been given up."""
+        if not self.acknowledged and offset >= self.start:
+            self.acknowledged, self.packets, self.time = offset, packets, time
+
+    def is_overdue(self, packets: int, time: int) -> bool:
+        """Return True when the first hole was acknowledged so long ago that a reordered capture would have filled it."""
+        return bool(self.acknowledged) and (packets - self.packets >= HOLE_PACKETS_MAX or time - self.time > HOLE_NANOSECONDS_MAX)
 
     @property
     def first(self) -> BufferedPiece | None:
@@ -175,10 +192,12 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
             insort(cuts, (end, furthest))  # the cut continues behind the next piece
         return max(0, end - offset)
 
-    def truncate(self, end: int) -> None:
-        """Drop the bytes at and beyond this offset."""
+    def truncate(self, end: int) -> list[tuple[int, int]]:
+        """Drop the bytes at and beyond this offset; return their ranges."""
+        beyond = [(max(piece.start, end), piece.start + len(piece.payload)) for piece in self.pieces[self.head :]]
         remaining = [piece._replace(payload=piece.payload[: end - piece.start]) for piece in self.pieces[self.head :] if piece.start < end]
         self.pieces = remaining
         self.head = 0
         self.size = sum(len(piece.payload) for piece in remaining)
         self.cuts = [(start, min(stop, end)) for start, stop in self.cuts if start < end]
+        return [(low, high) for low, high in beyond if low < high]

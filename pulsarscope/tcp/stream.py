@@ -23,6 +23,7 @@ from pulsarscope.model.limits import (
     STREAM_FINDINGS_MAX,
 )
 from pulsarscope.tcp.delivered import DeliveredBytes
+from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
 from pulsarscope.tcp.reorder_buffer import BufferedPiece, Overlap, ReorderBuffer
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
@@ -79,16 +80,20 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Segments that arrived before an earlier one."""
     ignored: int = 0
     """Segments with data after the end of the stream or connection, and resets that were not accepted."""
-    ignored_bytes: int = 0
-    """Bytes of segments after the end of the connection."""
+    dropped: int = 0
+    """Captured bytes that are not in the stream: before its first byte, behind its end, too late for their gap, or far away."""
+    late: int = 0
+    """Those behind its end."""
+    outside: Intervals | None = None
+    """Offsets of the dropped bytes, to count repeated ones once."""
     duplicates: int = 0
     """Retransmitted segments that followed so soon that they may have been captured twice."""
     snaplen_gaps: int = 0
     """Gaps caused by the snap length."""
     snaplen_bytes: int = 0
     """Bytes of the gaps caused by the snap length."""
-    has_gap: bool = False
-    """True after the first gap."""
+    gaps: Intervals | None = None
+    """Offsets of the gaps."""
     handshake: bool = False
     """True when its SYN was seen."""
     alternative_start: int = UNKNOWN
@@ -182,15 +187,18 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self.segments += 1
         if abs(distance) > SEQUENCE_JUMP_MAX_BYTES:
             self._report_jump(distance, size, (file, packet, time))
+            self.drop(start, start + size)
             return
         if flags & FIN and self.fin == UNKNOWN and start + size + cut >= self.length:
             self.fin = start + size + cut
             if self.buffer is not None:
-                self.buffer.truncate(self.fin)
+                for low, high in self.buffer.truncate(self.fin):
+                    self.late += self.drop(low, high)
                 self.buffer = self.buffer if len(self.buffer) else None
         if not (size or cut):
             return
         if self.fin != UNKNOWN and start + size + cut > self.fin:
+            self.late += self.drop(max(start, self.fin), start + size)
             if start >= self.fin:
                 self.ignored += 1
                 return
@@ -199,14 +207,27 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self._insert(start, payload, cut, (file, packet, time))
 
     def receive_late(self, segment: Segment) -> None:
-        """Count a segment after the end of the connection."""
-        _, _, seq, _, _, _, payload, cut = segment
-        size = len(payload) + cut
-        if size and self.sequence != UNKNOWN and sequence_difference(self.sequence, seq) + size <= 0:
-            self.retransmitted += 1
-        elif size:
+        """Count a segment after the end of the connection, or one that does not belong to it."""
+        _, _, seq, _, flags, _, payload, cut = segment
+        start = self.length + bool(flags & SYN) + (0 if self.sequence == UNKNOWN else sequence_difference(self.sequence, seq))
+        end = start + len(payload)
+        fresh = self.drop(start, end)
+        self.late += fresh
+        if fresh or end + cut > max(start, self.length):
             self.ignored += 1
-            self.ignored_bytes += size
+        elif payload or cut:
+            self.retransmitted += 1
+
+    def drop(self, start: int, end: int) -> int:
+        """Count the bytes of a range that are not in the stream; return how many of them no segment has brought before."""
+        parts = [(start, min(end, 0)), (max(start, self.length), end), *(self.gaps.common(start, end) if self.gaps else ())]
+        fresh = 0
+        for low, high in parts:
+            if low < high:
+                self.outside = self.outside or Intervals()
+                fresh += self.outside.add(low, high)
+        self.dropped += fresh
+        return fresh
 
     def _keep_alive_offset(self) -> int:
         """Return the offset of the last byte seen, where a keep-alive may carry a garbage byte (RFC 9293 section 3.8.4)."""
@@ -219,6 +240,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         end = start + len(payload)
         if start < length:
             copy_of = self._compare(start, payload[: length - start], where)
+            if start < 0 or self.gaps is not None:
+                self.drop(start, min(end, length))
             if end + cut <= length:
                 self._count_retransmission(copy_of, time)
                 return
@@ -252,6 +275,13 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         buffer = self.buffer
         return buffer is not None and (buffer.size > OUT_OF_ORDER_MAX_BYTES or len(buffer) > OUT_OF_ORDER_MAX_SEGMENTS)
 
+    def give_up_acknowledged(self, where: Where) -> None:
+        """Declare the holes gaps that the peer acknowledged long ago."""
+        if (buffer := self.buffer) is not None:
+            acknowledged, buffer.acknowledged = buffer.acknowledged, 0
+            while len(buffer) and buffer.start <= acknowledged:
+                self._declare_hole(where)
+
     def _declare_hole(self, where: Where) -> None:
         """Declare the first hole a gap, and deliver the segments behind it."""
         if self.buffer is not None:
@@ -271,7 +301,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             if piece is not None:
                 payload = piece.payload
                 # Behind a gap a piece is named by its own packet, so that the moment of declaring changes no name.
-                if self.has_gap:
+                if self.gaps is not None:
                     self.deliver(piece.file, [(payload, piece.packet, piece.time, packet)], len(payload))
                 else:
                     self.deliver(file, [(payload, packet, time, packet)], len(payload))
@@ -290,7 +320,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.length = end
         self.sequence = (self.sequence + size) & SEQUENCE_MASK
         self.missing += size
-        self.has_gap = True
+        self.gaps = self.gaps or Intervals()
+        self.gaps.add(offset, end)
         if reason == SNAPLEN:
             self.snaplen_gaps += 1
             self.snaplen_bytes += size
@@ -326,6 +357,12 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         conflicts, copy_of = self.comparison.compare(start, payload, self.length, where[0], where[1])
         self._report_overlaps(conflicts, where)
         return copy_of
+
+    def is_next(self, seq: int) -> bool:
+        """Return True for the next sequence number of the sender, as far as the capture has its data, or the one of its FIN."""
+        distance = sequence_difference(self.sequence, seq)
+        ahead = max(self.fin, self.buffer.end if self.buffer is not None else 0, self.length) - self.length
+        return distance in (0, ahead) or (self.fin != UNKNOWN and distance == ahead + 1)
 
     def is_near(self, seq: int) -> bool:
         """Return True when a sequence number lies near the bytes seen of the stream."""

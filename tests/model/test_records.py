@@ -119,6 +119,8 @@ CONTRACT: dict[str, list[str]] = {
             "protocol_version",
             "auth_method",
             "proxy_source",
+            "client_dropped",
+            "server_dropped",
         ],
     ],
     "finding": ["code", "severity", "layer", "text", "evidence", "hint"],

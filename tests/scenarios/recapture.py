@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import zstandard
 
+from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
 from tests.scenarios.capturefile import Packet
 from tests.scenarios.packets import FIN, PSH, RST, SYN, ethernet, ip_packet, tcp_segment
 
@@ -141,11 +142,12 @@ def resegmented(segments: Iterable[Segment], random: Random) -> list[Segment]:
 
 
 def shuffled(segments: Iterable[Segment], random: Random, window: int = 6) -> list[Segment]:
-    """The same segments a few places away; what opens or closes a connection stays, and times go on rising."""
+    """The same segments a few places and HOLE_NANOSECONDS_MAX away; what opens or closes a connection stays, times go on rising."""
     out: list[Segment] = []
     held: list[Segment] = []
     for segment in segments:
-        if segment.flags & (SYN | FIN | RST) or len(held) >= window:
+        late = held and segment.time_ns - held[0].time_ns > HOLE_NANOSECONDS_MAX
+        if segment.flags & (SYN | FIN | RST) or len(held) >= window or late:
             random.shuffle(held)
             out += held
             held = []

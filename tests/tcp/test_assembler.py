@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
-from pulsarscope.tcp import Assembler, ConnectionEvents
+from pulsarscope.tcp import Assembler
 from tests.tcp.oracle import Byte, reassemble
-from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, outcomes
+from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, flow_key, outcomes
 
 Packet = tuple[int, int, bytes, int, int, int, int, int, int, bool]
 firsts = st.one_of(st.integers(0, 0xFFFF_FFFF), st.integers(0xFFFF_FF80, 0xFFFF_FFFF))
@@ -88,16 +88,18 @@ def test_holes_contradictions_and_snapped_segments_agree_with_the_slow_way(
 
 flags = st.sampled_from([ACK] * 12 + [SYN, SYN | ACK, FIN | ACK, FIN, RST, RST | ACK, SYN | FIN, SYN | RST, 0, 0xFF])
 HOUR = IDLE_CONNECTION_NANOSECONDS
-delays = st.sampled_from([0, 1_000, 10**9, -(10**9), HOUR // 2, HOUR + 1, -HOUR])
+delays = st.sampled_from([0, 1_000, 10**9, -(10**9), HOUR // 2, HOUR + 1, CLOSED_CONNECTION_NANOSECONDS + 1])
+FAR = (-(1 << 31), 1 << 30, (1 << 30) + 1, (1 << 31) - 1, 1 << 22, -(1 << 23))
+FAR_ACKS = [5_000 + far + size for far in FAR for size in (1, 4, 8)]
 packets = st.lists(
     st.tuples(
         st.sampled_from([CLIENT, SERVER]),
-        st.one_of(st.integers(-3, 40), st.sampled_from([-(1 << 31), 1 << 30, (1 << 30) + 1, (1 << 31) - 1, 1 << 22])),
+        st.one_of(st.integers(-3, 40), st.sampled_from(FAR)),
         st.one_of(st.just(b""), st.binary(max_size=8)),
         flags,
         st.sampled_from([0, 1_000, 1_000, 1_000]),
         st.sampled_from([0, 0, 0, 5]),
-        st.sampled_from([1_000, 1_003, 0, 5_000]),
+        st.one_of(st.sampled_from([0, 5_000]), st.integers(1_000, 1_048), st.integers(5_000, 5_048), st.sampled_from(FAR_ACKS)),
         st.integers(0, 1),
         st.one_of(st.just(1_000), delays),
         st.sampled_from([False] * 9 + [True]),
@@ -125,46 +127,60 @@ def test_bounds_that_are_reached_give_the_same_in_any_blocks(packets: list[Packe
         patch.setattr("pulsarscope.tcp.stream.OVERLAP_WINDOW_BYTES", 4)
         patch.setattr("pulsarscope.tcp.delivered.OVERLAP_WINDOW_BYTES", 4)
         patch.setattr("pulsarscope.tcp.stream.STREAM_FINDINGS_MAX", 2)
-        patch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 1)
-        for module in ("assembler", "delivered", "stream"):
+        patch.setattr("pulsarscope.tcp.assembler.STRAY_PACKETS_MAX", 3)
+        patch.setattr("pulsarscope.tcp.reorder_buffer.HOLE_PACKETS_MAX", 3)
+        for module in ("connection_table", "delivered", "stream"):
             patch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 5)
         test_any_packets_in_any_blocks_give_the_same.hypothesis.inner_test(packets, positions, 0xFFFF_FFF0)  # type: ignore[attr-defined]
 
 
-def test_closed_connections_are_finished_oldest_first_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 2)
-    tape = Tape()
-    for connection in range(4):
-        tape.send(CLIENT, -1, flags=SYN, connection=connection)
-    for connection in range(4):
-        tape.send(SERVER, 0, flags=RST, connection=connection)
-        tape.send(SERVER, 0, flags=RST, connection=0)
-    got = tape.run()
-    assert [outcome.connection.packets for outcome in got] == [4, 2, 2, 2, 2]
-    assert got[-1].connection.opened == "midstream"
-    assert [outcome.facts() for outcome in tape.run_apart()] == [outcome.facts() for outcome in got]
-
-
-def test_of_the_connections_closed_in_a_file_half_as_many_wait_with_every_file_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 4)
-    tape = Tape()
-    for connection in range(5):
+def closed(tape: Tape, count: int) -> None:
+    for connection in range(count):
         tape.send(CLIENT, -1, flags=SYN, connection=connection)
         tape.send(SERVER, 0, flags=RST, connection=connection)
+
+
+def test_of_too_many_closed_connections_the_oldest_do_not_wait_for_late_packets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", 2)
+    tape = Tape()
+    closed(tape, 5)
     assembler = Assembler()
-
-    def finished(touched: list[ConnectionEvents]) -> list[str]:
-        return [events.connection.name for events in touched if events.finished]
-
     (block,) = tape.blocks()
-    assert finished(assembler.feed(block)) == ["0:1"]
-    assert [finished(assembler.begin_file(file)) for file in range(1, 5)] == [["0:3", "0:5"], ["0:7"], ["0:9"], []]
-    assert finished(assembler.finish()) == []
-    assert [len(closed) for closed in assembler._closed] == [0]
+    finished = [events for events in assembler.feed(block) if events.finished]
+    assert [events.connection.name for events in finished] == ["0:1", "0:3", "0:5"]
+    assert [finding.code for events in finished for finding in events.findings].count("memory-cap") == 1
+
+
+def test_late_packets_are_those_of_a_minute_and_of_the_same_file() -> None:
+    for late, delay in ((True, 0), (True, CLOSED_CONNECTION_NANOSECONDS), (False, CLOSED_CONNECTION_NANOSECONDS + 1)):
+        tape = Tape()
+        closed(tape, 1)
+        tape.send(SERVER, 0, flags=RST, after=delay)
+        assert len(tape.run()) == len(tape.run_apart()) == (1 if late else 2)
+    tape = Tape()
+    closed(tape, 1)
+    tape.next_file()
+    tape.send(SERVER, 0, flags=RST)
+    assert [outcome.connection.name for outcome in tape.run()] == ["0:1", "1:1"]
+
+
+@pytest.mark.parametrize("strangers", [0, 9_000])
+def test_rows_do_not_depend_on_how_many_other_connections_close(strangers: int) -> None:
+    tape = Tape()
+    tape.open(9_000)
+    tape.send(CLIENT, 0, b"ask", FIN | ACK, connection=9_000)
+    tape.send(SERVER, 0, b"answer", FIN | ACK, connection=9_000)
+    for connection in range(strangers):
+        tape.send(CLIENT, -1, flags=SYN, connection=connection, after=1_000)
+        tape.send(SERVER, 0, flags=RST, connection=connection, after=1_000)
+    tape.send(SERVER, 0, b"answer", FIN | ACK, connection=9_000)
+    tape.send(CLIENT, 50_000_000, b"reused", ack=1, connection=9_000)
+    got = [outcome for outcome in tape.run() if outcome.connection.key == flow_key(CLIENT, 9_000)]
+    assert [(outcome.connection.packets, outcome.shape(CLIENT)) for outcome in got] == [(6, [b"ask"]), (1, [b"reused"])]
 
 
 def test_the_connections_idle_longest_are_ended_when_too_many_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.tcp.assembler.OPEN_CONNECTIONS_MAX", 16)
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.OPEN_CONNECTIONS_MAX", 16)
     tape = Tape()
     for connection in range(17):
         tape.send(CLIENT, -1, flags=SYN, connection=connection)
@@ -179,7 +195,7 @@ def test_the_connections_idle_longest_are_ended_when_too_many_are_open(monkeypat
 
 
 def test_the_connection_that_waits_longest_gives_up_its_holes_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.tcp.assembler.MEMORY_MAX_BYTES", 3_000)
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.MEMORY_MAX_BYTES", 3_000)
     tape = Tape()
     for connection in range(3):
         tape.open(connection)

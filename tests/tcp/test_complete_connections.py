@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 
-from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS
 from pulsarscope.tcp import complete_connections as fast_path
 from tests.scenarios.chance import randoms
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Tape, flow_key
@@ -53,7 +52,7 @@ def disturb(tape: Tape, random: Random) -> None:
     elif kind == 5:
         ack += 1
     elif kind == 6:
-        time += random.choice((-1, 1)) * random.choice((1, IDLE_CONNECTION_NANOSECONDS + 1))
+        time += random.choice((-1, 1)) * random.choice((1, CLOSED_CONNECTION_NANOSECONDS + 1))
     else:
         key = flow_key(random.choice((CLIENT, SERVER)), random.randrange(3))
     tape.packets[index] = file, key, (packet, time, seq, ack, flags, window, payload, cut)
@@ -67,11 +66,7 @@ def test_whole_connections_are_as_their_packets_one_by_one(random: Random) -> No
         short_connection(tape, random.randrange(2), random)
     for _ in range(random.choice((0, 0, 1, 1, 2))):
         disturb(tape, random)
-    closed_max = random.choice((1, 2, 100))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", closed_max)
-        together = [outcome.facts() for outcome in tape.run()]
-        assert together == [outcome.facts() for outcome in tape.run_apart()]
+    assert [outcome.facts() for outcome in tape.run()] == [outcome.facts() for outcome in tape.run_apart()]
 
 
 @given(randoms)

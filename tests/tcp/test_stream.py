@@ -195,7 +195,7 @@ def test_delivered_bytes_are_compared_within_the_window(distance: int, reported:
 
 @pytest.mark.parametrize(("between", "reported"), [(5, True), (20, False)])
 def test_delivered_bytes_are_compared_for_some_packets(monkeypatch: pytest.MonkeyPatch, between: int, reported: bool) -> None:
-    for module in ("assembler", "delivered", "stream"):
+    for module in ("connection_table", "delivered", "stream"):
         monkeypatch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 10)
     tape = opened()
     tape.send(CLIENT, 0, b"GOOD")
@@ -209,7 +209,7 @@ def test_delivered_bytes_are_compared_for_some_packets(monkeypatch: pytest.Monke
 def test_delivered_bytes_are_compared_for_some_packets_of_the_same_stream(
     monkeypatch: pytest.MonkeyPatch, between: int, reported: bool
 ) -> None:
-    for module in ("assembler", "delivered", "stream"):
+    for module in ("connection_table", "delivered", "stream"):
         monkeypatch.setattr(f"pulsarscope.tcp.{module}.OVERLAP_WINDOW_PACKETS", 10)
     tape = opened()
     tape.send(CLIENT, 0, b"GOOD")

@@ -125,7 +125,7 @@ def test_any_number_of_processes_tells_what_one_tells(everything: str, options: 
 
 @pytest.mark.usefixtures("inside")
 def test_bounds_change_nothing(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", 4)
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", 4)
     monkeypatch.setattr("pulsarscope.engine.timelines.PAYLOADS_MAX_BYTES", 1_000)
     options = Options(ALL_RECORDS, payload="base64")
     assert told(jobs.run([everything], options, 2)) == told(jobs.run([everything], options, 1))
@@ -146,7 +146,7 @@ def test_files_may_share_connections(
         ring(folder, str(number), moved(name, number, START + later * 1_000_000), cuts)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pulsarscope.tcp.assembler.CLOSED_CONNECTIONS_MAX", closed)
+        patch.setattr("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", closed)
         want = told(jobs.run([str(folder)], Options(ALL_RECORDS, rules=True), 1))
         assert told(jobs.run([str(folder)], Options(ALL_RECORDS, rules=True), count)) == want
 

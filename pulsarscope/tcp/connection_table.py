@@ -1,0 +1,279 @@
+"""The connections of an assembler: how they end, and the bounds of the whole process on them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal
+
+from pulsarscope.model.limits import (
+    CLOSED_CONNECTION_NANOSECONDS,
+    CLOSED_CONNECTIONS_MAX,
+    DUPLICATE_SEGMENTS_PERCENT,
+    MEMORY_MAX_BYTES,
+    OPEN_CONNECTIONS_MAX,
+    OVERLAP_WINDOW_PACKETS,
+    SILENT_CONNECTIONS_MAX,
+)
+from pulsarscope.tcp.connection import Connection, ConnectionEvents
+from pulsarscope.tcp.stream import Stream
+from pulsarscope.tcp.stream_findings import Where, finding
+
+if TYPE_CHECKING:
+    from pulsarscope.model.findings import Finding
+
+
+class ConnectionTable:
+    """Connections by flow key, from the first packet until the row can be written, and the events of the current block."""
+
+    def __init__(self) -> None:
+        self._table: dict[bytes, Connection] = {}
+        """Unfinished connections by the flow key of either direction."""
+        self._open = 0
+        self._closed: deque[Connection] = deque()
+        """Connections closed in this file; some are finished already, by a new connection on their 4-tuple."""
+        self._silent: dict[Connection, None] = {}
+        """Connections that began with a SYN, the oldest first; some have sent data since, or are finished."""
+        self._unlisted = 0
+        """Connections without data that have no rows, and are not reported yet; the first of them stands for all and has one."""
+        self._first_unlisted: Connection | None = None
+        self._touched: list[ConnectionEvents] = []
+        self._buffering: dict[Connection, None] = {}
+        """Connections with buffered segments, the longest-waiting first."""
+        self._buffered_bytes = 0
+        self._comparable: deque[tuple[int, int, int, list[Stream]]] = deque()
+        """Per block: generation, file, last packet, and the streams that keep delivered data for comparison."""
+        self._generation = 0
+        self._full = False
+        """CLOSED_CONNECTIONS_MAX was reached."""
+        self._next_expiry = 0
+        """Earliest time of the next search for expired connections, ns since the epoch."""
+
+    @property
+    def open(self) -> Connection | None:
+        """Return the unfinished connection with the latest packet, None when all are finished."""
+        return max(self._table.values(), key=_end_of, default=None)
+
+    def drop_delivered(self) -> None:
+        """Drop the data kept for comparison at the end of a file."""
+        for generation, _, _, streams in self._comparable:
+            for stream in streams:
+                stream.drop_delivered(generation)
+        self._comparable.clear()
+
+    def finish(self) -> list[ConnectionEvents]:
+        """End the capture: deliver all buffered segments and finish all connections."""
+        for connection in sorted(set(self._table.values()), key=position):
+            self._end(connection)
+            self._finish(connection)
+        self._report_unlisted()
+        return self._end_block(0, 0)
+
+    def _close(self, connection: Connection, how: Literal["fin", "rst"]) -> None:
+        """Close a connection; it stays in the table to count late packets."""
+        connection.closed = how
+        self._end(connection)
+        self._closed.append(connection)
+
+    def _end(self, connection: Connection) -> None:
+        """End both streams of a connection."""
+        if connection.ended:
+            return
+        (connection.events or self._touch(connection)).ended = True
+        if connection.closed == "open" and connection.reset is not None:
+            self._note_reset(connection, connection.reset[0], connection.reset[2])
+            connection.closed = "rst"
+        first, second = connection.streams
+        for stream in (first, second):
+            stream.end(connection.last)
+        if connection.closed == "open" and first.ended and second.ended:
+            connection.closed = "fin"
+        duplicates = first.duplicates + second.duplicates
+        segments = first.segments + second.segments
+        if duplicates and duplicates * 100 >= segments * DUPLICATE_SEGMENTS_PERCENT:
+            text = f"{duplicates} of {segments} segments were captured twice."
+            self._note(connection, "packet-duplicate", text, {"copies": duplicates, "segments": segments})
+            for stream in (first, second):
+                stream.retransmitted -= stream.duplicates
+        connection.ended = connection.closing = True
+        connection.ending = connection.end
+
+    def _finish(self, connection: Connection) -> None:
+        """Finish a connection: its row can be written, its 4-tuple is free."""
+        if connection.finished:
+            return
+        (connection.events or self._touch(connection)).finished = True
+        connection.finished = True
+        for stream in connection.streams:
+            if stream.late:
+                text = f"{stream.late} bytes from {stream.source} came after the end of its stream and are not decoded."
+                self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
+            if self._table.get(stream.key) is connection:
+                del self._table[stream.key]
+        connection.strays = None
+        self._open -= 1
+
+    def _finish_closed(self, time: int) -> None:
+        """Finish the connections for which no late packets come any more."""
+        closed = self._closed
+        while closed and (time - closed[0].end > 2 * CLOSED_CONNECTION_NANOSECONDS or len(closed) > CLOSED_CONNECTIONS_MAX):
+            full = len(closed) > CLOSED_CONNECTIONS_MAX
+            connection = closed.popleft()
+            if connection.finished:
+                continue
+            if full and not self._full:
+                self._full = True
+                text = f"More than {CLOSED_CONNECTIONS_MAX} connections wait for late packets: the oldest wait no longer."
+                self._note(connection, "memory-cap", text, {"connections": CLOSED_CONNECTIONS_MAX})
+            self._finish(connection)
+
+    def _unlist_silent(self) -> None:
+        """Finish the oldest connections without data when there are too many: an eighth at once, so that the search stays cheap."""
+        self._silent = {
+            connection: None
+            for connection in self._silent
+            if not (connection.finished or connection.streams[0].segments or connection.streams[1].segments)
+        }
+        if len(self._silent) <= SILENT_CONNECTIONS_MAX:
+            return
+        for connection in list(self._silent)[: -SILENT_CONNECTIONS_MAX * 7 // 8]:
+            self._end(connection)
+            if self._first_unlisted is None:
+                self._first_unlisted = connection
+                for stream in connection.streams:
+                    del self._table[stream.key]
+            else:
+                self._finish(connection)
+                (connection.events or self._touch(connection)).unlisted = True
+            self._unlisted += 1
+            del self._silent[connection]
+
+    def _report_unlisted(self) -> None:
+        """Report the connections without data that have no rows."""
+        first, count = self._first_unlisted, self._unlisted
+        if first is not None:
+            self._first_unlisted = None
+            self._unlisted = 0
+            if count > 1:
+                text = f"{count - 1} more connections carried no data, and have no rows of their own: usually a scan or a flood of SYNs."
+                self._note(first, "memory-cap", text, {"connections": count - 1})
+            self._finish(first)
+
+    def _touch(self, connection: Connection) -> ConnectionEvents:
+        """Begin and return the events of a connection in this block."""
+        events = ConnectionEvents(connection, connection.last_file, ([], []))
+        connection.events = events
+        first, second = connection.streams
+        first.begin_block(events.items[0], events.log)
+        second.begin_block(events.items[1], events.log)
+        self._touched.append(events)
+        return events
+
+    def _note(self, connection: Connection, code: str, text: str, evidence: dict[str, Any], where: Where | None = None) -> None:
+        """Report a finding about a connection, at its last packet unless told."""
+        events = connection.events or self._touch(connection)
+        events.log.append((connection.last_packet, finding(code, text, evidence, where or connection.last)))
+
+    def _note_reset(self, connection: Connection, index: int, where: Where) -> None:
+        """Report a RST."""
+        if connection.closed_by is None:
+            connection.closed_by = index
+        waiting = sum(stream.buffer.size for stream in connection.streams if stream.buffer is not None)
+        more = f" while {waiting} bytes were waiting for missing segments" if waiting else ""
+        text = f"{connection.endpoint(index)} reset the connection{more}."
+        self._note(connection, "connection-reset", text, {"direction": index, "waiting": waiting}, where)
+
+    def _end_block(self, file: int, last_packet: int) -> list[ConnectionEvents]:
+        """End a block: apply the process-wide bounds, sort the findings, release references; return the events."""
+        for events in self._touched:
+            self._account(events.connection)
+        if self._buffered_bytes > MEMORY_MAX_BYTES:
+            self._evict_waiting()
+        if len(self._silent) > SILENT_CONNECTIONS_MAX:
+            self._unlist_silent()
+        if self._open > OPEN_CONNECTIONS_MAX:
+            self._evict_idle()
+        touched = self._touched
+        self._touched = []
+        self._generation += 1
+        comparable = []
+        for events in touched:
+            connection = events.connection
+            connection.events = None
+            if not connection.announced and (connection.streams[0].segments or connection.streams[1].segments):
+                connection.announced = True
+                where = (connection.file, connection.packet, connection.start)
+                # Reported first, although earlier findings may stand at later packets.
+                events.log.insert(0, (0, finding("midstream-start", "The capture begins within this connection.", {}, where)))
+            if events.log:
+                events.log.sort(key=_moment_of)
+                events.findings = tuple(row for _, row in events.log)
+                for row in events.findings:
+                    row.connection = connection.name
+            comparable += [
+                stream for stream in connection.streams if stream.end_block(self._generation, file, last_packet, keep=not connection.ended)
+            ]
+        if comparable:
+            self._comparable.append((self._generation, file, last_packet, comparable))
+        while self._comparable and (self._comparable[0][1] != file or last_packet - self._comparable[0][2] > OVERLAP_WINDOW_PACKETS):
+            generation, _, _, streams = self._comparable.popleft()
+            for stream in streams:
+                stream.drop_delivered(generation)
+        return touched
+
+    def _account(self, connection: Connection) -> None:
+        """Update the memory of buffered segments in the whole process."""
+        first, second = connection.streams
+        if first.buffer is None and second.buffer is None and connection.strays is None and not connection.buffered:
+            return
+        buffered = sum(waiting.cost for waiting in (first.buffer, second.buffer, connection.strays) if waiting is not None)
+        self._buffered_bytes += buffered - connection.buffered
+        connection.buffered = buffered
+        if buffered:
+            self._buffering.setdefault(connection)
+        else:
+            self._buffering.pop(connection, None)
+
+    def _evict_waiting(self) -> None:
+        """Declare gaps in the longest-waiting connections until the buffered bytes are within the bound."""
+        for connection in list(self._buffering):
+            text = (
+                f"{self._buffered_bytes} bytes were waiting for missing segments in all connections: "
+                "those missing from this one, the longest-waiting, were declared gaps."
+            )
+            self._note(connection, "memory-cap", text, {"bytes": self._buffered_bytes, "freed": connection.buffered})
+            for stream in connection.streams:
+                stream.flush(connection.last)
+            connection.strays = None
+            self._account(connection)
+            if self._buffered_bytes <= MEMORY_MAX_BYTES:
+                return
+
+    def _evict_idle(self) -> None:
+        """Finish the connections idle for longest: an eighth of the bound at once, so that the search stays cheap."""
+        idle = [connection for key, connection in self._table.items() if key == connection.key and not connection.ended]
+        idle.sort(key=_last_of)
+        del idle[OPEN_CONNECTIONS_MAX // 8 :]
+        for index, connection in enumerate(idle):
+            if not index:
+                text = f"More than {OPEN_CONNECTIONS_MAX} connections are open: the {len(idle)} idle for longest were ended."
+                self._note(connection, "memory-cap", text, {"connections": len(idle)})
+            self._end(connection)
+            self._finish(connection)
+            self._account(connection)
+
+
+def position(connection: Connection) -> tuple[int, int]:
+    """Return file and packet of the beginning."""
+    return connection.file, connection.packet
+
+
+def _end_of(connection: Connection) -> int:
+    return connection.end
+
+
+def _last_of(connection: Connection) -> tuple[int, int, int]:
+    return connection.last
+
+
+def _moment_of(entry: tuple[int, Finding]) -> int:
+    return entry[0]
