@@ -156,7 +156,6 @@ def _notable(record: ReportRecord) -> int:
         return 0
     has_tail = min(count["before"], count["after"]) >= TAIL_COUNT
     for name in ("p99_ns", "p50_ns") if has_tail else ("p50_ns",):
-        change = record[name]["change_percent"]
-        if change is not None and abs(change) >= NOTABLE_PERCENT:
+        if (change := record[name]["change_percent"]) is not None and abs(change) >= NOTABLE_PERCENT:
             return 1 if change > 0 else -1
     return 0

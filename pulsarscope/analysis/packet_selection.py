@@ -172,8 +172,7 @@ class PacketSelection:
         if not self._sorted:
             self._names = {each: array("q", sorted(set(names))) for each, names in self._names.items()}
             self._sorted = True
-        names = self._names.get(file)
-        if names is None:
+        if (names := self._names.get(file)) is None:
             return False
         at = bisect_left(names, name)
         return at < len(names) and names[at] == name
@@ -197,8 +196,7 @@ class PacketSelection:
             self.unnamed += not name
 
     def _command_number(self, command: str) -> int:
-        number = self._commands.get(command)
-        if number is None:
+        if (number := self._commands.get(command)) is None:
             number = self._commands[command] = len(self._command_names)
             self._command_names.append(command)
         return number
@@ -211,8 +209,7 @@ class PacketSelection:
         selected = self._is_named(file, packet << _SUB_BITS)
         if connection is not None:
             selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
-            streams = self._streams.get(connection)
-            if streams is not None and start < end:
+            if (streams := self._streams.get(connection)) is not None and start < end:
                 for frame in streams.of(client=source == streams.client).within(start, end):
                     selected = True
                     if frame.name:

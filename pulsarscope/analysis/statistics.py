@@ -85,8 +85,7 @@ class Statistics:
                 if row.status in INCOMPLETE:
                     continue
                 key = (row.connection, row.direction, row.command, row.topic, row.producer_name, row.subscription)
-                counts = groups.get(key)
-                if counts is None:
+                if (counts := groups.get(key)) is None:
                     counts = groups[key] = [0, 0, 0]
                 counts[0] += 1
                 if row.num_messages is not None:
@@ -170,8 +169,7 @@ class Statistics:
 
     def _rank(self, request: str, latency: int, row: ExchangeRow) -> None:
         """Keep the exchange if it is among the slowest with its request; of equal ones the first."""
-        slowest = self._slowest.get(request)
-        if slowest is None:
+        if (slowest := self._slowest.get(request)) is None:
             if len(self._slowest) >= STATISTICS_NAMES_MAX:
                 return
             slowest = self._slowest[request] = []

@@ -116,8 +116,7 @@ class TallyTable(Generic[TallyName]):
 
     def of(self, name: TallyName) -> Tally:
         """Return the tally of a name."""
-        tally = self.named.get(name)
-        if tally is None:
+        if (tally := self.named.get(name)) is None:
             if len(self.named) >= STATISTICS_NAMES_MAX:
                 self.others = self.others or Tally()
                 return self.others

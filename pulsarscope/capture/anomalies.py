@@ -106,8 +106,7 @@ class AnomalyCounts:
             amount: size of the anomaly, in the unit of the code.
             group: part of the code with a finding of its own, such as a link type.
         """
-        count = self._counts.get((code, group))
-        if count is None:
+        if (count := self._counts.get((code, group))) is None:
             count = self._counts[code, group] = AnomalyCount(code, group, packet, time)
         count.add(reason, amount)
 
@@ -124,8 +123,7 @@ class AnomalyCounts:
     def add_later(self, counts: Iterable[AnomalyCount]) -> None:
         """Add the counts of a later part of the file."""
         for count in counts:
-            known = self._counts.get((count.code, count.group))
-            if known is None:
+            if (known := self._counts.get((count.code, count.group))) is None:
                 self._counts[count.code, count.group] = msgspec.structs.replace(count, reasons=dict(count.reasons))
             else:
                 known.add_later(count)

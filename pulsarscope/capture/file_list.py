@@ -106,10 +106,7 @@ class _Expansion:
             self.findings.append(refusal)
 
     def _path(self, path: str, *, named: bool = True) -> None:
-        """Add a file that is a capture, or the captures in a named folder.
-
-        Other files in a folder are ignored, unless they begin like a capture.
-        """
+        """Add a capture, or those in a named folder, whose other files are ignored unless they begin like a capture."""
         try:
             status = Path(path).stat()
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path

@@ -136,8 +136,7 @@ class BlockReader:
         try:
             with self._open() as stream:
                 for chunk in self._input(stream):
-                    block = self._feed(chunk)
-                    if block is not None and block.packets:
+                    if (block := self._feed(chunk)) is not None and block.packets:
                         yield block
                         if self._adapts:
                             packets = max(READ_BLOCK_PACKETS, len(block.flows) * READ_BLOCK_FLOW_PACKETS)

@@ -178,8 +178,7 @@ def _copy_batch(batch: PacketBatch, selection: PacketSelection, writer: PcapngWr
     """Write the selected packets of a batch and return their number."""
     written = 0
     for record, place in batch.packets:
-        lines = selection.comments(batch.file, record.number, *(place or NO_STREAM))
-        if lines is not None:
+        if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
             written += 1
             writer.packet(
                 record.data,

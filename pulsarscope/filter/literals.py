@@ -179,8 +179,7 @@ def _some_fields(known: KnownField) -> str:
 def _enumeration_value(known: KnownField, text: str, literal: Literal) -> str:
     """Return the name in an enumeration. Names made of unnamed numbers (UNKNOWN_7) are valid, too, and others, quoted, if it is open."""
     names = {name.upper(): name for name in known.values}
-    name = names.get(text.upper())
-    if name is not None:
+    if (name := names.get(text.upper())) is not None:
         return name
     if text.startswith(("UNKNOWN_", "Unknown(")) or (known.more_values and literal.kind == STRING):
         return text

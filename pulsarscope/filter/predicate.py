@@ -301,8 +301,7 @@ def _end(index: int, part: int | None) -> Callable[[EvaluationContext], Reader]:
 
     def reader(context: EvaluationContext) -> Reader:
         def read(row: Any) -> Any:
-            ends = context.ends(row)
-            if ends is None:
+            if (ends := context.ends(row)) is None:
                 return None
             return ends[index] if part is None else _parts(ends[index])[part]
 

@@ -76,14 +76,12 @@ class Filter:
                     passed.append(row)
                 continue
             kind = row.kind
-            predicate = predicates.get(kind)
-            if predicate is None:
+            if (predicate := predicates.get(kind)) is None:
                 if self._explains(row):
                     passed.append(row)
                 continue
             seen[kind] += 1
-            matched = predicate(row)
-            if matched:
+            if matched := predicate(row):
                 kept[kind] += 1
                 passed.append(row)
                 if kind == FrameRow.kind:

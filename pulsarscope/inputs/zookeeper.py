@@ -71,10 +71,7 @@ class Decompression(Protocol):
 
 
 def read_dump(path: str, decompressed: Callable[[Iterator[bytes]], Iterator[bytes]], progress: Decompression) -> Dump:
-    """Read a dump from a file or, for "-", standard input, through `decompressed`, whose `progress` has the finding on damage.
-
-    Raises CaptureError when it cannot be read, has no nodes, or is too large.
-    """
+    """Read a dump from a file or "-", through `decompressed`. Raises CaptureError when it cannot be read, is empty or too large."""
     name = "standard input" if path == _STANDARD_INPUT else path
     data = bytearray()
     try:

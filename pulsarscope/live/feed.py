@@ -30,10 +30,7 @@ LAG_SECONDS = 5.0
 
 
 class LiveFeed:
-    """Iterator over the blocks of a packet source, which ends with the source or after `stop`.
-
-    Any thread may read the counts.
-    """
+    """Iterator over the blocks of a packet source, which ends with the source or after `stop`. Any thread may read the counts."""
 
     recognised = True
 
@@ -134,8 +131,7 @@ class LiveFeed:
             if stopping and not stopped:
                 stopped = time.time_ns()
             remaining = None if self._packets_max is None else self._packets_max - self.packets
-            captured = self.source.read(WAIT_SECONDS, remaining)
-            if captured is not None:
+            if (captured := self.source.read(WAIT_SECONDS, remaining)) is not None:
                 self.packets += captured.packets
                 if self._recorder is not None:
                     self._recorder(captured)

@@ -123,8 +123,7 @@ class Recorder:
 
     def _write(self, data: bytes) -> None:
         """Write all bytes or none: a file that cannot grow ends at the end of a packet."""
-        file = self._file
-        if file is None:
+        if (file := self._file) is None:
             return
         try:
             view = memoryview(data)

@@ -222,8 +222,7 @@ def refuse_unknown(kinds: frozenset[str]) -> None:
     """Raise UsageError when these are not all kinds of records."""
     unknown = kinds - ROWS.keys()
     if unknown:
-        message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
-        raise UsageError(message)
+        raise UsageError(f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}")
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -249,11 +248,7 @@ def _column_type(annotation: Any) -> str:
 
 @cache
 def columns(kind: str) -> tuple[Column, ...]:
-    """Return the columns of a kind, in order (without the `record` tag).
-
-    Raises:
-        KeyError: no such kind.
-    """
+    """Return the columns of a kind, in order (without the `record` tag). Raises KeyError when there is no such kind."""
     row = ROWS[kind]
     hints = get_type_hints(row, include_extras=True)
     table = []

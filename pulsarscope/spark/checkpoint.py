@@ -97,31 +97,20 @@ class Checkpoint:
         self._uri = f"file://{path}" if "://" not in path else path
 
     def resumes(self, options: Mapping[str, Any]) -> bool:
-        """Return True when it is the checkpoint of a run with these options; False when it is new.
-
-        Raises:
-            UsageError: it is the checkpoint of another run, or the folder has other contents.
-        """
-        before = self._read("run.json", dict[str, Any])
-        if before is None:
+        """Return False when it is new, True when a run with these options made it. Raises UsageError when another run did."""
+        if (before := self._read("run.json", dict[str, Any])) is None:
             if set(self._names("")) - set(_FOLDERS):
-                message = f"{self.path} is not empty and not a checkpoint"
-                raise UsageError(message)
+                raise UsageError(f"{self.path} is not empty and not a checkpoint")
             return False
         name = next((name for name, value in options.items() if before.get(name) != value), None)
         if name is not None:
             difference = f"{name} was {_option_text(before.get(name))}, not {_option_text(options[name])}"
-            message = f"{self.path} is the checkpoint of another run ({difference}): name another checkpoint and output"
-            raise UsageError(message)
+            raise UsageError(f"{self.path} is the checkpoint of another run ({difference}): name another checkpoint and output")
         return True
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder against other processes of this machine, where files can be locked.
-
-        Raises:
-            UsageError: another process has locked it.
-        """
+        """Lock the folder, where files can be locked. Raises UsageError when another process of this machine has locked it."""
         if not self._is_local:
             yield
             return
@@ -130,8 +119,7 @@ class Checkpoint:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                message = f"{self.path} is in use by a run that has not ended"
-                raise UsageError(message) from None
+                raise UsageError(f"{self.path} is in use by a run that has not ended") from None
             except OSError:
                 pass  # this file system has no locks
             yield
@@ -210,8 +198,7 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.MsgspecError) as error:  # pyarrow raises ValueError for invalid paths
-            message = f"{self.path}/{name} cannot be read ({error}): begin with another checkpoint and output"
-            raise UsageError(message) from None
+            raise UsageError(f"{self.path}/{name} cannot be read ({error}): begin with another checkpoint and output") from None
 
     def _write(self, name: str, content: Any) -> None:
         folder, _, base = f"{self._root}/{name}".rpartition("/")

@@ -101,8 +101,7 @@ def run(
     show_step("looking for captures")
     captures = expand_inputs(inputs, options.source_by, list_files, open_path)
     if captures.sizes is None:
-        message = "pipeline reads each file more than once: it cannot read standard input, pipes or devices"
-        raise UsageError(message)
+        raise UsageError("pipeline reads each file more than once: it cannot read standard input, pipes or devices")
     if tasks_write:
         make_folder(out)
     show_step("scanning the captures")

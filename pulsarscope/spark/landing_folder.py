@@ -92,8 +92,7 @@ class LandingFolder:
         """
         before, self._files, self.grown = self._files, {}, []
         for path, size, modified in self._entries():
-            file = before.get(path)
-            if file is None or (file.size, file.modified) != (size, modified):
+            if (file := before.get(path)) is None or (file.size, file.modified) != (size, modified):
                 taken = self._taken.get(path)
                 file = _File(path, size, modified, now)
                 file.taken = taken is not None and (taken.size, taken.modified) == (size, modified)
@@ -108,8 +107,7 @@ class LandingFolder:
         for file in new:
             file.taken = True
             if (file.name, file.first_time) in self._begun:  # compressed, touched or grown since it was listed
-                taken = self._taken.get(file.path)
-                if taken is not None and file.size > taken.size:
+                if (taken := self._taken.get(file.path)) is not None and file.size > taken.size:
                     self.grown.append(file.path)
                 continue
             capture = LandedCapture(self.count, file.path, self._source_of(file.path), file.size, file.modified, file.first_time)
@@ -127,8 +125,7 @@ class LandingFolder:
         try:
             entries = [*os.scandir(self._folder)]
         except OSError as error:
-            message = f"{printable(self._folder)} cannot be read: {error.strerror}"
-            raise CaptureError(message) from None
+            raise CaptureError(f"{printable(self._folder)} cannot be read: {error.strerror}") from None
         for entry in entries:
             with suppress(OSError):  # it has just been removed
                 status = entry.stat()

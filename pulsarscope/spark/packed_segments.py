@@ -126,8 +126,7 @@ class SegmentPacker:
         """Add segments of one direction, in packet order."""
         other = reverse_key(key)
         flow = min(key, other)
-        sides = self._flows.get(flow)
-        if sides is None:
+        if (sides := self._flows.get(flow)) is None:
             sides = self._flows[flow] = ([], [])
         sides[flow is not key].extend(segments)
         self.packets += len(segments)

@@ -62,8 +62,7 @@ def installed_version(name: str) -> str | None:
 def require_distributions() -> None:
     """Raise UsageError when a required distribution is not installed."""
     if missing := missing_distributions():
-        message = f"pipeline needs {', '.join(missing)}: {INSTALL}"
-        raise UsageError(message)
+        raise UsageError(f"pipeline needs {', '.join(missing)}: {INSTALL}")
 
 
 @contextmanager
@@ -112,8 +111,7 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         except Exception as error:
             if not is_spark_error(error):
                 raise
-            message = f"the Spark job failed ({error_line(error)}); details are in {log.keep(error)}"
-            raise OutputError(message) from error
+            raise OutputError(f"the Spark job failed ({error_line(error)}); details are in {log.keep(error)}") from error
         finally:
             with suppress(Exception):
                 spark.stop()

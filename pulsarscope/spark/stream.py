@@ -113,8 +113,7 @@ class CaptureStream:
             Stopped: `stopping` returned True while a batch was decoded.
             OutputError: the checkpoint is incomplete.
         """
-        landed = landing.poll(time.monotonic(), take_all=take_all)
-        if landed:
+        if landed := landing.poll(time.monotonic(), take_all=take_all):
             self._checkpoint.append(landed)
             self.captures += landed
         queries = 0
@@ -212,8 +211,7 @@ class CaptureStream:
         )
 
     def _scan(self, inputs: Inputs, first: int) -> list[scan.PortionSummary]:
-        portions = _complete_files(inputs, first)
-        if not portions:
+        if not (portions := _complete_files(inputs, first)):
             return []
         task = ScanPortions(inputs, self._options, portions, finds_unrecognised=False)
         rows = map_positions(self._spark, len(portions), inputs.sizes, task, scan.SCHEMA)

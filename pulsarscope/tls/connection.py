@@ -141,8 +141,7 @@ class TlsConnection:
                 if direction.decrypter is None or record.kind != APPLICATION_DATA:
                     continue
             # An apparent cleartext record behind lost bytes is refused if the keys do not decrypt it.
-            decrypted = direction.open(record, moment)
-            if decrypted is None:
+            if (decrypted := direction.open(record, moment)) is None:
                 direction.fail(record)
             else:
                 (kind, content), mark = decrypted
@@ -268,15 +267,13 @@ class TlsConnection:
     def _take_message(self, stream: int, message: Message) -> None:
         kind, body = message
         if kind == handshake.CLIENT_HELLO:
-            hello = handshake.client_hello(body)
-            if hello is not None:
+            if (hello := handshake.client_hello(body)) is not None:
                 self._client = stream
                 if self._client_hello is not None and self._client_hello.random != hello.random:
                     self._server_hello = self._version = None  # renegotiation
                 self._client_hello = hello
         elif kind == handshake.SERVER_HELLO:
-            answer = handshake.server_hello(body)
-            if answer is not None:
+            if (answer := handshake.server_hello(body)) is not None:
                 self._client = 1 - stream
                 self._version = answer.version
                 if not answer.is_retry:
@@ -288,8 +285,7 @@ class TlsConnection:
             for der in handshake.certificates(body, self._version or TLS_1_2):
                 from pulsarscope.tls.certificate import certificate_names  # noqa: PLC0415 - as above
 
-                names = certificate_names(der)
-                if names is not None:
+                if (names := certificate_names(der)) is not None:
                     self._certificates[stream] = names
                 break
 
@@ -339,8 +335,7 @@ class TlsConnection:
 
     def undecrypted(self) -> Undecrypted | None:
         """Return the reason for undecrypted data, None when all was decrypted."""
-        failed = sum(direction.failed for direction in self.directions)
-        if failed:
+        if failed := sum(direction.failed for direction in self.directions):
             return Undecrypted("failed", f"{failed} of its records could not be decrypted with the given secrets", failed)
         if not any(direction.stopped or direction.undecrypted for direction in self.directions):
             return None

@@ -95,8 +95,7 @@ def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
         data = chunk
         while data:
             if not begun:
-                data = data.lstrip(b"\x00")
-                if not data:
+                if not (data := data.lstrip(b"\x00")):
                     break
                 begun = True
             before = member.copy()
@@ -163,8 +162,7 @@ class _Units:
     def take(self, size: int) -> bytes:
         """Return the next `size` bytes, fewer only at the end of the input."""
         while len(self._buffer) < size:
-            chunk = next(self._chunks, b"")
-            if not chunk:
+            if not (chunk := next(self._chunks, b"")):
                 break
             self._buffer += chunk
         taken = bytes(self._buffer[:size])

@@ -192,8 +192,7 @@ class Decoder(ABC):
         interface = "" if self._flows_by_interface is None else link.interface_of(packet, link_type, interface)
         if interface:
             flows, control = self._flows_of(interface)
-        result = self._decode_segment(packet, wire_bytes, link_type, number, time, interface)
-        if result is not None:
+        if (result := self._decode_segment(packet, wire_bytes, link_type, number, time, interface)) is not None:
             key, segment = result
             flows[key].append(segment)
             if segment[4] & CONTROL_FLAGS:

@@ -116,8 +116,7 @@ class PcapngDecoder(Decoder):
     def _read_block(self, data: bytes, position: int, size: int, flows: Flows, control: set[bytes]) -> int:
         """Read any block at `position`; return the position of the next one, -1 when the block is not complete."""
         if data.startswith(MAGIC, position):
-            byte_order = BYTE_ORDERS.get(data[position + 8 : position + 12])
-            if byte_order is None:
+            if (byte_order := BYTE_ORDERS.get(data[position + 8 : position + 12])) is None:
                 return self._skip_section("A section header has no byte-order magic", data, position, size)
             self._set_byte_order(byte_order)
         block_type, length = self._unpack_words(data, position)

@@ -178,8 +178,7 @@ class Fragments:
 
     def _payload_of(self, fragment: Fragment, data: bytes, time: int) -> _Payload:
         """Return the payload of a fragment, a new one when the sender has reused the identification."""
-        payload = self._payloads.get(fragment.key)
-        if payload is not None:
+        if (payload := self._payloads.get(fragment.key)) is not None:
             expired = abs(time - payload.time) > FRAGMENT_NANOSECONDS
             reused = not payload.contains(fragment, data) if payload.completed_by else payload.ignored and not fragment.offset
             if not (expired or reused):

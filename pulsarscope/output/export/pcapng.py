@@ -57,8 +57,7 @@ class PcapngWriter:
         """
         early = time < 0
         key = (link_type, snaplen, interface, early)
-        number = self._interfaces.get(key)
-        if number is None:
+        if (number := self._interfaces.get(key)) is None:
             number = self._add_interface(key)
         ticks = time - _BEFORE_1970_SECONDS * SECOND if early else time
         self._sink.write(packet_block(number, ticks, wire_bytes, data, comment))

@@ -116,8 +116,7 @@ def _number(report: TextReport, name: str, value: float | None) -> str:
 
 def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     records = [record for record in records if record["exchanges"]["before"] or record["exchanges"]["after"]]
-    shown = records[: report.options.limit]
-    if not shown:
+    if not (shown := records[: report.options.limit]):
         return
     report.heading("Exchanges", "largest change first; latencies to within 1 %")
     columns = [ReportColumn("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]

@@ -186,8 +186,7 @@ def _nameless(record: ReportRecord) -> str:
 
 def _histogram(report: TextReport, record: ReportRecord) -> None:
     octaves = record["histogram"]
-    most = max((octave["count"] for octave in octaves), default=0)
-    if not most:
+    if not (most := max((octave["count"] for octave in octaves), default=0)):
         return
     report.heading(f"Latency of {escape(record['request'])}", "each row covers latencies twice as long as the row before")
     labels = [(report.duration(octave["from_ns"]), report.duration(octave["to_ns"])) for octave in octaves]

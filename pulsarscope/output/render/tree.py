@@ -175,8 +175,7 @@ def _branch(value: Mapping[str, Any], depth: int, explain: Explain, dim: str, re
 def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
     """Return the lines of a field: one, or a heading and the lines below it."""
     label = _label(name, depth, dim, reset)
-    explanation = explain(name, value)
-    if explanation is not None:
+    if (explanation := explain(name, value)) is not None:
         return [f"{label}{escape(explanation)}"]
     if isinstance(value, Mapping):
         return [f"{'  ' * depth}{escape(name)}", *_branch(value, depth + 1, explain, dim, reset)]

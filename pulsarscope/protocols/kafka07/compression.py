@@ -61,8 +61,7 @@ def _decompress_snappy(data: bytes, bound: int) -> bytes | None:
         if size < 0:
             raise ParseError(f"a block of {size} bytes cannot be")
         start = cursor.skip(size)
-        block = _decompress_block(data[start : start + size], remaining)
-        if block is None:
+        if (block := _decompress_block(data[start : start + size], remaining)) is None:
             return None
         blocks.append(block)
         remaining -= len(block)

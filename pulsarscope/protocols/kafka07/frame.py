@@ -25,8 +25,7 @@ def decode(data: bytes, start: int, end: int) -> Decoded:
     if shape(data, start, end) is not None:
         return RESPONSE, _error(data, start, end), None, None, None, None, OK, None
     note = [("frame-malformed", "it is neither a request nor a response")]
-    head = candidate(data, start, end, FRAME_HARD_MAX_BYTES)
-    if head is None or head.proof not in PROVEN:
+    if (head := candidate(data, start, end, FRAME_HARD_MAX_BYTES)) is None or head.proof not in PROVEN:
         return None, None, None, None, None, None, MALFORMED, note
     # Its head is that of a frame, by which resynchronisation would find it: the framing is not lost.
     command, fields = (RESPONSE, None) if request is None else (request.command, request.fields)

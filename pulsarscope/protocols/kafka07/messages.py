@@ -142,8 +142,7 @@ def _payloads_in(entry: _Entry, totals: MessageTotals, depth: int, place: str) -
     if depth > MESSAGE_SETS_DEPTH_MAX:
         totals.note("nested-too-deep", f"the message at {place} holds sets in sets, more than {MESSAGE_SETS_DEPTH_MAX} deep")
         return [None]
-    data = totals.decompress(entry.codec or "", entry.payload, depth)
-    if data is None:
+    if (data := totals.decompress(entry.codec or "", entry.payload, depth)) is None:
         return []
     payloads: list[bytes | None] = []
     cut_before = totals.cut
@@ -183,8 +182,7 @@ def _entries(data: bytes, start: int, end: int, totals: MessageTotals, inside: s
 
 def _entry(data: bytes, start: int, end: int, totals: MessageTotals, place: str) -> _Entry:
     magic = data[start + SIZE_BYTES]
-    crc_at = CRC_AT.get(magic)
-    if crc_at is None:
+    if (crc_at := CRC_AT.get(magic)) is None:
         totals.note("unknown-enum", f"the message at {place} has magic {magic}")
         return _Entry(start, end, magic, None, b"", ok=False)
     crc_start = start + SIZE_BYTES + crc_at
@@ -194,7 +192,6 @@ def _entry(data: bytes, start: int, end: int, totals: MessageTotals, place: str)
     payload = data[crc_start + CRC_BYTES : end]
     totals.check(int.from_bytes(data[crc_start : crc_start + CRC_BYTES], "big"), crc32(payload), place)
     number = data[start + SIZE_BYTES + 1] & CODEC_BITS if magic == MAGIC_1 else 0
-    codec = CODECS.get(number)
-    if codec is None:
+    if (codec := CODECS.get(number)) is None:
         totals.note("unknown-enum", f"the message at {place} has codec {number}")
     return _Entry(start, end, magic, codec, payload, ok=True)

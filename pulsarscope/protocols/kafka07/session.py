@@ -178,8 +178,7 @@ class Kafka07Session(Session):
             self._exchange(request, unmatched, out)
             return
         self._waiting.append(waiting)
-        given_up = self._pairing.ask(_QUEUE, request)
-        if given_up is not None:
+        if (given_up := self._pairing.ask(_QUEUE, request)) is not None:
             self._waiting.popleft()
             self._exchange(given_up, None, out)
             out.append(Remark("session-cap", given_up, "it is given up, too many requests wait"))

@@ -65,14 +65,7 @@ REST_MAX_BYTES = 64
 
 
 def read_name(data: bytes, at: int, end: int, tag: int) -> tuple[str, int]:
-    """Read a short text behind its tag and remember it in NAMES.
-
-    Returns:
-        The text, and the position behind it.
-
-    Raises:
-        UncommonFormError: it has another tag, or is long.
-    """
+    """Return a short text behind its tag, remembered in NAMES, and the position behind it. Raises UncommonFormError otherwise."""
     stop = at + 2 + data[at + 1]
     if data[at] != tag or data[at + 1] > 127 or stop > end:
         raise UncommonFormError
@@ -82,11 +75,7 @@ def read_name(data: bytes, at: int, end: int, tag: int) -> tuple[str, int]:
 
 
 def read_time(data: bytes, at: int) -> tuple[int, int]:
-    """Read a varint and remember it in TIMES if it has six bytes.
-
-    Returns:
-        The number as int64, and the position behind it.
-    """
+    """Return a varint as int64, remembered in TIMES if it has six bytes, and the position behind it."""
     value, after = varint(data, at)
     if after - at == 6:
         TIMES.put(data[at:after], value)

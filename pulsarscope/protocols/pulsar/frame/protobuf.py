@@ -79,13 +79,8 @@ class Plans:
         self._plans: dict[str, Plan] = {}
 
     def named(self, name: str) -> Plan:
-        """Return the plan of a message type, made on first use (most captures hold few of the 93).
-
-        Raises:
-            KeyError: the protocol has no such message.
-        """
-        plan = self._plans.get(name)
-        if plan is None:
+        """Return the plan of a message type, made on first use: most captures hold few of the 93. Raises KeyError for other names."""
+        if (plan := self._plans.get(name)) is None:
             fields = MESSAGES[name]
             plan = self._plans[name] = Plan(name.rpartition(".")[2])
             for number, field, kind, label, inner in fields:
@@ -111,11 +106,7 @@ class Plans:
 
 
 def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
-    """Return an unsigned varint (or the rest of one, of so many bits) and the position behind it.
-
-    Raises:
-        WireError: longer than ten bytes. IndexError: the data end within it.
-    """
+    """Return an unsigned varint (or its last `bits`) and the position behind it. Raises WireError, or IndexError at the end."""
     value = shift = 0
     while True:
         byte = data[position]
@@ -125,8 +116,7 @@ def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
             return value & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
         if shift >= bits:
-            message = "a varint is longer than ten bytes"
-            raise WireError(message)
+            raise WireError("a varint is longer than ten bytes")
 
 
 def walk(
@@ -168,8 +158,7 @@ def walk(
                 tag, position = varint(data, position - 1)
                 if tag > 0xFFFF_FFFF:
                     raise WireError(plan.name + " has a field number larger than 2^29")  # noqa: TRY301
-            row = rows.get(tag)
-            if row is None:
+            if (row := rows.get(tag)) is None:
                 position = _unusual(data, position, end, tag, plan, out, notes, depth)
                 continue
             name, kind, repeated, _ = row
@@ -184,8 +173,7 @@ def walk(
                 # protobuf's rule: a message that is not repeated is merged when it comes twice; only then must it be complete
                 value = _content(data, start, position, row, plan, notes, depth, None if repeated else out.get(name))
             if repeated:
-                items = out.get(name)
-                if items is None:
+                if (items := out.get(name)) is None:
                     out[name] = [value]
                 else:
                     items.append(value)
@@ -197,8 +185,7 @@ def walk(
     except IndexError:
         position = end + 1
     if position != end:
-        message = f"{plan.name} is cut off within a field"
-        raise WireError(message)
+        raise WireError(f"{plan.name} is cut off within a field")
     if checked and _lacks(out, plan):
         _note_missing(out, plan, notes)
     return out
@@ -242,8 +229,7 @@ def _content(data: bytes, start: int, end: int, row: Field, plan: Plan, notes: l
         return data[start:end]
     if kind == MESSAGE:
         if depth >= PROTOBUF_DEPTH_MAX:
-            message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
-            raise WireError(message)
+            raise WireError(f"messages nested deeper than {PROTOBUF_DEPTH_MAX}")
         return walk(data, start, end, row.extra, notes, depth + 1, begun, checked=row.repeated)
     return f"redacted ({end - start} bytes)"
 
@@ -293,11 +279,9 @@ def _lacks(out: dict[str, Any], plan: Plan) -> bool:
     """Return True when a message, or a single message in it, lacks a required field: one look, for nearly all lack nothing."""
     if not out.keys() >= plan.required.keys():
         return True
-    single = plan.single
-    if single:
+    if single := plan.single:
         for name, value in out.items():
-            inner = single.get(name)
-            if inner is not None and _lacks(value, inner):
+            if (inner := single.get(name)) is not None and _lacks(value, inner):
                 return True
     return False
 
@@ -308,8 +292,7 @@ def _note_missing(out: dict[str, Any], plan: Plan, notes: list[Note]) -> None:
         if name not in out:
             note(notes, "required-field-missing", f"{plan.name}.{name}")
     for name, inner in plan.single.items():
-        value = out.get(name)
-        if value is not None:
+        if (value := out.get(name)) is not None:
             _note_missing(value, inner, notes)
 
 
@@ -323,8 +306,7 @@ def note(notes: list[Note], code: str, text: str) -> None:
 
 def _unusual_enum(number: int, names: dict[int, str], message: str, field: str, notes: list[Note]) -> str:
     number &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
-    name = names.get(number)
-    if name is not None:
+    if (name := names.get(number)) is not None:
         return name
     signed = number - (1 << 32) if number > 0x7FFF_FFFF else number
     note(notes, "unknown-enum", f"{message}.{field} = {signed}")
@@ -340,12 +322,9 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
     """Read an unknown field, or a known repeated number in packed form; return the position behind it."""
     number, wire = tag >> 3, tag & 7
     if number == 0:
-        message = f"{plan.name} has a field of number 0"
-        raise WireError(message)
-    if wire == _LENGTH_WIRE:
-        packed = plan.rows.get(number << 3 | _VARINT_WIRE)
-        if packed is not None and packed.repeated:
-            return _packed(data, position, end, packed, plan, out, notes)
+        raise WireError(f"{plan.name} has a field of number 0")
+    if wire == _LENGTH_WIRE and (packed := plan.rows.get(number << 3 | _VARINT_WIRE)) is not None and packed.repeated:
+        return _packed(data, position, end, packed, plan, out, notes)
     start = position
     value: Any
     if wire == _VARINT_WIRE:
@@ -354,8 +333,7 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
             value -= 1 << 64
     elif wire == _FIXED64_WIRE:
         value, position = data[position : position + 8], position + 8
-        known = plan.doubles.get(number)
-        if known is not None and position <= end:
+        if (known := plan.doubles.get(number)) is not None and position <= end:
             (out[known],) = _DOUBLE.unpack(value)
             return position
     elif wire == _FIXED32_WIRE:
@@ -364,15 +342,13 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
         length, start = varint(data, position)
         position = start + length
         if position > end:
-            message = f"{plan.name} is cut off within field {number}"
-            raise WireError(message)
+            raise WireError(f"{plan.name} is cut off within field {number}")
         value = data[start:position]
     elif wire == _GROUP_WIRE:
         position = _skip_group(data, position, end, number, depth + 1)
         value = data[start:position]
     else:
-        message = f"{plan.name} has a field {number} of wire type {wire}"
-        raise WireError(message)
+        raise WireError(f"{plan.name} has a field {number} of wire type {wire}")
     out.setdefault("unknown", {}).setdefault(str(number), []).append(value)
     return position
 
@@ -382,8 +358,7 @@ def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: d
     length, position = varint(data, position)
     stop = position + length
     if stop > end:
-        message = f"{plan.name} is cut off within {row.name}"
-        raise WireError(message)
+        raise WireError(f"{plan.name} is cut off within {row.name}")
     values = out.setdefault(row.name, [])
     while position < stop:
         value, position = varint(data, position)
@@ -397,16 +372,14 @@ def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: d
             value = row.extra.get(value) or _unusual_enum(value, row.extra, plan.name, row.name, notes)
         values.append(value)
     if position != stop:
-        message = f"{plan.name}.{row.name} is cut off"
-        raise WireError(message)
+        raise WireError(f"{plan.name}.{row.name} is cut off")
     return stop
 
 
 def _skip_group(data: bytes, position: int, end: int, number: int, depth: int) -> int:
     while position < end:
         if depth > PROTOBUF_DEPTH_MAX:
-            message = f"groups nested deeper than {PROTOBUF_DEPTH_MAX}"
-            raise WireError(message)
+            raise WireError(f"groups nested deeper than {PROTOBUF_DEPTH_MAX}")
         tag, position = varint(data, position)
         wire = tag & 7
         if wire == _GROUP_END_WIRE:
@@ -422,5 +395,4 @@ def _skip_group(data: bytes, position: int, end: int, number: int, depth: int) -
             position = _skip_group(data, position, end, tag >> 3, depth + 1)
         else:
             position += 8 if wire == _FIXED64_WIRE else 4
-    message = f"group {number} has no end"
-    raise WireError(message)
+    raise WireError(f"group {number} has no end")

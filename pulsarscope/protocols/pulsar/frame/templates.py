@@ -124,8 +124,7 @@ def _send_template(data: bytes, start: int, decoded: Decoded) -> Layout | None:
         sequence_id = base + low
         fields = {"producer_id": producer_id, "sequence_id": sequence_id}
         if raw_count:
-            count = counts(raw_count)
-            if count is None:
+            if (count := counts(raw_count)) is None:
                 return None
             fields["num_messages"] = count
         metadata = {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time}
@@ -174,8 +173,7 @@ def _receipt_template(data: bytes, start: int, decoded: Decoded) -> Layout | Non
         message_id = {"ledgerId": ledger, "entryId": entry_base + entry_low}
         fields = {"producer_id": producer_id, "sequence_id": base + low, "message_id": message_id}
         if tail:
-            highest = highest_ids(tail)
-            if highest is None:
+            if (highest := highest_ids(tail)) is None:
                 return None
             fields["highest_sequence_id"] = highest
         return "SEND_RECEIPT", fields, None, None, None, None, OK, None
@@ -196,8 +194,7 @@ def _message_template(data: bytes, start: int, decoded: Decoded) -> Layout | Non
     consumer_id, partition, redelivery_count = data[start + 13], sample["message_id"].get("partition"), sample.get("redelivery_count")
     command_end = 12 + data[start + 11]  # from the start of the frame
     id_bytes, id_end = data[start + 15], start + 16 + data[start + 15]
-    sizes = _message_id_sizes(data, start + 16, id_end)
-    if sizes is None:
+    if (sizes := _message_id_sizes(data, start + 16, id_end)) is None:
         return None
     tail = data[start + 16 + sizes.ledger + sizes.entry : start + command_end]
     unpack = _struct_of(f">B{sizes.ledger}sB{sizes.entry - 1}s{len(tail)}s").unpack_from

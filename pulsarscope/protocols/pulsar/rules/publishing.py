@@ -108,8 +108,7 @@ class PublishRule(ConnectionRule):
         return publisher
 
     def _send(self, row: FrameRow) -> None:
-        publisher = self._publisher(str((row.fields or {}).get("producer_id", -1)))
-        if publisher is not None:
+        if (publisher := self._publisher(str((row.fields or {}).get("producer_id", -1)))) is not None:
             publisher.in_flight += 1
             publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
 
@@ -117,8 +116,7 @@ class PublishRule(ConnectionRule):
         number = str((row.fields or {}).get("producer_id", -1))
         if row.command == "PRODUCER":
             self._closed.pop(number, None)
-        publisher = self._publisher(number)
-        if publisher is not None:
+        if (publisher := self._publisher(number)) is not None:
             publisher.reset, publisher.closed = where_of(row), row.command == "CLOSE_PRODUCER"
             self._forget(number, publisher)
 
@@ -128,16 +126,14 @@ class PublishRule(ConnectionRule):
             return
         del self._publishers[number]
         remember(self._closed, number, None, PRODUCERS_MAX)
-        slow = _evaluate_latency(publisher)
-        if slow is not None and len(self._slow) < SLOW_MAX:
+        if (slow := _evaluate_latency(publisher)) is not None and len(self._slow) < SLOW_MAX:
             self._slow.append(slow)
         elif slow is not None:
             self._report_slow(slow)
 
     def _exchange(self, row: ExchangeRow) -> None:
         number = (row.key or "").partition(":")[0]
-        publisher = self._publisher(number)
-        if publisher is None:
+        if (publisher := self._publisher(number)) is None:
             return
         publisher.in_flight -= 1
         publisher.topic, publisher.name = row.topic, row.producer_name
@@ -156,8 +152,7 @@ class PublishRule(ConnectionRule):
         for slow in self._slow:
             self._report_slow(slow)
         for publisher in self._publishers.values():
-            slow_publisher = _evaluate_latency(publisher)
-            if slow_publisher is not None:
+            if (slow_publisher := _evaluate_latency(publisher)) is not None:
                 self._report_slow(slow_publisher)
             self._evaluate_unanswered(publisher, row.end)
 

@@ -38,8 +38,7 @@ def summary(row: FrameRow) -> str:
 def _send(row: FrameRow, fields: Fields) -> str:
     topic, sequence, producer = row.topic, fields.get("sequence_id"), fields.get("producer_id")
     start = "" if topic is None else _TOPICS.get(topic) or _topic(topic)
-    highest = fields.get("highest_sequence_id")
-    if highest is not None and highest not in (0, sequence):
+    if (highest := fields.get("highest_sequence_id")) is not None and highest not in (0, sequence):
         sequence = f"{number_text(sequence)}-{number_text(highest)}"
     elif type(sequence) is not int:
         sequence = number_text(sequence)
@@ -152,8 +151,7 @@ def _ack(row: FrameRow, fields: Fields) -> str:
     texts.append(ids if kind == "Individual" else f"up to {ids}" if kind == "Cumulative" else f"{value_text(kind)} {ids}")
     if row.subscription is not None:
         texts.append(f"sub {value_text(row.subscription)}")
-    error = fields.get("validation_error")
-    if error is not None:
+    if (error := fields.get("validation_error")) is not None:
         texts.append(value_text(error))
     texts += filter(None, (transaction(row, fields), f"consumer {number_text(fields.get('consumer_id'))}", request(row, fields)))
     return GAP.join(texts)

@@ -132,8 +132,7 @@ class Values:
         if version is None:
             return self._by_schema(definition, versioned=False) if definition is not None else False
         name = schema_name(topic, version)
-        exact = self._schemas.named(name)
-        if exact is not None:
+        if (exact := self._schemas.named(name)) is not None:
             return self._by_schema(exact)
         if produced:
             if user is not None and definition is not None and user.version in (None, version):
@@ -150,8 +149,7 @@ class Values:
         return False
 
     def _by_schema(self, definition: Definition, *, versioned: bool = True) -> _Decoder:
-        decoder = self._by_definition.get((definition, versioned))
-        if decoder is None:
+        if (decoder := self._by_definition.get((definition, versioned))) is None:
             decoder = self._by_definition[definition, versioned] = _by_schema(definition, versioned=versioned)
         return decoder
 

@@ -117,8 +117,7 @@ def _message_sizes(descriptor: Descriptor) -> dict[int, int]:
     pending = [descriptor]
     for message in pending:  # it grows
         for field in message.fields:
-            inner = field.message_type
-            if inner is not None:
+            if (inner := field.message_type) is not None:
                 tag = field.number << 3 | (3 if field.type == FieldDescriptor.TYPE_GROUP else 2)
                 first = tag & 127 | (tag > 127) << 7
                 sizes[first] = max(sizes.get(first, 0), MESSAGE_BYTES + SLOT_BYTES * len(inner.fields))
