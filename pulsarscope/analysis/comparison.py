@@ -98,8 +98,6 @@ class Comparison:
                         records.append({"change": change, "kind": kind[:-1], "topic": topic, "producer_name": producer})
         return records
 
-    # ---- the verdict
-
     def _notable_changes(self, sign: int) -> list[ReportRecord]:
         return [record for record in self.exchanges() if _notable(record) * sign > 0]
 

@@ -117,8 +117,6 @@ class PacketSelection:
         self._findings_count = 0
         self._answering: dict[str, str] = {}  # by connection: sender of the SYN|ACK whose acknowledgment is to come
 
-    # ---- rows
-
     def select(self, row: Row, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
         """Select the packets of a row of any kind; `places` are those of frames, None: as their rows say."""
         if row.connection is not None and self._opening is not None:
@@ -200,8 +198,6 @@ class PacketSelection:
             number = self._commands[command] = len(self._command_names)
             self._command_names.append(command)
         return number
-
-    # ---- packets, in the order of the capture
 
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
         """Return the lines of the comment of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""

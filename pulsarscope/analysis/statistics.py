@@ -36,13 +36,7 @@ class Statistics:
     """A fold over the frame, exchange, connection and finding rows of a run."""
 
     def __init__(self, *, interval: int | None = None, filtered: bool = False, carriers: set[str] | None = None) -> None:
-        """Begin to count.
-
-        Args:
-            interval: Length of the intervals of the time series, nanoseconds.
-            filtered: True when a filter selects the rows; then only connections with any of them are counted.
-            carriers: Commands that earlier statistics saw carry messages.
-        """
+        """Count by intervals in ns; if `filtered`, only connections with selected rows. `carriers` are commands known to carry messages."""
         self.total = Tally()
         self.start: int | None = None
         """Time of the first row, nanoseconds since the epoch."""
@@ -201,8 +195,6 @@ class Statistics:
     def _count_zero_window(self, connection: str, evidence: dict[str, Any]) -> None:
         if connection in self._zero_windows or len(self._zero_windows) < STATISTICS_NAMES_MAX:
             self._zero_windows[connection] += evidence.get("count", 1)
-
-    # ---- records
 
     def sections(self, names: Iterable[str]) -> dict[str, list[ReportRecord]]:
         """Return the records of the named sections, of `SECTIONS`. A record with `others` true has no name and stands for many."""

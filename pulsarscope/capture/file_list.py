@@ -210,13 +210,10 @@ def expand_inputs(
 
 
 def source_namer(source_by: str) -> Callable[[str], str | None]:
-    """Return a function from a path to the name of its vantage point.
+    """Return a function from a path to the name of its vantage point. Raises UsageError for an invalid regular expression.
 
     With `dir` the name is the path's folder; with a regular expression its first group, or else the whole match, escaped like all names. It
     is None for a path that does not match, and for `none` and `interface`, which do not depend on paths.
-
-    Raises:
-        UsageError: `source_by` is not a valid regular expression.
     """
     if source_by in _NOT_OF_PATHS:
         return lambda _: None

@@ -80,8 +80,6 @@ class Checker:
             return leaf
         return tree.Always(not leaf.value) if isinstance(leaf, tree.Always) else tree.Not(leaf)
 
-    # ---- tests
-
     def _leaf(self, test: syntax.Test, kind: str) -> tree.Leaf | tree.Always | None:
         """Return the typed test for rows of a kind; None when the kind lacks the field. Raises Mismatch when the field has another type."""
         if (resolved := self._resolve(test.field, kind)) is None:
@@ -116,8 +114,6 @@ class Checker:
     def _must_be_ordered(known: KnownField, place: Place) -> None:
         if known.values or UNORDERED.issuperset(known.types):
             raise Mismatch(f"{known.name} has no order: compare it with ==, != or in", place)
-
-    # ---- names
 
     def _resolve(self, name: syntax.Name, kind: str) -> tuple[KnownField, tree.FieldPath] | None:
         """Return the field that a name means in rows of a kind, or None. Raises Mismatch when a step or the slice is invalid for it."""
@@ -166,8 +162,6 @@ class Checker:
         if (inner := known.fields.get(part.name)) is None and known.is_open:
             inner = KnownField(part.name, (ANY,), known.text)
         return part.name, inner
-
-    # ---- error messages
 
     def _no_field(self, name: syntax.Name, kinds: Sequence[str]) -> Mismatch:
         """Return the message for an unknown field, with similar names or the kinds that have it."""

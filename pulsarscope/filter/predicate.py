@@ -93,9 +93,6 @@ def _any_of(parts: tuple[Predicate, ...]) -> Predicate:
     return some
 
 
-# ---- tests
-
-
 def _leaf(leaf: tree.Leaf, context: EvaluationContext) -> Predicate:
     field = leaf.field
     if field.command is not None and not field.steps:
@@ -216,9 +213,6 @@ def _matches(pattern: str, types: tuple[str, ...]) -> Test:
     return matches
 
 
-# ---- readers
-
-
 def _reader(field: tree.FieldPath, context: EvaluationContext) -> tuple[Reader, bool]:
     """Return the reader of a field, and True when it gives a list."""
     read = DERIVED[field.column](context) if field.column in DERIVED else attrgetter(field.column)
@@ -285,9 +279,6 @@ def _sliced(read: Reader, part: slice, *, many: bool) -> Reader:
     if many:
         return lambda row: [value[part] for value in read(row) if type(value) in {str, bytes} and value[part]]
     return lambda row: (value[part] or None) if (value := read(row)) is not None and type(value) in {str, bytes} else None
-
-
-# ---- derived columns
 
 
 def _payload(context: EvaluationContext) -> Reader:

@@ -118,8 +118,6 @@ class Dump:
             if node.value or node.path not in self._nodes:
                 self._nodes[node.path] = node
 
-    # ---- text
-
     def _text(self, data: bytes) -> Iterator[Node]:
         path = ""  # path whose value the next line may be
         for number, raw_line in enumerate(data.splitlines(), 1):
@@ -153,8 +151,6 @@ class Dump:
             value = b""
         return Node(path, value.decode("utf-8", "backslashreplace"), place)
 
-    # ---- JSON
-
     def _json(self, data: bytes) -> Iterator[Node]:
         lines = data.splitlines()
         if len(lines) > 1 and all(line.strip()[:1] + line.strip()[-1:] in (b"{}", b"") for line in lines):
@@ -183,8 +179,6 @@ class Dump:
                     yield Node(path, _as_text(value), place)
                 else:
                     self.notes.append(DumpNote(place, "", f'the key "{path[:60]}" is not a path'))
-
-    # ---- snapshots
 
     def _snapshot(self, data: bytes) -> Iterator[Node]:
         """Parse the format of FileSnap.serialize: header, sessions, access lists, then nodes in any order up to the path "/"."""

@@ -65,8 +65,6 @@ def packed(program: Program) -> bytes:
     return b"".join([_instruction.pack(*instruction) for instruction in program])
 
 
-# ---- the default program
-
 _Line = tuple[int, int, str] | str
 """(code, operand, label to jump to if the test holds), or a label; all jumps go forward."""
 
@@ -139,9 +137,6 @@ def _assemble(lines: Sequence[_Line]) -> Program:
         else:
             instructions.append(line)
     return tuple((code, places[target] - at - 1 if target else 0, 0, operand) for at, (code, operand, target) in enumerate(instructions))
-
-
-# ---- user expressions
 
 
 def compile_filter(expression: str, link_type: int, interface: str) -> Program:

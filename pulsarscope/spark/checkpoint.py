@@ -188,8 +188,6 @@ class Checkpoint:
         """Store the secrets of a batch before its commit."""
         self._write(f"secrets/{_number(batch)}.json", secrets)
 
-    # ---- files
-
     def _read(self, name: str, kind: Any) -> Any:
         """Return the contents of a file; None without the file."""
         try:

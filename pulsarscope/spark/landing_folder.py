@@ -57,14 +57,7 @@ class LandingFolder:
     """Watched folder, to be polled for new captures."""
 
     def __init__(self, folder: str, source_by: str, settle: float, known: Iterable[LandedCapture]) -> None:
-        """Watch a folder.
-
-        Args:
-            folder: path.
-            source_by: rule of the vantage points, as --source-by.
-            settle: seconds without a change after which a file is finished.
-            known: captures that were listed before.
-        """
+        """Watch a folder; a file without a change for `settle` seconds is finished. The `known` captures were listed before."""
         self._folder = folder
         self._source_of = source_namer(source_by)
         self._settle = settle
@@ -81,15 +74,7 @@ class LandingFolder:
             self._take(landed)
 
     def poll(self, now: float, *, take_all: bool = False) -> list[LandedCapture]:
-        """Return the new captures in the order of their first packets.
-
-        Args:
-            now: monotonic time in seconds.
-            take_all: return captures that are not finished, too.
-
-        Raises:
-            CaptureError: the folder cannot be read.
-        """
+        """Return the new finished captures (with `take_all`, all) by first packet; `now` in seconds. Raises CaptureError: unreadable."""
         before, self._files, self.grown = self._files, {}, []
         for path, size, modified in self._entries():
             if (file := before.get(path)) is None or (file.size, file.modified) != (size, modified):

@@ -33,12 +33,9 @@ def open_path(path: str) -> Any:
 
 
 def list_files(uri: str) -> tuple[list[tuple[str, int]], bool]:
-    """Return the files at a URI with their sizes, and False when the URI is that of their folder.
+    """Return the files at a URI with their sizes, and False when it is their folder's. Raises OSError when there is nothing to read.
 
     The last parts of the path may be patterns with * and [. Options of the file system follow a ? (endpoint_override).
-
-    Raises:
-        OSError: nothing is at the URI, or it cannot be read.
     """
     path, question, query = uri.partition("?")
     parts = path.split("/")

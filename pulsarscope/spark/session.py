@@ -67,15 +67,9 @@ def require_distributions() -> None:
 
 @contextmanager
 def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield a session, and stop it at the end.
+    """Yield a session, and stop it at the end. `master` None is that of spark-submit, else all cores of this machine.
 
-    Args:
-        master: URL of a Spark master; None for that of spark-submit, else for all cores of this machine.
-        settings: further settings of Spark.
-
-    Raises:
-        UsageError: a distribution or a Java that fits is missing.
-        OutputError: Spark does not start, or the job fails.
+    Raises UsageError when a distribution or a Java that fits is missing, OutputError when Spark does not start or the job fails.
     """
     require_distributions()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - pyspark is an extra

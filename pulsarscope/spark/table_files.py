@@ -170,14 +170,7 @@ def sync_files(out: str, names: Names) -> None:
 
 
 def finish_files(out: str, names: Names, kinds: tuple[str, ...], *, again: bool = False) -> None:
-    """Rename files to their final names, and remove those of failed attempts.
-
-    Args:
-        out: folder of the tables, or its URI.
-        names: names of the files.
-        kinds: kinds of records.
-        again: they may have been renamed before, and removed since.
-    """
+    """Rename files to their final names, and remove those of failed attempts. With `again`, they may have been renamed, and removed."""
     system, path = locate(out)
     with write_errors(out):
         for kind in kinds:

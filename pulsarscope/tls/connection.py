@@ -86,8 +86,6 @@ class TlsConnection:
         self.protected = False
         """True after the first encrypted record."""
 
-    # ---- streams
-
     def feed(self, items: Sequence[Sequence[Item]], file: int) -> tuple[list[Item], list[Item]]:
         """Return the plaintext items of stream 0 and stream 1; the moments are packets of `file`."""
         entries: list[tuple[int, int, int, Piece | Gap]] = []
@@ -125,8 +123,6 @@ class TlsConnection:
         items = first.items, second.items
         first.items, second.items = [], []
         return items
-
-    # ---- records
 
     def _read(self, stream: int, moment: int, place: Position) -> None:
         """Process the complete records of a stream, until one needs unknown keys."""
@@ -228,8 +224,6 @@ class TlsConnection:
         elif kind == handshake.KEY_UPDATE:
             decrypter.update_key()
 
-    # ---- the handshake
-
     @property
     def _is_unsupported(self) -> bool:
         """Return True when the negotiated version or cipher suite is not supported."""
@@ -292,8 +286,6 @@ class TlsConnection:
     def _take_alert(self, stream: int, content: bytes) -> None:
         if len(content) == 2 and content[0] == _FATAL:
             self._alerts.setdefault(stream, _ALERTS.get(content[1], str(content[1])))
-
-    # ---- description
 
     @property
     def client(self) -> int | None:

@@ -26,12 +26,9 @@ class Decoder(ABC):
     """Decoder of one capture file, fed in pieces of any size; their borders only determine those of the blocks."""
 
     def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
-        """Initialize the decoder.
+        """Decode `file` of the run's list. With `records`, packets are kept as stored and none takes the hot loop.
 
-        Args:
-            file: position in the run's list of files.
-            records: keep each packet as stored in the file; no packet then takes the hot loop.
-            by_interface: append the name of the interface, where it is known, to flow keys.
+        With `by_interface`, the name of the interface, where it is known, is appended to flow keys.
         """
         self.secrets: list[tuple[int, bytes]] = []
         """TLS key logs in the file, each with the number of packets before it; the reader removes them."""

@@ -32,9 +32,6 @@ def statistics_text(sections: Mapping[str, Sequence[ReportRecord]], options: Rep
     return report.text()
 
 
-# ---- the summary
-
-
 def _total(report: TextReport, records: list[ReportRecord]) -> None:
     total = records[0]
     look, marks = report.palette, report.symbols
@@ -81,9 +78,6 @@ def _total(report: TextReport, records: list[ReportRecord]) -> None:
         if total[name]
     ]
     report.paragraph(f"TCP: {dot.join(tcp) or 'nothing retransmitted, out of order or missing'}", 2)
-
-
-# ---- the tables
 
 
 def _connections(report: TextReport, records: list[ReportRecord]) -> None:
@@ -256,9 +250,6 @@ def _digits(length: int) -> int:
 
 def _both(record: ReportRecord, column: str) -> tuple[int, int]:
     return record[f"client_{column}"], record[f"server_{column}"]
-
-
-# ---- shared parts of tables
 
 
 def _head(report: TextReport, title: str, records: list[ReportRecord], note: str = "") -> list[ReportRecord]:

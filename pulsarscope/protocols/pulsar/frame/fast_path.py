@@ -96,16 +96,7 @@ def remember_rest(raw: bytes, rest: dict[str, Any]) -> None:
 
 
 def long_int64(data: bytes, at: int, low: int) -> tuple[int, int]:
-    """Read the rest of a varint of more than three bytes as int64.
-
-    Args:
-        data: the bytes.
-        at: position of the fourth byte.
-        low: number in the first three bytes, with the sign of the third that a fourth follows.
-
-    Returns:
-        The number, and the position behind it.
-    """
+    """Return the int64 whose fourth byte is at `at`, with `low` (three bytes, and the sign of the third), and the position behind it."""
     if low == _MINUS_ONE_LOW and data.startswith(_MINUS_ONE_HIGH, at):
         return -1, at + 7
     high, at = varint(data, at, 43)

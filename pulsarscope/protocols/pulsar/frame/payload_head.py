@@ -65,15 +65,7 @@ class PayloadHeadReader:
         self.entry_metadata_plan = plans.named("BrokerEntryMetadata")
 
     def read(self, data: bytes, position: int, end: int, notes: list[Note], *, complete: bool = True) -> PayloadHead:
-        """Read any head.
-
-        Args:
-            data: the frame.
-            position: end of the command.
-            end: end of the frame, or of what there is of it.
-            notes: receives what is odd.
-            complete: the frame is all there, so that its checksum can be verified.
-        """
+        """Read any head behind the command. The checksum is verified if the frame is `complete`; `notes` receives what is odd."""
         entry: dict[str, Any] | None = None
         checksum: Checksum | None = None
         try:

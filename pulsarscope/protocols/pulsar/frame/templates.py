@@ -264,15 +264,7 @@ MAKERS: dict[str, Callable[[bytes, int, Decoded], Layout | None]] = {
 
 
 def learn(templates: dict[bytes, Layout], data: bytes, start: int, end: int, decoded: Decoded) -> None:
-    """Keep the template of the frame data[start:end] for the next one that begins with the same bytes.
-
-    Args:
-        templates: those known, by the head of the frame.
-        data: bytes of a stream.
-        start: position of the frame.
-        end: position behind it.
-        decoded: what it says; it was read without a finding.
-    """
+    """Keep the template of data[start:end], decoded without a finding, for the next frame with the same head."""
     template = MAKERS[decoded[0] or ""](data, start, decoded)
     if template is not None and template(data, start, end) == decoded:
         keep_template(templates, data, start, template)

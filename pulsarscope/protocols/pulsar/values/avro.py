@@ -76,9 +76,6 @@ def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
     return read_all
 
 
-# ---- single values
-
-
 def _long(source: AvroInput) -> int:
     data, position = source.data, source.position
     byte = data[position]
@@ -184,9 +181,6 @@ def _decimal(data: bytes, scale: int) -> str:
 
 def _duration(data: bytes) -> dict[str, int]:
     return dict(zip(("months", "days", "milliseconds"), _DURATION.unpack(data), strict=True))
-
-
-# ---- schemas
 
 
 class _NamedType:

@@ -75,19 +75,10 @@ class Values:
     def fill(
         self, row: MessageRow, columns: dict[str, Any] | None, data: bytes, owner: tuple[str, int], topic: str, notes: list[Note]
     ) -> int | None:
-        """Set the value of a message, or of each message of a batch.
+        """Set the value of a message, or of each message of a batch, whose `columns` are what each has for itself.
 
-        Args:
-            row: the message; of a batch, what its messages have in common.
-            columns: what each message of a batch has for itself, by column; None for a single message.
-            data: the payload, decompressed and decrypted.
-            owner: ("produce", producer id) or ("deliver", consumer id).
-            topic: the topic of the producer or consumer.
-            notes: findings to which problems are added.
-
-        Returns:
-            The cost of the values as the budget counts it, 0 when there are none; None when the consumer may still ask the broker for
-            their schema.
+        `owner` is ("produce", producer id) or ("deliver", consumer id); problems are added to `notes`. Return the cost of the values as the
+        budget counts it, 0 when there are none; None when the consumer may still ask the broker for their schema.
         """
         version = row.schema_version or None
         if row.marker is not None or (version is not None and len(version) > VERSION_MAX_BYTES):
