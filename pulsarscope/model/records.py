@@ -21,7 +21,7 @@ from pulsarscope.model.limits import ROWS_MAX
 
 
 class Doc:
-    """What a column means, and how it is stored: `type` overrides what the annotation says. `values`: all that it can be."""
+    """Meaning and storage of a column: `type` overrides that of the annotation, `values` lists all possible ones."""
 
     __slots__ = ("text", "type", "values")
 
@@ -306,14 +306,14 @@ class EntryMessages(msgspec.Struct, gc=False):
     kind: ClassVar[str] = MessageRow.kind
 
     shared: MessageRow
-    """What they share."""
+    """Values that they share."""
     count: int
     columns: Mapping[str, Sequence[Any]]
-    """What each has for itself, in place of what is shared."""
+    """Values of each, by column, in place of the shared ones."""
 
 
 def count_rows(rows: Iterable[Any]) -> int:
-    """How many rows these are."""
+    """Return the number of these rows."""
     return sum([row.count if type(row) is EntryMessages else 1 for row in rows])
 
 
