@@ -82,10 +82,7 @@ class Tally:
 
     def rates(self, span: int) -> ReportRecord:
         """Return messages and bytes of both directions per second, over `span` nanoseconds."""
-        return {
-            "messages_per_second": per_second(sum(self.messages), span),
-            "bytes_per_second": per_second(sum(self.sizes), span),
-        }
+        return {"messages_per_second": per_second(sum(self.messages), span), "bytes_per_second": per_second(sum(self.sizes), span)}
 
 
 def per_second(count: int, span: int) -> float | None:

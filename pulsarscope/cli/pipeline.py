@@ -66,8 +66,7 @@ class WatchOptions(msgspec.Struct, frozen=True):
         float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: time between looks for new captures.")
     ] = 60
     settle: Annotated[
-        float,
-        typer.Option("--settle", min=0, metavar="SECONDS", help="With --watch: time without changes after which a file is complete."),
+        float, typer.Option("--settle", min=0, metavar="SECONDS", help="With --watch: time without changes after which a file is complete.")
     ] = 60
     finish: Annotated[
         bool, typer.Option("--finish", help="With --watch: decode the captures that are there, close all connections, and exit.")
@@ -141,10 +140,7 @@ def write_tables(request: PipelineRequest) -> int:
     if "://" not in out or request.format in SUFFIXES:  # only Spark can look into other lakes
         require_empty(out)
     try:
-        with (
-            session(request.spark.master, spark_settings(request.spark)) as spark,
-            _progress(spark, enabled=not request.quiet) as show,
-        ):
+        with session(request.spark.master, spark_settings(request.spark)) as spark, _progress(spark, enabled=not request.quiet) as show:
             return run_job(spark, request, options, show)
     except KeyboardInterrupt:
         return interrupted()

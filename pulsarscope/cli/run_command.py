@@ -100,11 +100,7 @@ def write_rows(
 
 
 def limited_rows(
-    run: AnyRun,
-    kinds: tuple[str, ...],
-    row_filter: RowFilter | None,
-    limit: int | None,
-    watch: Callable[[RowBatch], None] | None = None,
+    run: AnyRun, kinds: tuple[str, ...], row_filter: RowFilter | None, limit: int | None, watch: Callable[[RowBatch], None] | None = None
 ) -> Generator[tuple[Any, list[Any]], None, None]:
     """Yield the batches with the rows that the filter selects, until `limit` rows of the kinds asked for have passed."""
     remaining = limit

@@ -115,7 +115,7 @@ def _leaf(leaf: tree.Leaf, context: EvaluationContext) -> Predicate:
 
 def _test(leaf: tree.Leaf, context: EvaluationContext) -> Test:
     if isinstance(leaf, tree.Present):
-        return _is_true if leaf.field.types == ("bool",) else _is_present
+        return (lambda value: value is True) if leaf.field.types == ("bool",) else lambda _value: True
     if isinstance(leaf, tree.Matches):
         return _matches(leaf.pattern, leaf.field.types)
     if isinstance(leaf, tree.Within):
@@ -125,14 +125,6 @@ def _test(leaf: tree.Leaf, context: EvaluationContext) -> Test:
     if leaf.operator == "==":
         return _equal(leaf.value, context)
     return _ordered(ORDERS[leaf.operator], leaf.value, context)
-
-
-def _is_present(_value: Any) -> bool:
-    return True
-
-
-def _is_true(value: Any) -> bool:
-    return value is True
 
 
 def _equal(expected: tree.Value, context: EvaluationContext) -> Test:

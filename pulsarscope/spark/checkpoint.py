@@ -95,6 +95,8 @@ class Checkpoint:
         self._is_local = isinstance(self._system, LocalFileSystem)
         # Spark reads a plain path in the file system of the cluster.
         self._uri = f"file://{path}" if "://" not in path else path
+        self.query_folder, self.list_folder = f"{self._uri}/query", f"{self._uri}/list"
+        """URIs of the folders for the state of Spark's query, and of lists."""
 
     def resumes(self, options: Mapping[str, Any]) -> bool:
         """Return False when it is new, True when a run with these options made it. Raises UsageError when another run did."""
@@ -161,16 +163,6 @@ class Checkpoint:
         """Return the URI of the table of suspended flows and pending facts after a batch."""
         return f"{self._uri}/batches/{_number(batch)}"
 
-    @property
-    def query_folder(self) -> str:
-        """URI of the folder for the state of Spark's query."""
-        return f"{self._uri}/query"
-
-    @property
-    def list_folder(self) -> str:
-        """URI of the folder of lists."""
-        return f"{self._uri}/list"
-
     def captures(self) -> list[LandedCapture]:
         """Return the captures in the list."""
         return [landed for name in self._names("list") for landed in self._read(f"list/{name}", list[LandedCapture]) or ()]
@@ -209,7 +201,6 @@ class Checkpoint:
             sync(self._system, folder)
 
     def _names(self, folder: str, *, unfinished: bool = False) -> list[str]:
-        """Return the sorted names in a folder."""
         entries = self._system.get_file_info(FileSelector(f"{self._root}/{folder}", allow_not_found=True))
         return sorted(entry.base_name for entry in entries if unfinished or not entry.base_name.startswith((UNFINISHED, ".")))
 

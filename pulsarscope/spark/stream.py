@@ -135,7 +135,6 @@ class CaptureStream:
             raise self._failure from None
 
     def _decode_listed(self, listed: DataFrame, _: int) -> None:
-        """Decode one batch of the query."""
         end = 1 + max(row.position for row in listed.collect())
         if end <= self._committed.files:
             return  # it was committed, but Spark was stopped before it learned so

@@ -100,7 +100,6 @@ def _block(block_type: int, body: bytes) -> bytes:
 
 
 def _padded(data: bytes) -> bytes:
-    """Return data padded to 32 bits."""
     return data + bytes(-len(data) & 3)
 
 

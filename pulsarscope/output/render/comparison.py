@@ -20,11 +20,9 @@ def verdict(comparison: Comparison, duration: Callable[[int | None], str]) -> st
     if silent:
         where = f"the {silent[0]}" if len(silent) == 1 else "either"
         return f"Nothing to compare: no connection of a known protocol in {where} capture (see diagnose)."
-    parts = []
-    for change, families in (("slower", comparison.slower()), ("faster", comparison.faster())):
-        if families:
-            parts.append(f"{change}: {_listed([_speed(record, duration) for record in families])}")
-    for change, findings in (("more findings", comparison.worse()), ("fewer findings", comparison.better())):
+    changes = comparison.verdict()
+    parts = [f"{way}: {_listed([_speed(record, duration) for record in changes[way]])}" for way in ("slower", "faster") if changes[way]]
+    for change, findings in (("more findings", changes["worse"]), ("fewer findings", changes["better"])):
         if findings:
             parts.append(f"{change}: {_listed([_count(record) for record in findings])}")
     sentence = "; ".join(parts or ["no notable change"])
@@ -58,7 +56,8 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], options: Rep
     """Return the report, with the names of the two sides."""
     report = TextReport(options)
     look = report.palette
-    worse, better = comparison.slower() or comparison.worse(), comparison.faster() or comparison.better()
+    changes = comparison.verdict()
+    worse, better = changes["slower"] or changes["worse"], changes["faster"] or changes["better"]
     report.paragraph(escape(verdict(comparison, report.duration)), color=look.bad if worse else look.good if better else look.bold)
     if options.quiet:
         return report.text()

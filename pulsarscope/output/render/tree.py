@@ -165,7 +165,6 @@ class TreeOutput:
 
 
 def _branch(value: Mapping[str, Any], depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
-    """Return the lines of an object."""
     lines = []
     for key, item in value.items():
         lines += _leaf(str(key), item, depth, explain, dim, reset)

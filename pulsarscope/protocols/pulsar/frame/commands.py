@@ -79,13 +79,5 @@ def command_table(plans: Plans) -> dict[int, Command]:
     table = {}
     for number, name in ENUMS["BaseCommand.Type"].items():
         field, message = bodies[number]
-        table[number] = Command(
-            name,
-            field,
-            plans.named(message),
-            _tag(number),
-            name in PAYLOAD_COMMANDS,
-            READERS[message],
-            _sender(name),
-        )
+        table[number] = Command(name, field, plans.named(message), _tag(number), name in PAYLOAD_COMMANDS, READERS[message], _sender(name))
     return table

@@ -145,7 +145,6 @@ class Values:
         return decoder
 
     def _report_unknown(self, name: SchemaName, notes: list[Note], *, assumed: bool = False) -> None:
-        """Report once that a schema is unknown."""
         if name in self._missing:
             return
         from pulsarscope.protocols.pulsar.text.formatting import schema_version_text  # noqa: PLC0415 - most captures have all their schemas
