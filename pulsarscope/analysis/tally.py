@@ -130,13 +130,10 @@ class TallyTable(Generic[TallyName]):
 
     def busiest(self) -> Iterator[tuple[TallyName | None, Tally]]:
         """Yield all tallies, those with the most messages, bytes and exchanges first; the shared one comes last, without a name."""
-        yield from sorted(self.named.items(), key=lambda item: _business(item[1]), reverse=True)
+        amounts = {name: (sum(tally.messages), sum(tally.sizes), tally.exchanges) for name, tally in self.named.items()}
+        yield from sorted(self.named.items(), key=lambda item: amounts[item[0]], reverse=True)
         if self.others is not None:
             yield None, self.others
-
-
-def _business(tally: Tally) -> tuple[int, int, int]:
-    return sum(tally.messages), sum(tally.sizes), tally.exchanges
 
 
 def cut(name: str | None) -> str | None:

@@ -173,15 +173,8 @@ def expand_inputs(
 
     They are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
 
-    Args:
-        arguments: files, globs, folders (for the captures directly in them, whatever their names) and "-".
-        source_by: separation of vantage points, see `source_namer`.
-        list_uri: lists the files at a URI; None when URIs are not supported.
-        opener: opens the paths.
-
-    Raises:
-        UsageError: no argument; an invalid `source_by`, or one that matches no path.
-        CaptureError: no argument names a capture.
+    Arguments are files, globs, folders (for the captures directly in them, whatever their names), "-", and URIs if `list_uri` lists them.
+    Raises UsageError without any, or for a `source_by` that is invalid or matches no path; CaptureError when none names a capture.
     """
     if not arguments:
         raise UsageError("no capture given: name a pcap or pcapng file, a folder, or - for standard input")

@@ -59,16 +59,10 @@ class BlockReader:
         opener: Opener = open_local,
         portion: Portion | None = None,
     ) -> None:
-        """Prepare to read; the first iteration opens the input.
+        """Prepare to read a path, "-" for standard input, or a stream of bytes, which the caller closes; iteration opens the input.
 
-        Args:
-            source: a path, "-" for standard input, or a stream of bytes, which the caller closes.
-            file: position in the run's list of files.
-            read_bytes: bytes of one read; None to adapt to the size of the packets and the number of flows.
-            records: keep the packets in their blocks as stored in the file.
-            by_interface: append the interface, where it is known, to flow keys (`flow.source_of_key`).
-            opener: opens paths.
-            portion: part of the file to read; the findings of the last portion sum up the file.
+        One read has `read_bytes`; by default it adapts to the size of the packets and the number of flows. With `records`, blocks keep
+        the packets as stored in the file; with `by_interface`, flow keys have the interface, where it is known (`flow.source_of_key`).
         """
         self._source = source
         self._file = file

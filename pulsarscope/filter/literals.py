@@ -53,7 +53,8 @@ def value_of(literal: Literal, known: KnownField, *, ordered: bool = False) -> V
 def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Value:
     kind, text = literal.kind, literal.text
     if type_ == OBJECT:
-        raise Mismatch(f"{known.name} is an object: name one of its fields, {_some_fields(known)}", literal.place)
+        some = ", ".join(list(known.fields)[:4]) + (" …" if len(known.fields) > 4 else "")
+        raise Mismatch(f"{known.name} is an object: name one of its fields, {some}", literal.place)
     value: Value | None = None
     if type_ == ANY:
         value = _any_value(literal)
@@ -170,10 +171,6 @@ def _any_value(literal: Literal) -> Value:
     if kind == WORD and text in {"true", "false"}:
         return text == "true"
     raise Mismatch("this field is compared with a number, text in quotes, bytes, true or false", literal.place)
-
-
-def _some_fields(known: KnownField) -> str:
-    return ", ".join(list(known.fields)[:4]) + (" …" if len(known.fields) > 4 else "")
 
 
 def _enumeration_value(known: KnownField, text: str, literal: Literal) -> str:

@@ -158,12 +158,8 @@ def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -
     if result.returncode:
         reason = (result.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
         raise UsageError(f'-f "{expression}" is not a valid packet filter: {reason}')
-    return tuple(_parse_instruction(line) for line in result.stdout.splitlines()[1:])
-
-
-def _parse_instruction(line: str) -> Instruction:
-    code, true, false, operand = map(int, line.split())
-    return code, true, false, operand
+    rows = (map(int, line.split()) for line in result.stdout.splitlines()[1:])
+    return tuple((code, true, false, operand) for code, true, false, operand in rows)
 
 
 def _by_scapy(expression: str, link_type: int) -> Program:

@@ -158,8 +158,9 @@ def _commands(report: TextReport, records: list[ReportRecord]) -> None:
 
 def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Exchanges", records, "latencies to within 1 %")
+    requests = [record["request"] or (OTHERS if record.get("others") else "(not seen)") for record in shown]
     columns = [
-        ReportColumn("request", [escape(record["request"] or _nameless(record)) for record in shown], right=False, name=True),
+        ReportColumn("request", [escape(request) for request in requests], right=False, name=True),
         *(
             ReportColumn(heading, [f"{record[name]:,}" for record in shown])
             for heading, name in (("count", "count"), ("refused", "errors"), ("open", "unanswered"), ("unasked", "unrequested"))
@@ -172,10 +173,6 @@ def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     for record in frequent[:HISTOGRAMS_MAX]:
         if record["count"] >= HISTOGRAM_COUNT_MIN:
             _histogram(report, record)
-
-
-def _nameless(record: ReportRecord) -> str:
-    return OTHERS if record.get("others") else "(not seen)"
 
 
 def _histogram(report: TextReport, record: ReportRecord) -> None:

@@ -183,7 +183,7 @@ def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: 
     hidden = len(value) - SHOWN_ITEMS_MAX
     shown = value[:SHOWN_ITEMS_MAX]
     more = [f"{'  ' * (depth + 1)}{dim}and {hidden:,} more{reset}"] if hidden > 0 else []
-    if all(_is_pair(item) for item in shown):
+    if all(isinstance(item, Mapping) and item.keys() == {"key", "value"} for item in shown):
         pairs = [f"{_label(str(item['key']), depth + 1, dim, reset)}{_text(item['value'])}" for item in shown]
         return [f"{label}{len(value):,}", *pairs, *more]
     texts = [
@@ -202,10 +202,6 @@ def _label(name: str, depth: int, dim: str, reset: str) -> str:
     text = escape(name)
     space = max(VALUE_COLUMN - 2 * depth - cell_width(text), 2)
     return f"{'  ' * depth}{dim}{text}{reset}{' ' * space}"
-
-
-def _is_pair(item: Any) -> bool:
-    return isinstance(item, Mapping) and item.keys() == {"key", "value"}
 
 
 def _text(value: Any) -> str:

@@ -62,7 +62,9 @@ class View:
         """Number of connections introduced so far."""
         self.numbers: dict[str, int] = {}
         """Numbers of the latest connections, by name."""
-        self.severity_of = {code: row.severity for codes in _code_tables(options.run) for code, row in codes.items()}
+        of_protocols = [dissector.codes for dissector in options.run.dissectors.values()]
+        codes = [CAPTURE_CODES, TCP_CODES, TLS_CODES, GENERIC_CODES, *of_protocols]
+        self.severity_of = {code: row.severity for table in codes for code, row in table.items()}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
         self._hints: set[str] = set()
@@ -303,8 +305,3 @@ class View:
 def count_text(number: int, noun: str) -> str:
     """Return a count with its noun: 1 frame, 2,000 frames."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _code_tables(run: Any) -> list[dict[str, Any]]:
-    tables: list[Any] = [CAPTURE_CODES, TCP_CODES, TLS_CODES, GENERIC_CODES]
-    return tables + [dissector.codes for dissector in run.dissectors.values()]

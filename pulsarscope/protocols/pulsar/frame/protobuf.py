@@ -133,19 +133,9 @@ def walk(
     """Read the message in data[position:end] as a dict of the fields present, in wire order, with the protocol's names.
 
     Unsigned 64-bit values come as int64, enums as names (`Unknown(9)` for a number without one), unknown fields under "unknown".
-
-    Args:
-        data: the bytes.
-        position: start of the message.
-        end: end of the message.
-        plan: table of its type.
-        notes: receives what is odd but readable.
-        depth: number of messages around this one.
-        begun: fields of an earlier part of the same message.
-        checked: look for missing required fields; there may be more parts to come.
-
-    Raises:
-        WireError: the bytes are no message of any type. (IndexError does not escape.)
+    `notes` receives what is odd but readable; `depth` is the number of messages around this one; `begun` has the fields of an earlier part
+    of the same message. If `checked`, missing required fields are noted; more parts may be to come otherwise.
+    Raises WireError when the bytes are no message of any type. (IndexError does not escape.)
     """
     out: dict[str, Any] = {} if begun is None else begun
     rows = plan.rows

@@ -142,7 +142,8 @@ class PublishRule(ConnectionRule):
             if len(publisher.unanswered) < UNANSWERED_MAX:
                 publisher.unanswered.append(where_of(row))
         elif latency is not None:
-            publisher.latencies[_rounded(latency)] += 1
+            unit: int = 10 ** max(len(str(latency)) - 3, 0)  # three digits are kept
+            publisher.latencies[latency // unit * unit] += 1
             if publisher.slowest is None or latency > publisher.slowest[0]:
                 publisher.slowest = latency, where_of(row), response_name(row)
         self._forget(number, publisher)
@@ -207,12 +208,6 @@ def _evaluate_latency(publisher: Publisher) -> SlowPublisher | None:
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
     )
     return SlowPublisher(where, text, evidence)
-
-
-def _rounded(latency: int) -> int:
-    """Return a latency rounded down to three digits."""
-    unit: int = 10 ** max(len(str(latency)) - 3, 0)
-    return latency // unit * unit
 
 
 def percentile(counts: Mapping[int, int], percent: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.markers import marker_text
 from pulsarscope.protocols.pulsar.text.command_phrases import PHRASES
@@ -130,7 +128,7 @@ def _rare_phrases(row: FrameRow, metadata: Fields, fields: Fields) -> list[str]:
     if get("encryption_keys"):
         texts.append("encrypted")
     if (marker := get("marker_type")) is not None:
-        texts.append(_marker(marker))
+        texts.append(f"marker: {marker_text(marker) or '?'} ({value_text(marker)})")
     if get("null_value") is True:
         texts.append("tombstone")
     if (moment := date(get("deliver_at_time"))) is not None:
@@ -138,10 +136,6 @@ def _rare_phrases(row: FrameRow, metadata: Fields, fields: Fields) -> list[str]:
     if (text := transaction(row, metadata) or transaction(row, fields)) != "":
         texts.append(text)
     return texts
-
-
-def _marker(marker: Any) -> str:
-    return f"marker: {marker_text(marker) or '?'} ({value_text(marker)})"
 
 
 def _ack(row: FrameRow, fields: Fields) -> str:
