@@ -265,6 +265,9 @@ MAKERS: dict[str, Callable[[bytes, int, Decoded], Layout | None]] = {
 
 def learn(templates: dict[bytes, Layout], data: bytes, start: int, end: int, decoded: Decoded) -> None:
     """Keep the template of data[start:end], decoded without a finding, for the next frame with the same head."""
+    known = templates.get(data[start + HEAD_START : start + HEAD_END])
+    if known is not None and known(data, start, end) == decoded:  # it lacked only a name or a time, which are remembered by now
+        return
     template = MAKERS[decoded[0] or ""](data, start, decoded)
     if template is not None and template(data, start, end) == decoded:
         keep_template(templates, data, start, template)
