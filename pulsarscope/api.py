@@ -108,8 +108,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         OutputError: a process dies; raised while rows are read.
     """
     if jobs < 0:
-        message = f"jobs={jobs}: give a number of processes, or 0 for one per core"
-        raise UsageError(message)
+        raise UsageError(f"jobs={jobs}: give a number of processes, or 0 for one per core")
     options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, schemas, thresholds)
     return Capture([os.fspath(path) for path in paths], msgspec.structs.replace(options, source_by=source_by), jobs)
 
@@ -124,14 +123,9 @@ def library_options(
     schemas: Mapping[str, AnyPath] | None,
     thresholds: Mapping[str, float] | None,
 ) -> Options:
-    """Return the options of the engine, with the contents of the files that `open` is called with.
-
-    Raises:
-        UsageError: an option has an invalid value, or a file that it names cannot be used.
-    """
+    """Return the options of the engine, with the contents of the named files. Raises UsageError when one is invalid."""
     if payload not in (None, *PAYLOAD_FORMS):
-        message = f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}"
-        raise UsageError(message)
+        raise UsageError(f"payload={payload!r}: give one of {', '.join(PAYLOAD_FORMS)}")
     from pulsarscope.engine.options import Options  # noqa: PLC0415
     from pulsarscope.inputs.key_logs import read_key_logs  # noqa: PLC0415 - importing the package must stay cheap
     from pulsarscope.inputs.private_keys import read_key_files  # noqa: PLC0415

@@ -45,11 +45,22 @@ class Comparison:
     def records(self) -> dict[str, list[ReportRecord]]:
         """Return all sections, for programs."""
         return {
-            "verdict": [{"slower": self.slower(), "faster": self.faster(), "worse": self.worse(), "better": self.better()}],
+            "verdict": [self.verdict()],
             "totals": self.totals(),
             "exchanges": self.exchanges(),
             "findings": self.findings(),
             "names": self.names(),
+        }
+
+    def verdict(self) -> dict[str, list[ReportRecord]]:
+        """Return families that are notably slower and faster, and errors and warnings of which there are more and fewer."""
+        families = [(_notable(record), record) for record in self.exchanges()]
+        findings = [(record["after"] - record["before"], record) for record in self.findings() if record["severity"] != NOTE]
+        return {
+            "slower": [record for sign, record in families if sign > 0],
+            "faster": [record for sign, record in families if sign < 0],
+            "worse": [record for more, record in findings if more > 0],
+            "better": [record for more, record in findings if more < 0],
         }
 
     def totals(self) -> list[ReportRecord]:
@@ -98,27 +109,6 @@ class Comparison:
                         records.append({"change": change, "kind": kind[:-1], "topic": topic, "producer_name": producer})
         return records
 
-    # ---- the verdict
-
-    def _notable_changes(self, sign: int) -> list[ReportRecord]:
-        return [record for record in self.exchanges() if _notable(record) * sign > 0]
-
-    def slower(self) -> list[ReportRecord]:
-        """Return families that are notably slower."""
-        return self._notable_changes(1)
-
-    def faster(self) -> list[ReportRecord]:
-        """Return families that are notably faster."""
-        return self._notable_changes(-1)
-
-    def worse(self) -> list[ReportRecord]:
-        """Return errors and warnings of which there are more."""
-        return [record for record in self.findings() if record["severity"] != NOTE and record["after"] > record["before"]]
-
-    def better(self) -> list[ReportRecord]:
-        """Return errors and warnings of which there are fewer."""
-        return [record for record in self.findings() if record["severity"] != NOTE and record["after"] < record["before"]]
-
 
 def _change(before: float | None, after: float | None) -> ReportRecord:
     return {"before": before, "after": after, "change_percent": change_percent(before, after)}
@@ -135,7 +125,6 @@ def _family(name: str, before: Tally | None, after: Tally | None) -> ReportRecor
 
 
 def _weight(record: ReportRecord) -> tuple[float, float]:
-    """Return the size of the change of a family."""
     count = record["exchanges"]
     if bool(count["before"]) != bool(count["after"]):
         return inf, max(count["before"], count["after"])
@@ -156,7 +145,6 @@ def _notable(record: ReportRecord) -> int:
         return 0
     has_tail = min(count["before"], count["after"]) >= TAIL_COUNT
     for name in ("p99_ns", "p50_ns") if has_tail else ("p50_ns",):
-        change = record[name]["change_percent"]
-        if change is not None and abs(change) >= NOTABLE_PERCENT:
+        if (change := record[name]["change_percent"]) is not None and abs(change) >= NOTABLE_PERCENT:
             return 1 if change > 0 else -1
     return 0

@@ -94,8 +94,7 @@ class Diagnosis:
         """Count rows."""
         for row in rows:
             if isinstance(row, FindingRow):
-                symptom = self._symptoms.get(row.code or "")
-                if symptom is None:
+                if (symptom := self._symptoms.get(row.code or "")) is None:
                     symptom = self._symptoms[row.code or ""] = Symptom(row)
                 symptom.add(row)
             elif isinstance(row, ConnectionRow):

@@ -117,8 +117,6 @@ class PacketSelection:
         self._findings_count = 0
         self._answering: dict[str, str] = {}  # by connection: sender of the SYN|ACK whose acknowledgment is to come
 
-    # ---- rows
-
     def select(self, row: Row, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
         """Select the packets of a row of any kind; `places` are those of frames, None: as their rows say."""
         if row.connection is not None and self._opening is not None:
@@ -172,8 +170,7 @@ class PacketSelection:
         if not self._sorted:
             self._names = {each: array("q", sorted(set(names))) for each, names in self._names.items()}
             self._sorted = True
-        names = self._names.get(file)
-        if names is None:
+        if (names := self._names.get(file)) is None:
             return False
         at = bisect_left(names, name)
         return at < len(names) and names[at] == name
@@ -197,13 +194,10 @@ class PacketSelection:
             self.unnamed += not name
 
     def _command_number(self, command: str) -> int:
-        number = self._commands.get(command)
-        if number is None:
+        if (number := self._commands.get(command)) is None:
             number = self._commands[command] = len(self._command_names)
             self._command_names.append(command)
         return number
-
-    # ---- packets, in the order of the capture
 
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
         """Return the lines of the comment of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""
@@ -211,8 +205,7 @@ class PacketSelection:
         selected = self._is_named(file, packet << _SUB_BITS)
         if connection is not None:
             selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
-            streams = self._streams.get(connection)
-            if streams is not None and start < end:
+            if (streams := self._streams.get(connection)) is not None and start < end:
                 for frame in streams.of(client=source == streams.client).within(start, end):
                     selected = True
                     if frame.name:

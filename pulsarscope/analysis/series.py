@@ -43,8 +43,7 @@ class TimeSeries:
         if self._start is None:
             self._start = time
         index = (time - self._start) // self.interval
-        tally = self._tallies.get(index)
-        if tally is None:
+        if (tally := self._tallies.get(index)) is None:
             while len(self._tallies) >= STATISTICS_INTERVALS_MAX and index not in self._tallies:
                 self._double()
                 index //= 2
@@ -56,8 +55,7 @@ class TimeSeries:
         self.interval *= 2
         halves, self._tallies = self._tallies, {}
         for index, half in halves.items():
-            joined = self._tallies.get(index // 2)
-            if joined is None:
+            if (joined := self._tallies.get(index // 2)) is None:
                 self._tallies[index // 2] = half
             else:
                 joined.merge(half)

@@ -36,13 +36,7 @@ class Statistics:
     """A fold over the frame, exchange, connection and finding rows of a run."""
 
     def __init__(self, *, interval: int | None = None, filtered: bool = False, carriers: set[str] | None = None) -> None:
-        """Begin to count.
-
-        Args:
-            interval: Length of the intervals of the time series, nanoseconds.
-            filtered: True when a filter selects the rows; then only connections with any of them are counted.
-            carriers: Commands that earlier statistics saw carry messages.
-        """
+        """Count by intervals in ns; if `filtered`, only connections with selected rows. `carriers` are commands known to carry messages."""
         self.total = Tally()
         self.start: int | None = None
         """Time of the first row, nanoseconds since the epoch."""
@@ -85,8 +79,7 @@ class Statistics:
                 if row.status in INCOMPLETE:
                     continue
                 key = (row.connection, row.direction, row.command, row.topic, row.producer_name, row.subscription)
-                counts = groups.get(key)
-                if counts is None:
+                if (counts := groups.get(key)) is None:
                     counts = groups[key] = [0, 0, 0]
                 counts[0] += 1
                 if row.num_messages is not None:
@@ -132,20 +125,22 @@ class Statistics:
         """Add groups of equal frames, with frames, messages and bytes, to the tallies of all their names."""
         for (connection, direction, command, topic, producer, subscription), counts in groups.items():
             frames, messages, size = counts
-            topic = cut(topic)  # noqa: PLW2901 - only the cut name is used below
             tallies = [self.total, self.commands.of((cut(command) or "", direction or ""))]
-            if connection is not None:
-                tallies.append(self.connections.of(connection))
-            if topic is not None:
-                tallies.append(self.topics.of(topic))
-            if producer is not None:
-                tallies.append(self.producers.of((topic, cut(producer) or "")))
-            if subscription is not None:
-                tallies.append(self.subscriptions.of((topic, cut(subscription) or "")))
-            for tally in tallies:
+            for tally in tallies + self._tallies(connection, cut(topic), producer, subscription):
                 tally.add_frames(direction, frames, messages, size)
             if messages and command is not None and len(self.carriers) < STATISTICS_NAMES_MAX:
                 self.carriers.add(command)
+
+    def _tallies(self, connection: str | None, topic: str | None, producer: str | None, subscription: str | None) -> list[Tally]:
+        """Return the tallies of the names that are known."""
+        tallies = [] if connection is None else [self.connections.of(connection)]
+        if topic is not None:
+            tallies.append(self.topics.of(topic))
+        if producer is not None:
+            tallies.append(self.producers.of((topic, cut(producer) or "")))
+        if subscription is not None:
+            tallies.append(self.subscriptions.of((topic, cut(subscription) or "")))
+        return tallies
 
     def _count_exchange(self, row: ExchangeRow) -> None:
         """Add an exchange. Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them."""
@@ -154,15 +149,8 @@ class Statistics:
         carries = request in self.carriers
         self.total.add_exchange(row, timed=carries)
         self.families.of(request).add_exchange(row)
-        topic = cut(row.topic)
-        if row.connection is not None:
-            self.connections.of(row.connection).add_exchange(row, timed=carries)
-        if topic is not None:
-            self.topics.of(topic).add_exchange(row, timed=carries)
-        if row.producer_name is not None:
-            self.producers.of((topic, cut(row.producer_name) or "")).add_exchange(row, timed=carries)
-        if row.subscription is not None:
-            self.subscriptions.of((topic, cut(row.subscription) or "")).add_exchange(row, timed=carries)
+        for tally in self._tallies(row.connection, cut(row.topic), row.producer_name, row.subscription):
+            tally.add_exchange(row, timed=carries)
         if row.latency_ns is not None:
             self._rank(request, row.latency_ns, row)
         if self.series is not None:
@@ -170,8 +158,7 @@ class Statistics:
 
     def _rank(self, request: str, latency: int, row: ExchangeRow) -> None:
         """Keep the exchange if it is among the slowest with its request; of equal ones the first."""
-        slowest = self._slowest.get(request)
-        if slowest is None:
+        if (slowest := self._slowest.get(request)) is None:
             if len(self._slowest) >= STATISTICS_NAMES_MAX:
                 return
             slowest = self._slowest[request] = []
@@ -203,8 +190,6 @@ class Statistics:
     def _count_zero_window(self, connection: str, evidence: dict[str, Any]) -> None:
         if connection in self._zero_windows or len(self._zero_windows) < STATISTICS_NAMES_MAX:
             self._zero_windows[connection] += evidence.get("count", 1)
-
-    # ---- records
 
     def sections(self, names: Iterable[str]) -> dict[str, list[ReportRecord]]:
         """Return the records of the named sections, of `SECTIONS`. A record with `others` true has no name and stands for many."""

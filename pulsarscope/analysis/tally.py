@@ -82,10 +82,7 @@ class Tally:
 
     def rates(self, span: int) -> ReportRecord:
         """Return messages and bytes of both directions per second, over `span` nanoseconds."""
-        return {
-            "messages_per_second": per_second(sum(self.messages), span),
-            "bytes_per_second": per_second(sum(self.sizes), span),
-        }
+        return {"messages_per_second": per_second(sum(self.messages), span), "bytes_per_second": per_second(sum(self.sizes), span)}
 
 
 def per_second(count: int, span: int) -> float | None:
@@ -116,8 +113,7 @@ class TallyTable(Generic[TallyName]):
 
     def of(self, name: TallyName) -> Tally:
         """Return the tally of a name."""
-        tally = self.named.get(name)
-        if tally is None:
+        if (tally := self.named.get(name)) is None:
             if len(self.named) >= STATISTICS_NAMES_MAX:
                 self.others = self.others or Tally()
                 return self.others
@@ -134,13 +130,10 @@ class TallyTable(Generic[TallyName]):
 
     def busiest(self) -> Iterator[tuple[TallyName | None, Tally]]:
         """Yield all tallies, those with the most messages, bytes and exchanges first; the shared one comes last, without a name."""
-        yield from sorted(self.named.items(), key=lambda item: _business(item[1]), reverse=True)
+        amounts = {name: (sum(tally.messages), sum(tally.sizes), tally.exchanges) for name, tally in self.named.items()}
+        yield from sorted(self.named.items(), key=lambda item: amounts[item[0]], reverse=True)
         if self.others is not None:
             yield None, self.others
-
-
-def _business(tally: Tally) -> tuple[int, int, int]:
-    return sum(tally.messages), sum(tally.sizes), tally.exchanges
 
 
 def cut(name: str | None) -> str | None:

@@ -96,18 +96,11 @@ class AnomalyCounts:
         self._counts: dict[tuple[str, str | None], AnomalyCount] = {}
 
     def add(self, code: str, packet: int, time: int, *, reason: str | None = None, amount: int = 0, group: str | None = None) -> None:
-        """Count an anomaly at a packet.
+        """Count an anomaly at a packet and its time in ns, with an amount in the unit of the code.
 
-        Args:
-            code: finding code.
-            packet: number of the packet.
-            time: time of the packet, ns.
-            reason: detail that the finding of the code counts separately.
-            amount: size of the anomaly, in the unit of the code.
-            group: part of the code with a finding of its own, such as a link type.
+        Each `reason` is counted separately within the finding of the code; each `group`, such as a link type, has a finding of its own.
         """
-        count = self._counts.get((code, group))
-        if count is None:
+        if (count := self._counts.get((code, group))) is None:
             count = self._counts[code, group] = AnomalyCount(code, group, packet, time)
         count.add(reason, amount)
 
@@ -124,8 +117,7 @@ class AnomalyCounts:
     def add_later(self, counts: Iterable[AnomalyCount]) -> None:
         """Add the counts of a later part of the file."""
         for count in counts:
-            known = self._counts.get((count.code, count.group))
-            if known is None:
+            if (known := self._counts.get((count.code, count.group))) is None:
                 self._counts[count.code, count.group] = msgspec.structs.replace(count, reasons=dict(count.reasons))
             else:
                 known.add_later(count)

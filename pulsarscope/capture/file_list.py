@@ -106,10 +106,7 @@ class _Expansion:
             self.findings.append(refusal)
 
     def _path(self, path: str, *, named: bool = True) -> None:
-        """Add a file that is a capture, or the captures in a named folder.
-
-        Other files in a folder are ignored, unless they begin like a capture.
-        """
+        """Add a capture, or those in a named folder, whose other files are ignored unless they begin like a capture."""
         try:
             status = Path(path).stat()
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -176,15 +173,8 @@ def expand_inputs(
 
     They are ordered by source, then by the time of their first packet, then by name; pipes and captures without packets come last.
 
-    Args:
-        arguments: files, globs, folders (for the captures directly in them, whatever their names) and "-".
-        source_by: separation of vantage points, see `source_namer`.
-        list_uri: lists the files at a URI; None when URIs are not supported.
-        opener: opens the paths.
-
-    Raises:
-        UsageError: no argument; an invalid `source_by`, or one that matches no path.
-        CaptureError: no argument names a capture.
+    Arguments are files, globs, folders (for the captures directly in them, whatever their names), "-", and URIs if `list_uri` lists them.
+    Raises UsageError without any, or for a `source_by` that is invalid or matches no path; CaptureError when none names a capture.
     """
     if not arguments:
         raise UsageError("no capture given: name a pcap or pcapng file, a folder, or - for standard input")
@@ -213,13 +203,10 @@ def expand_inputs(
 
 
 def source_namer(source_by: str) -> Callable[[str], str | None]:
-    """Return a function from a path to the name of its vantage point.
+    """Return a function from a path to the name of its vantage point. Raises UsageError for an invalid regular expression.
 
     With `dir` the name is the path's folder; with a regular expression its first group, or else the whole match, escaped like all names. It
     is None for a path that does not match, and for `none` and `interface`, which do not depend on paths.
-
-    Raises:
-        UsageError: `source_by` is not a valid regular expression.
     """
     if source_by in _NOT_OF_PATHS:
         return lambda _: None

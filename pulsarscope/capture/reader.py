@@ -59,16 +59,10 @@ class BlockReader:
         opener: Opener = open_local,
         portion: Portion | None = None,
     ) -> None:
-        """Prepare to read; the first iteration opens the input.
+        """Prepare to read a path, "-" for standard input, or a stream of bytes, which the caller closes; iteration opens the input.
 
-        Args:
-            source: a path, "-" for standard input, or a stream of bytes, which the caller closes.
-            file: position in the run's list of files.
-            read_bytes: bytes of one read; None to adapt to the size of the packets and the number of flows.
-            records: keep the packets in their blocks as stored in the file.
-            by_interface: append the interface, where it is known, to flow keys (`flow.source_of_key`).
-            opener: opens paths.
-            portion: part of the file to read; the findings of the last portion sum up the file.
+        One read has `read_bytes`; by default it adapts to the size of the packets and the number of flows. With `records`, blocks keep
+        the packets as stored in the file; with `by_interface`, flow keys have the interface, where it is known (`flow.source_of_key`).
         """
         self._source = source
         self._file = file
@@ -80,7 +74,8 @@ class BlockReader:
         self._progress = ReadProgress()
         self._decoder: Decoder | None = None
         self._head = b""  # less than a magic number
-        self._looks_like = ""
+        self.looks_like = ""
+        """What an input that is no capture seems to be; "" when it began like one."""
         self._iterator: Generator[Block, None, None] = self._blocks()
 
     @property
@@ -88,11 +83,6 @@ class BlockReader:
         """Return the name of the input for messages: its path with control characters escaped, or "standard input"."""
         source = self._source if isinstance(self._source, str) else str(getattr(self._source, "name", "the stream"))
         return "standard input" if source == STANDARD_INPUT else printable(source)
-
-    @property
-    def looks_like(self) -> str:
-        """Return what an input that is no capture seems to be; "" when it began like one."""
-        return self._looks_like
 
     @property
     def recognised(self) -> bool:
@@ -136,8 +126,7 @@ class BlockReader:
         try:
             with self._open() as stream:
                 for chunk in self._input(stream):
-                    block = self._feed(chunk)
-                    if block is not None and block.packets:
+                    if (block := self._feed(chunk)) is not None and block.packets:
                         yield block
                         if self._adapts:
                             packets = max(READ_BLOCK_PACKETS, len(block.flows) * READ_BLOCK_FLOW_PACKETS)
@@ -195,8 +184,8 @@ class BlockReader:
             return pcapng.PcapngDecoder(self._file, **self._decoder_options)
         if magic in pcap.MAGICS:
             return pcap.PcapDecoder(self._file, magic, **self._decoder_options)
-        self._looks_like = looks_like(head)
-        raise NotACaptureError(self._looks_like if " capture" in self._looks_like else f"{self._looks_like}, not a capture")
+        self.looks_like = looks_like(head)
+        raise NotACaptureError(self.looks_like if " capture" in self.looks_like else f"{self.looks_like}, not a capture")
 
     def _last_block(self, damage: Finding | None) -> Block:
         if self._decoder is not None:
@@ -204,16 +193,16 @@ class BlockReader:
         if damage is not None:
             message = f"not readable as a capture: {damage.text.rstrip('.')}"
         elif not self._head:
-            self._looks_like = message = "empty"
+            self.looks_like = message = "empty"
         else:
-            self._looks_like = looks_like(self._head)
+            self.looks_like = looks_like(self._head)
             message = f"too short to be a capture ({plural(len(self._head), 'byte')})"
         raise NotACaptureError(message)
 
     def _finding(self, code: str, text: str) -> Finding:
         evidence = {"path": self.name}
-        if self._looks_like:
-            evidence["looks_like"] = self._looks_like
+        if self.looks_like:
+            evidence["looks_like"] = self.looks_like
         return CAPTURE_CODES[code].at(text, evidence, file=self._file)
 
     def _only_block(self, code: str, text: str) -> Block:

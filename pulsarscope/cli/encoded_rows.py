@@ -21,10 +21,7 @@ class EncodedRows(msgspec.Struct):
 
 
 class Encoding:
-    """An encoder of rows for an output.
-
-    It removes findings that were not asked for. Damage of an input becomes a warning, unless `quiet`.
-    """
+    """Encoder of rows for an output, without findings not asked for; damage of an input becomes a warning, unless `quiet`."""
 
     def __init__(self, output: str, kinds: tuple[str, ...], names: tuple[str, ...] | None, *, quiet: bool) -> None:
         self._output = output

@@ -41,8 +41,7 @@ def fields(request: FieldsRequest) -> int:
 
     With their types, their meaning and an example of each.
     """
-    entries = list(field_entries(catalogue(), request.prefix or ""))
-    if not entries:
+    if not (entries := list(field_entries(catalogue(), request.prefix or ""))):
         raise UsageError(f'no field begins with "{request.prefix}"; pulsarscope fields lists all')
     with suppress(BrokenPipeError), opened_sink(request.out) as sink:  # a closed pipe ends the command quietly
         sink.write(_text(entries, request.format).encode(_encoding(sink), "backslashreplace"))

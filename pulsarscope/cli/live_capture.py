@@ -93,8 +93,7 @@ class LiveCapture:
 
     def _statistics(self) -> bytes:
         """Return the last block of a file: the packets received and dropped so far."""
-        source = self._source
-        if source is None:
+        if (source := self._source) is None:
             return b""
         source.count()
         return statistics_block(0, time.time_ns(), source.received, source.dropped)
@@ -168,11 +167,7 @@ def _traffic(request: LiveRequest, ports: Collection[int]) -> str:
 
 
 def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
-    """Open the interface for these TCP ports (empty: all): a packet ring of the kernel, or scapy's socket where there is none.
-
-    Raises:
-        UsageError: the interface does not exist, or must not be captured on.
-    """
+    """Open a packet ring of the kernel, else scapy's socket, for these TCP ports (empty: all). Raises UsageError when it cannot."""
     name = request.interface
     try:
         source_interface = find_interface(name)

@@ -119,7 +119,8 @@ def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter 
             for line in () if request.quiet else damage(batch.rows):
                 warn(line)
             for row in rows:
-                if isinstance(row, Row) and row.kind in kinds and (row_filter is not None or _is_recognised(row)):
+                recognised = not isinstance(row, ConnectionRow) or row.dissector is not None
+                if isinstance(row, Row) and row.kind in kinds and (row_filter is not None or recognised):
                     selection.select(row, first.endpoints, first)
             progress.advance(batch.file, batch.bytes_read)
     if selection.needs_frames:
@@ -134,10 +135,6 @@ def _select(request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter 
     if first.fragmented or not first.complete:
         _select_fragments(request, first, selection)
     return selection
-
-
-def _is_recognised(row: Row) -> bool:
-    return not isinstance(row, ConnectionRow) or row.dissector is not None
 
 
 def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketSelection) -> None:
@@ -178,8 +175,7 @@ def _copy_batch(batch: PacketBatch, selection: PacketSelection, writer: PcapngWr
     """Write the selected packets of a batch and return their number."""
     written = 0
     for record, place in batch.packets:
-        lines = selection.comments(batch.file, record.number, *(place or NO_STREAM))
-        if lines is not None:
+        if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
             written += 1
             writer.packet(
                 record.data,

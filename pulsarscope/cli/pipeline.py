@@ -67,8 +67,7 @@ class WatchOptions(msgspec.Struct, frozen=True):
         float, typer.Option("--every", min=0.1, metavar="SECONDS", help="With --watch: time between looks for new captures.")
     ] = 60
     settle: Annotated[
-        float,
-        typer.Option("--settle", min=0, metavar="SECONDS", help="With --watch: time without changes after which a file is complete."),
+        float, typer.Option("--settle", min=0, metavar="SECONDS", help="With --watch: time without changes after which a file is complete.")
     ] = 60
     finish: Annotated[
         bool, typer.Option("--finish", help="With --watch: decode the captures that are there, close all connections, and exit.")

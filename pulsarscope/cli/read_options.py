@@ -22,12 +22,8 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str, ...]:
-    """Return the names in `text`, separated by commas, in the order of `known`.
-
-    Raises UsageError, with the option and the noun of the things, when a name is unknown or there is none.
-    """
-    names = names_in(text)
-    if not names:
+    """Return the comma-separated names of `text` in the order of `known`. Raises UsageError for an unknown name, or none."""
+    if not (names := names_in(text)):
         raise UsageError(f"{option} is empty: give {noun}s of {', '.join(known)}")
     for name in names:
         if name not in known:

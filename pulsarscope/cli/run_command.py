@@ -100,11 +100,7 @@ def write_rows(
 
 
 def limited_rows(
-    run: AnyRun,
-    kinds: tuple[str, ...],
-    row_filter: RowFilter | None,
-    limit: int | None,
-    watch: Callable[[RowBatch], None] | None = None,
+    run: AnyRun, kinds: tuple[str, ...], row_filter: RowFilter | None, limit: int | None, watch: Callable[[RowBatch], None] | None = None
 ) -> Generator[tuple[Any, list[Any]], None, None]:
     """Yield the batches with the rows that the filter selects, until `limit` rows of the kinds asked for have passed."""
     remaining = limit
@@ -203,10 +199,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
-    """Return the columns of message rows that the output needs, None for all: a filter may read any.
-
-    Unknown names are left to the output, which refuses them.
-    """
+    """Return the columns of message rows that the output needs, None for all: a filter may read any. The output refuses others."""
     if request.format is None or request.columns is None or request.filter is not None:
         return None
     known = column_names(MessageRow.kind)

@@ -50,7 +50,10 @@ class StreamBuffer:
         self.pieces += pieces
         if len(pieces) == 1:
             payload = pieces[0][0]
-            self._more.append(payload)
+            if self.data or self._more:
+                self._more.append(payload)
+            else:
+                self.data = payload
             self.ends.append(offset + len(payload))
         else:
             payloads = [piece[0] for piece in pieces]

@@ -286,7 +286,8 @@ class Timeline:
     def _all_failures(self) -> list[Failure]:
         """Return the different exceptions of dissectors on this connection."""
         of_session = [] if self._rows is None else self._rows.failures
-        return list(dict.fromkeys([*self._conversation.failures, *of_session, *self._failures]))
+        failures = [*self._conversation.failures, *of_session, *self._failures]
+        return list(dict.fromkeys(failures)) if failures else failures
 
     @property
     def _carried(self) -> str | None:

@@ -129,7 +129,8 @@ class Timelines:
                     steps.append((last, name, None))
                 if timeline.dissector is not None:
                     self.recognised[name] = timeline
-            findings += [(name, finding_row(finding, timeline.source, timeline.dissector)) for finding in timeline.findings(event.findings)]
+            if found := timeline.findings(event.findings):
+                findings += [(name, finding_row(finding, timeline.source, timeline.dissector)) for finding in found]
         return index_of, steps, findings
 
     def rows(self, steps: list[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:

@@ -80,12 +80,9 @@ class Checker:
             return leaf
         return tree.Always(not leaf.value) if isinstance(leaf, tree.Always) else tree.Not(leaf)
 
-    # ---- tests
-
     def _leaf(self, test: syntax.Test, kind: str) -> tree.Leaf | tree.Always | None:
         """Return the typed test for rows of a kind; None when the kind lacks the field. Raises Mismatch when the field has another type."""
-        resolved = self._resolve(test.field, kind)
-        if resolved is None:
+        if (resolved := self._resolve(test.field, kind)) is None:
             return None
         known, field = resolved
         if isinstance(test, syntax.PresenceTest):
@@ -118,8 +115,6 @@ class Checker:
         if known.values or UNORDERED.issuperset(known.types):
             raise Mismatch(f"{known.name} has no order: compare it with ==, != or in", place)
 
-    # ---- names
-
     def _resolve(self, name: syntax.Name, kind: str) -> tuple[KnownField, tree.FieldPath] | None:
         """Return the field that a name means in rows of a kind, or None. Raises Mismatch when a step or the slice is invalid for it."""
         table = self._catalogue.tables[kind]
@@ -127,8 +122,7 @@ class Checker:
         command = None
         if first.name == kind and rest and not rest[0].quoted:
             first, *rest = rest
-        known = table.get(first.name)
-        if known is None and kind == "frame" and first.name not in ROWS:
+        if (known := table.get(first.name)) is None and kind == "frame" and first.name not in ROWS:
             known = self._catalogue.commands.get(first.name.upper())
             command = None if known is None else first.name.upper()
         if known is None:
@@ -165,12 +159,9 @@ class Checker:
             if known.is_open or known.name == UNKNOWN:
                 return key, KnownField(key, (ANY,), known.text)
             raise Mismatch(f"{known.name} has no entries by key", part.place)
-        inner = known.fields.get(part.name)
-        if inner is None and known.is_open:
+        if (inner := known.fields.get(part.name)) is None and known.is_open:
             inner = KnownField(part.name, (ANY,), known.text)
         return part.name, inner
-
-    # ---- error messages
 
     def _no_field(self, name: syntax.Name, kinds: Sequence[str]) -> Mismatch:
         """Return the message for an unknown field, with similar names or the kinds that have it."""

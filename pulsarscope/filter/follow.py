@@ -29,11 +29,7 @@ class FollowFilter:
     """
 
     def __init__(self, kind: str, name: str, dissectors: Iterable[Dissector]) -> None:
-        """Follow the subject of this kind (connection, producer, consumer, topic, message, txn) and name.
-
-        Raises:
-            UsageError: no protocol has such a name, or such a kind.
-        """
+        """Follow the subject of a kind (connection, topic, message …) and name. Raises UsageError when no protocol has such a one."""
         self.description = f"belong to {kind} {name}"
         """The end of a sentence about the rows that pass."""
         self.payload: str | None = None

@@ -53,7 +53,8 @@ def value_of(literal: Literal, known: KnownField, *, ordered: bool = False) -> V
 def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Value:
     kind, text = literal.kind, literal.text
     if type_ == OBJECT:
-        raise Mismatch(f"{known.name} is an object: name one of its fields, {_some_fields(known)}", literal.place)
+        some = ", ".join(list(known.fields)[:4]) + (" …" if len(known.fields) > 4 else "")
+        raise Mismatch(f"{known.name} is an object: name one of its fields, {some}", literal.place)
     value: Value | None = None
     if type_ == ANY:
         value = _any_value(literal)
@@ -172,15 +173,10 @@ def _any_value(literal: Literal) -> Value:
     raise Mismatch("this field is compared with a number, text in quotes, bytes, true or false", literal.place)
 
 
-def _some_fields(known: KnownField) -> str:
-    return ", ".join(list(known.fields)[:4]) + (" …" if len(known.fields) > 4 else "")
-
-
 def _enumeration_value(known: KnownField, text: str, literal: Literal) -> str:
     """Return the name in an enumeration. Names made of unnamed numbers (UNKNOWN_7) are valid, too, and others, quoted, if it is open."""
     names = {name.upper(): name for name in known.values}
-    name = names.get(text.upper())
-    if name is not None:
+    if (name := names.get(text.upper())) is not None:
         return name
     if text.startswith(("UNKNOWN_", "Unknown(")) or (known.more_values and literal.kind == STRING):
         return text

@@ -93,9 +93,6 @@ def _any_of(parts: tuple[Predicate, ...]) -> Predicate:
     return some
 
 
-# ---- tests
-
-
 def _leaf(leaf: tree.Leaf, context: EvaluationContext) -> Predicate:
     field = leaf.field
     if field.command is not None and not field.steps:
@@ -118,7 +115,7 @@ def _leaf(leaf: tree.Leaf, context: EvaluationContext) -> Predicate:
 
 def _test(leaf: tree.Leaf, context: EvaluationContext) -> Test:
     if isinstance(leaf, tree.Present):
-        return _is_true if leaf.field.types == ("bool",) else _is_present
+        return (lambda value: value is True) if leaf.field.types == ("bool",) else lambda _value: True
     if isinstance(leaf, tree.Matches):
         return _matches(leaf.pattern, leaf.field.types)
     if isinstance(leaf, tree.Within):
@@ -128,14 +125,6 @@ def _test(leaf: tree.Leaf, context: EvaluationContext) -> Test:
     if leaf.operator == "==":
         return _equal(leaf.value, context)
     return _ordered(ORDERS[leaf.operator], leaf.value, context)
-
-
-def _is_present(_value: Any) -> bool:
-    return True
-
-
-def _is_true(value: Any) -> bool:
-    return value is True
 
 
 def _equal(expected: tree.Value, context: EvaluationContext) -> Test:
@@ -216,9 +205,6 @@ def _matches(pattern: str, types: tuple[str, ...]) -> Test:
     return matches
 
 
-# ---- readers
-
-
 def _reader(field: tree.FieldPath, context: EvaluationContext) -> tuple[Reader, bool]:
     """Return the reader of a field, and True when it gives a list."""
     read = DERIVED[field.column](context) if field.column in DERIVED else attrgetter(field.column)
@@ -287,9 +273,6 @@ def _sliced(read: Reader, part: slice, *, many: bool) -> Reader:
     return lambda row: (value[part] or None) if (value := read(row)) is not None and type(value) in {str, bytes} else None
 
 
-# ---- derived columns
-
-
 def _payload(context: EvaluationContext) -> Reader:
     form = context.payload
     decode: Callable[[str], bytes] = b64decode if form == "base64" else bytes.fromhex if form == "hex" else str.encode
@@ -301,8 +284,7 @@ def _end(index: int, part: int | None) -> Callable[[EvaluationContext], Reader]:
 
     def reader(context: EvaluationContext) -> Reader:
         def read(row: Any) -> Any:
-            ends = context.ends(row)
-            if ends is None:
+            if (ends := context.ends(row)) is None:
                 return None
             return ends[index] if part is None else _parts(ends[index])[part]
 

@@ -50,7 +50,6 @@ def _type(known: KnownField) -> str:
 
 
 def _example(name: str, known: KnownField) -> str:
-    """Return a filter with the field."""
     if known.is_pairs:
         return f'{name}["key"] == "value"'
     if known.values:

@@ -23,17 +23,7 @@ class Filter:
     """The filter of -Y, for rows of the kinds that it is made for."""
 
     def __init__(self, text: str, kinds: Sequence[str], catalogue: Catalogue, *, payload: str | None = None) -> None:
-        """Compile a filter.
-
-        Args:
-            text: The filter.
-            kinds: Kinds of the rows that it selects.
-            catalogue: All fields.
-            payload: Form of the payload in message rows (base64, hex, text), None when they have none.
-
-        Raises:
-            FilterError: the text is not a valid filter for rows of these kinds.
-        """
+        """Compile a filter for these kinds of rows, with payloads of messages in this form. Raises FilterError when it is not valid."""
         self.text = text
         self.description = "match the filter"
         """The end of a sentence about the rows that pass."""
@@ -76,14 +66,12 @@ class Filter:
                     passed.append(row)
                 continue
             kind = row.kind
-            predicate = predicates.get(kind)
-            if predicate is None:
+            if (predicate := predicates.get(kind)) is None:
                 if self._explains(row):
                     passed.append(row)
                 continue
             seen[kind] += 1
-            matched = predicate(row)
-            if matched:
+            if matched := predicate(row):
                 kept[kind] += 1
                 passed.append(row)
                 if kind == FrameRow.kind:

@@ -17,14 +17,9 @@ ReadSchema = Callable[[str, str, "bytes | None", str], Schema]
 
 
 def given_schemas(given: Iterable[tuple[str, str]], schema_readers: Callable[[], Sequence[ReadSchema[Schema]]]) -> tuple[Schema, ...]:
-    """Read the schemas that the user brings.
+    """Read the user's schemas: pairs of a pattern of topics and a file. Raises UsageError when one cannot be read, or holds none.
 
-    Args:
-        given: (pattern of topics, file); a file may be the name of a primitive type, or name a message behind a #.
-        schema_readers: gives the readers of all protocols.
-
-    Raises:
-        UsageError: a file cannot be read, or holds no schema.
+    A file may be the name of a primitive type, or name a message behind a #.
     """
     pairs = tuple(given)
     readers = schema_readers() if pairs else ()

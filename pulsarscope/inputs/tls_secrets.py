@@ -48,8 +48,7 @@ class Secrets:
         """Add the lines of a key log; return the number of malformed ones."""
         malformed = 0
         for line in lines:
-            words = line.split()
-            if words and not words[0].startswith(b"#"):
+            if (words := line.split()) and not words[0].startswith(b"#"):
                 try:
                     self._add_line(words, position)
                 except ValueError:
@@ -57,19 +56,14 @@ class Secrets:
         return malformed
 
     def _add_line(self, words: list[bytes], position: Position) -> None:
-        """Add a line: label, client random and secret, or as written by `openssl` and agents for old Java: RSA Session-ID:… Master-Key:….
-
-        Raises:
-            ValueError: the line is malformed.
-        """
+        """Add a line: label, client random and secret, or RSA Session-ID:… Master-Key:…. Raises ValueError when it is malformed."""
         label, name, secret = words
         if label == b"RSA" and name.startswith(_SESSION) and secret.startswith(_MASTER_KEY):
             index, key, value = _SESSION_INDEX, unhexlify(name[len(_SESSION) :]), unhexlify(secret[len(_MASTER_KEY) :])
             valid = 0 < len(key) <= _RANDOM_BYTES and len(value) == _MASTER_SECRET_BYTES
         else:
             key, value = unhexlify(name), unhexlify(secret)
-            label_index = _LABELS.get(label)
-            if label_index is None:
+            if (label_index := _LABELS.get(label)) is None:
                 return  # a label of another protocol, or not needed for decryption
             index = label_index
             valid = len(key) == _RANDOM_BYTES and (len(value) == _MASTER_SECRET_BYTES if index == 0 else len(value) in _HASH_BYTES)

@@ -199,8 +199,6 @@ class Dump:
     def _note(self, place: str, path: str, text: str) -> None:
         self.notes.append(DumpNote(self._prefix + place, path, text))
 
-    # ---- text
-
     def _text(self, data: bytes) -> Iterator[Node]:
         path = ""  # path whose value the next line may be
         for place, line in _lines(data):
@@ -235,8 +233,6 @@ class Dump:
             self._note(place, path, "its data is not base64")
             value = b""
         return Node(path, value.decode("utf-8", "backslashreplace"), place)
-
-    # ---- JSON
 
     def _json(self, data: bytes) -> Iterator[Node]:
         lines = data.splitlines()

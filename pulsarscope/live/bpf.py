@@ -65,8 +65,6 @@ def packed(program: Program) -> bytes:
     return b"".join([_instruction.pack(*instruction) for instruction in program])
 
 
-# ---- the default program
-
 _Line = tuple[int, int, str] | str
 """(code, operand, label to jump to if the test holds), or a label; all jumps go forward."""
 
@@ -141,9 +139,6 @@ def _assemble(lines: Sequence[_Line]) -> Program:
     return tuple((code, places[target] - at - 1 if target else 0, 0, operand) for at, (code, operand, target) in enumerate(instructions))
 
 
-# ---- user expressions
-
-
 def compile_filter(expression: str, link_type: int, interface: str) -> Program:
     """Compile an expression of tcpdump's language for an interface.
 
@@ -170,12 +165,8 @@ def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -
             raise PermissionError(result.stderr)
         reason = (result.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
         raise UsageError(f'-f "{expression}" is not a valid packet filter: {reason}')
-    return tuple(_parse_instruction(line) for line in result.stdout.splitlines()[1:])
-
-
-def _parse_instruction(line: str) -> Instruction:
-    code, true, false, operand = map(int, line.split())
-    return code, true, false, operand
+    rows = (map(int, line.split()) for line in result.stdout.splitlines()[1:])
+    return tuple((code, true, false, operand) for code, true, false, operand in rows)
 
 
 def _by_scapy(expression: str, link_type: int) -> Program:

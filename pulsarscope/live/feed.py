@@ -30,23 +30,16 @@ LAG_SECONDS = 5.0
 
 
 class LiveFeed:
-    """Iterator over the blocks of a packet source, which ends with the source or after `stop`.
-
-    Any thread may read the counts.
-    """
+    """Iterator over the blocks of a packet source, which ends with the source or after `stop`. Any thread may read the counts."""
 
     recognised = True
 
     def __init__(
         self, source: PacketSource, *, recorder: PacketWriter | None = None, packets_max: int | None = None, by_interface: bool = False
     ) -> None:
-        """Prepare to capture; the first iteration starts the capturing thread.
+        """Prepare to capture up to `packets_max` packets from a source, which `close` closes; iteration starts the capturing thread.
 
-        Args:
-            source: packet source, closed by `close`.
-            recorder: receives all packets in the capturing thread; its exceptions end the feed.
-            packets_max: number of packets after which to stop.
-            by_interface: append the interface to flow keys, see `capture.BlockReader`.
+        `recorder` receives all packets in that thread; its exceptions end the feed. `by_interface` is that of `capture.BlockReader`.
         """
         self.source = source
         self.packets = 0
@@ -109,8 +102,6 @@ class LiveFeed:
             self._thread.join()
         self.source.close()
 
-    # ---- capturing thread
-
     def _capture(self) -> None:
         try:
             try:
@@ -134,8 +125,7 @@ class LiveFeed:
             if stopping and not stopped:
                 stopped = time.time_ns()
             remaining = None if self._packets_max is None else self._packets_max - self.packets
-            captured = self.source.read(WAIT_SECONDS, remaining)
-            if captured is not None:
+            if (captured := self.source.read(WAIT_SECONDS, remaining)) is not None:
                 self.packets += captured.packets
                 if self._recorder is not None:
                     self._recorder(captured)
@@ -160,8 +150,6 @@ class LiveFeed:
                 else:
                     self._waiting.append(captured.packets)
             self._changed.notify()
-
-    # ---- decoding thread
 
     def _decode(self) -> Generator[Block, None, None]:
         self._thread.start()

@@ -76,8 +76,7 @@ class Metrics:
     def _label_value(self, label: str, name: str | None) -> str:
         """Return a name as label value, of which there are at most METRICS_NAMES_MAX."""
         known = self._names.setdefault(label, set())
-        name = (name or "")[:METRICS_NAME_MAX_CHARACTERS]
-        if not name or name in known:
+        if not (name := (name or "")[:METRICS_NAME_MAX_CHARACTERS]) or name in known:
             return name
         if len(known) >= METRICS_NAMES_MAX:
             return OTHER
@@ -105,11 +104,7 @@ class Metrics:
 
 @contextmanager
 def serve_metrics(metrics: Metrics, host: str, port: int) -> Iterator[int]:
-    """Serve the metrics at http://host:port/metrics within the context, which returns the port.
-
-    Raises:
-        UsageError: the address is not available.
-    """
+    """Serve http://host:port/metrics within the context, which returns the port. Raises UsageError for an unavailable address."""
     from prometheus_client import start_http_server  # noqa: PLC0415 - as above
 
     try:

@@ -56,14 +56,12 @@ class PipeFeed:
         return self
 
     def __next__(self) -> Block:
-        block = next(self._reader, None)
-        if block is None or (self._stopped_early and not self.recognised):
+        if (block := next(self._reader, None)) is None or (self._stopped_early and not self.recognised):
             self._record()
             raise StopIteration
         if self._stopped_early:
             block.findings = [finding for finding in block.findings if finding.code != "capture-truncated"]
-        limit = self._packets_max
-        if limit is not None and block.last_packet >= limit:
+        if (limit := self._packets_max) is not None and block.last_packet >= limit:
             self._stopping = True
             block.records = [record for record in block.records if record.number <= limit]
             block.flows = {
@@ -122,8 +120,7 @@ class PipeFeed:
         """Encode packets as pcapng blocks; an interface is described before its first packet."""
         pieces = []
         for record in records:
-            number = self._interfaces.get(record.interface)
-            if number is None:
+            if (number := self._interfaces.get(record.interface)) is None:
                 number = self._interfaces[record.interface] = len(self._interfaces)
                 recorder.describe(interface_block(*record.interface))
             pieces.append(packet_block(number, record.time, record.wire_bytes, record.data))

@@ -38,16 +38,9 @@ class Recorder:
     """Recorder of all packets; only `written` may be read from other threads."""
 
     def __init__(self, path: str, head: bytes, rotation: Rotation, tail: Callable[[], bytes]) -> None:
-        """Open the first file.
+        """Open the first file, whose first bytes are `head`; `tail` returns the last ones. Raises OutputError when it cannot be written.
 
-        Args:
-            path: path of the file; of several files, each has a number and its first time between name and suffix.
-            head: first bytes of each file.
-            rotation: bounds on the files.
-            tail: returns the last bytes of a file at its end.
-
-        Raises:
-            OutputError: the file cannot be written.
+        Each of several files has a number and its first time between name and suffix.
         """
         self.written: list[str] = []
         """Existing files, the oldest first."""
@@ -123,8 +116,7 @@ class Recorder:
 
     def _write(self, data: bytes) -> None:
         """Write all bytes or none: a file that cannot grow ends at the end of a packet."""
-        file = self._file
-        if file is None:
+        if (file := self._file) is None:
             return
         try:
             view = memoryview(data)

@@ -127,7 +127,6 @@ class PacketRing:
         return captured
 
     def _is_ready(self, block: int) -> bool:
-        """Return True when the kernel has released a block."""
         return bool(_word.unpack_from(self._ring, block + _STATUS_AT)[0] & _STATUS_USER)
 
     def _captured(self, block: int, packets_max: int | None) -> CapturedPackets:

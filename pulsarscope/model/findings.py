@@ -40,17 +40,7 @@ class Code(msgspec.Struct, frozen=True):
         time: int | None = None,
         connection: str | None = None,
     ) -> Finding:
-        """Return a finding of this code, placed at a frame, a packet, a file, or nowhere.
-
-        Args:
-            text: one sentence with the numbers.
-            evidence: frames, ids and counts by name.
-            file: position in the run's list of files.
-            packet: number of the packet in its file.
-            sub: number of the frame in its packet.
-            time: ns since the epoch.
-            connection: name of the connection.
-        """
+        """Return a finding at a frame, a packet, a file, or nowhere: one sentence with the numbers, and evidence by name; time in ns."""
         return Finding(self.code, self.severity, self.layer, text, evidence, self.hint, file, packet, sub, time, connection)
 
 

@@ -21,7 +21,7 @@ from pulsarscope.model.limits import ROWS_MAX
 
 
 class Doc:
-    """What a column means, and how it is stored: `type` overrides what the annotation says. `values`: all that it can be."""
+    """Meaning and storage of a column: `type` overrides that of the annotation, `values` lists all possible ones."""
 
     __slots__ = ("text", "type", "values")
 
@@ -230,8 +230,7 @@ def refuse_unknown(kinds: frozenset[str]) -> None:
     """Raise UsageError when these are not all kinds of records."""
     unknown = kinds - ROWS.keys()
     if unknown:
-        message = f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}"
-        raise UsageError(message)
+        raise UsageError(f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}")
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -257,11 +256,7 @@ def _column_type(annotation: Any) -> str:
 
 @cache
 def columns(kind: str) -> tuple[Column, ...]:
-    """Return the columns of a kind, in order (without the `record` tag).
-
-    Raises:
-        KeyError: no such kind.
-    """
+    """Return the columns of a kind, in order (without the `record` tag). Raises KeyError when there is no such kind."""
     row = ROWS[kind]
     hints = get_type_hints(row, include_extras=True)
     table = []
@@ -319,14 +314,14 @@ class EntryMessages(msgspec.Struct, gc=False):
     kind: ClassVar[str] = MessageRow.kind
 
     shared: MessageRow
-    """What they share."""
+    """Values that they share."""
     count: int
     columns: Mapping[str, Sequence[Any]]
-    """What each has for itself, in place of what is shared."""
+    """Values of each, by column, in place of the shared ones."""
 
 
 def count_rows(rows: Iterable[Any]) -> int:
-    """How many rows these are."""
+    """Return the number of these rows."""
     return sum([row.count if type(row) is EntryMessages else 1 for row in rows])
 
 

@@ -95,33 +95,24 @@ class Checkpoint:
         self._is_local = isinstance(self._system, LocalFileSystem)
         # Spark reads a plain path in the file system of the cluster.
         self._uri = f"file://{path}" if "://" not in path else path
+        self.query_folder, self.list_folder = f"{self._uri}/query", f"{self._uri}/list"
+        """URIs of the folders for the state of Spark's query, and of lists."""
 
     def resumes(self, options: Mapping[str, Any]) -> bool:
-        """Return True when it is the checkpoint of a run with these options; False when it is new.
-
-        Raises:
-            UsageError: it is the checkpoint of another run, or the folder has other contents.
-        """
-        before = self._read("run.json", dict[str, Any])
-        if before is None:
+        """Return False when it is new, True when a run with these options made it. Raises UsageError when another run did."""
+        if (before := self._read("run.json", dict[str, Any])) is None:
             if set(self._names("")) - set(_FOLDERS):
-                message = f"{self.path} is not empty and not a checkpoint"
-                raise UsageError(message)
+                raise UsageError(f"{self.path} is not empty and not a checkpoint")
             return False
         name = next((name for name, value in options.items() if before.get(name) != value), None)
         if name is not None:
             difference = f"{name} was {_option_text(before.get(name))}, not {_option_text(options[name])}"
-            message = f"{self.path} is the checkpoint of another run ({difference}): name another checkpoint and output"
-            raise UsageError(message)
+            raise UsageError(f"{self.path} is the checkpoint of another run ({difference}): name another checkpoint and output")
         return True
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder against other processes of this machine, where files can be locked.
-
-        Raises:
-            UsageError: another process has locked it.
-        """
+        """Lock the folder, where files can be locked. Raises UsageError when another process of this machine has locked it."""
         if not self._is_local:
             yield
             return
@@ -130,8 +121,7 @@ class Checkpoint:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                message = f"{self.path} is in use by a run that has not ended"
-                raise UsageError(message) from None
+                raise UsageError(f"{self.path} is in use by a run that has not ended") from None
             except OSError:
                 pass  # this file system has no locks
             yield
@@ -173,16 +163,6 @@ class Checkpoint:
         """Return the URI of the table of suspended flows and pending facts after a batch."""
         return f"{self._uri}/batches/{_number(batch)}"
 
-    @property
-    def query_folder(self) -> str:
-        """URI of the folder for the state of Spark's query."""
-        return f"{self._uri}/query"
-
-    @property
-    def list_folder(self) -> str:
-        """URI of the folder of lists."""
-        return f"{self._uri}/list"
-
     def captures(self) -> list[LandedCapture]:
         """Return the captures in the list."""
         return [landed for name in self._names("list") for landed in self._read(f"list/{name}", list[LandedCapture]) or ()]
@@ -200,8 +180,6 @@ class Checkpoint:
         """Store the secrets of a batch before its commit."""
         self._write(f"secrets/{_number(batch)}.json", secrets)
 
-    # ---- files
-
     def _read(self, name: str, kind: Any) -> Any:
         """Return the contents of a file; None without the file."""
         try:
@@ -210,8 +188,7 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.MsgspecError) as error:  # pyarrow raises ValueError for invalid paths
-            message = f"{self.path}/{name} cannot be read ({error}): begin with another checkpoint and output"
-            raise UsageError(message) from None
+            raise UsageError(f"{self.path}/{name} cannot be read ({error}): begin with another checkpoint and output") from None
 
     def _write(self, name: str, content: Any) -> None:
         folder, _, base = f"{self._root}/{name}".rpartition("/")
@@ -224,7 +201,6 @@ class Checkpoint:
             sync(self._system, folder)
 
     def _names(self, folder: str, *, unfinished: bool = False) -> list[str]:
-        """Return the sorted names in a folder."""
         entries = self._system.get_file_info(FileSelector(f"{self._root}/{folder}", allow_not_found=True))
         return sorted(entry.base_name for entry in entries if unfinished or not entry.base_name.startswith((UNFINISHED, ".")))
 

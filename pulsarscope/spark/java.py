@@ -74,19 +74,14 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Java]:
 
 
 def choose(environment: Mapping[str, str], spark: str) -> Java:
-    """Return the first Java that a version of Spark runs on.
-
-    Raises:
-        UsageError: none fits.
-    """
+    """Return the first Java that a version of Spark runs on. Raises UsageError when none fits."""
     refused = []
     for java in candidates(environment):
         if fits(java, spark):
             return java
         refused.append(f"{java.origin} is {java.version}")
     details = f" ({', '.join(refused)})" if refused else ""
-    message = f"Spark {spark} needs Java {OLDEST} or 21{details}: {INSTALL} installs one"
-    raise UsageError(message)
+    raise UsageError(f"Spark {spark} needs Java {OLDEST} or 21{details}: {INSTALL} installs one")
 
 
 def _java(home: Path, origin: str, *, trimmed: bool = False) -> Iterator[Java]:
@@ -95,8 +90,7 @@ def _java(home: Path, origin: str, *, trimmed: bool = False) -> Iterator[Java]:
         text = (home / "release").read_text()
     except OSError:
         text = _version_text(home / "bin" / "java")
-    match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
-    if match is not None:
+    if (match := re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)) is not None:
         yield Java(home, int(match.group(1)), origin, trimmed)
 
 

@@ -23,9 +23,6 @@ from pulsarscope.spark.tables import CaptureScan, Records, task_count
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMATS = ("parquet", "json", "delta", "iceberg")
-"""Formats of tables; the last two where Spark has them."""
-
 
 class Summary(msgspec.Struct):
     """Counts of a run."""
@@ -79,20 +76,11 @@ def run(
 ) -> Summary:
     """Decode captures into one table for each kind of record.
 
-    Args:
-        spark: session.
-        inputs: files, patterns, folders and URIs of captures.
-        out: folder of the tables, or its URI; it must be empty (`table_files.require_empty`).
-        options: options of the engine.
-        table_format: one of `FORMATS`.
-        partitions: number of tasks that decode; None for a number by the size of the captures.
-        split: size in bytes of the portions in which larger files are read, if they can be; None for complete files.
-        show_step: takes the name of each step.
+    `out` is their folder, or its URI; it must be empty (`table_files.require_empty`). The number of tasks that decode is `partitions`, by
+    default one by the size of the captures; larger files than `split` bytes are read in portions of that size, if they can be.
 
-    Raises:
-        CaptureError: no input can be read as a capture.
-        UsageError: the options cannot be combined, or Spark lacks the format.
-        OutputError: nothing can be written to `out`.
+    Raises CaptureError when no input can be read as a capture, UsageError when the options cannot be combined or Spark lacks the format,
+    OutputError when nothing can be written to `out`.
     """
     began = time.monotonic()
     tasks_write = table_format in SUFFIXES
@@ -101,8 +89,7 @@ def run(
     show_step("looking for captures")
     captures = expand_inputs(inputs, options.source_by, list_files, open_path)
     if captures.sizes is None:
-        message = "pipeline reads each file more than once: it cannot read standard input, pipes or devices"
-        raise UsageError(message)
+        raise UsageError("pipeline reads each file more than once: it cannot read standard input, pipes or devices")
     if tasks_write:
         make_folder(out)
     show_step("scanning the captures")

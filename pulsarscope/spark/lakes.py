@@ -26,11 +26,7 @@ NEEDS = {
 
 
 def require_format(spark: SparkSession, table_format: str, out: str) -> None:
-    """Prepare a session for tables of a format in a folder.
-
-    Raises:
-        UsageError: the format is not set up in this Spark.
-    """
+    """Prepare a session for tables of a format in a folder. Raises UsageError when the format is not set up in this Spark."""
     try:
         if table_format == "iceberg":
             warehouse = out if "://" in out else str(Path(out).absolute())

@@ -57,14 +57,7 @@ class LandingFolder:
     """Watched folder, to be polled for new captures."""
 
     def __init__(self, folder: str, source_by: str, settle: float, known: Iterable[LandedCapture]) -> None:
-        """Watch a folder.
-
-        Args:
-            folder: path.
-            source_by: rule of the vantage points, as --source-by.
-            settle: seconds without a change after which a file is finished.
-            known: captures that were listed before.
-        """
+        """Watch a folder; a file without a change for `settle` seconds is finished. The `known` captures were listed before."""
         self._folder = folder
         self._source_of = source_namer(source_by)
         self._settle = settle
@@ -81,19 +74,10 @@ class LandingFolder:
             self._take(landed)
 
     def poll(self, now: float, *, take_all: bool = False) -> list[LandedCapture]:
-        """Return the new captures in the order of their first packets.
-
-        Args:
-            now: monotonic time in seconds.
-            take_all: return captures that are not finished, too.
-
-        Raises:
-            CaptureError: the folder cannot be read.
-        """
+        """Return the new finished captures (with `take_all`, all) by first packet; `now` in seconds. Raises CaptureError: unreadable."""
         before, self._files, self.grown = self._files, {}, []
         for path, size, modified in self._entries():
-            file = before.get(path)
-            if file is None or (file.size, file.modified) != (size, modified):
+            if (file := before.get(path)) is None or (file.size, file.modified) != (size, modified):
                 taken = self._taken.get(path)
                 file = _File(path, size, modified, now)
                 file.taken = taken is not None and (taken.size, taken.modified) == (size, modified)
@@ -108,8 +92,7 @@ class LandingFolder:
         for file in new:
             file.taken = True
             if (file.name, file.first_time) in self._begun:  # compressed, touched or grown since it was listed
-                taken = self._taken.get(file.path)
-                if taken is not None and file.size > taken.size:
+                if (taken := self._taken.get(file.path)) is not None and file.size > taken.size:
                     self.grown.append(file.path)
                 continue
             capture = LandedCapture(self.count, file.path, self._source_of(file.path), file.size, file.modified, file.first_time)
@@ -127,8 +110,7 @@ class LandingFolder:
         try:
             entries = [*os.scandir(self._folder)]
         except OSError as error:
-            message = f"{printable(self._folder)} cannot be read: {error.strerror}"
-            raise CaptureError(message) from None
+            raise CaptureError(f"{printable(self._folder)} cannot be read: {error.strerror}") from None
         for entry in entries:
             with suppress(OSError):  # it has just been removed
                 status = entry.stat()

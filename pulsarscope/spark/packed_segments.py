@@ -126,8 +126,7 @@ class SegmentPacker:
         """Add segments of one direction, in packet order."""
         other = reverse_key(key)
         flow = min(key, other)
-        sides = self._flows.get(flow)
-        if sides is None:
+        if (sides := self._flows.get(flow)) is None:
             sides = self._flows[flow] = ([], [])
         sides[flow is not key].extend(segments)
         self.packets += len(segments)
@@ -153,14 +152,7 @@ class SegmentPacker:
 
 
 def pack_file(blocks: Iterable[Block], source: str | None, file: int, skipped: Collection[bytes] = frozenset()) -> Iterator[pa.RecordBatch]:
-    """Yield the packed segments of a file, and the findings about it.
-
-    Args:
-        blocks: blocks of the file.
-        source: vantage point of the file.
-        file: position of the file in the list.
-        skipped: lower keys of flows to leave out.
-    """
+    """Yield the packed segments of a file, and the findings about it, without the flows of which the lower keys are `skipped`."""
     packer = SegmentPacker()
     for block in blocks:
         for key, segments in block.flows.items():

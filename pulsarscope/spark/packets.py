@@ -60,15 +60,7 @@ class KeyLog(msgspec.Struct, frozen=True):
 def packet_batches(
     blocks: Iterable[Block], source: str | None, file: int, path: str = "", secrets: Callable[[], list[tuple[int, bytes]]] = list
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the packets and findings of one file, and the key logs in it.
-
-    Args:
-        blocks: blocks of the file.
-        source: vantage point of the file.
-        file: position of the file in the list.
-        path: path of the file, for messages about its key logs.
-        secrets: function that returns the new key logs after each block, as `BlockReader.take_secrets`.
-    """
+    """Yield the packets and findings of one file, and the key logs in it: `secrets` returns the new ones after each block."""
     waiting = _Columns()
     for block in blocks:
         for key, segments in block.flows.items():

@@ -152,12 +152,9 @@ class _Collected(msgspec.Struct):
 
 
 def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]], number: int = 0) -> Batches:
-    """Yield packed batches of rows, or of the names of the files that they are written to, and of the facts and counts beside them.
+    """Yield packed batches of rows, or of the names of the files that they are written to, and of facts and counts.
 
-    Args:
-        job: values that all tasks share.
-        decode: function that returns the rows in lists, and fills its argument.
-        number: number before that of the first fact.
+    `decode` returns the rows in lists, and fills its argument; `number` is that before the first fact.
     """
     began = time.monotonic()
     collected = _Collected(number)

@@ -17,11 +17,7 @@ BUFFER_BYTES = 8 << 20
 
 
 def system_at(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI and the path in it.
-
-    Raises:
-        OSError: no file system is known for it.
-    """
+    """Return the file system of a URI and the path in it. Raises OSError when none is known for it."""
     with _errors():
         system_and_path: tuple[FileSystem, str] = FileSystem.from_uri(f"s3{uri[3:]}" if uri.startswith("s3a://") else uri)
         return system_and_path
@@ -37,12 +33,9 @@ def open_path(path: str) -> Any:
 
 
 def list_files(uri: str) -> tuple[list[tuple[str, int]], bool]:
-    """Return the files at a URI with their sizes, and False when the URI is that of their folder.
+    """Return the files at a URI with their sizes, and False when it is their folder's. Raises OSError when there is nothing to read.
 
     The last parts of the path may be patterns with * and [. Options of the file system follow a ? (endpoint_override).
-
-    Raises:
-        OSError: nothing is at the URI, or it cannot be read.
     """
     path, question, query = uri.partition("?")
     parts = path.split("/")
@@ -54,8 +47,7 @@ def list_files(uri: str) -> tuple[list[tuple[str, int]], bool]:
         if fixed == len(parts) and info.type == FileType.File:
             return [(uri, info.size)], True
         if info.type != FileType.Directory:
-            message = f"nothing found at {folder_path}"
-            raise FileNotFoundError(message)
+            raise FileNotFoundError(f"nothing found at {folder_path}")
         patterns = parts[fixed:] or ["*"]
         files = [
             (f"{folder.rstrip('/')}/{quote(name)}{question}{query}", info.size) for name, info in _matches(system, folder_path, patterns)

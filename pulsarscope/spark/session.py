@@ -62,21 +62,14 @@ def installed_version(name: str) -> str | None:
 def require_distributions() -> None:
     """Raise UsageError when a required distribution is not installed."""
     if missing := missing_distributions():
-        message = f"pipeline needs {', '.join(missing)}: {INSTALL}"
-        raise UsageError(message)
+        raise UsageError(f"pipeline needs {', '.join(missing)}: {INSTALL}")
 
 
 @contextmanager
 def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield a session, and stop it at the end.
+    """Yield a session, and stop it at the end. `master` None is that of spark-submit, else all cores of this machine.
 
-    Args:
-        master: URL of a Spark master; None for that of spark-submit, else for all cores of this machine.
-        settings: further settings of Spark.
-
-    Raises:
-        UsageError: a distribution or a Java that fits is missing.
-        OutputError: Spark does not start, or the job fails.
+    Raises UsageError when a distribution or a Java that fits is missing, OutputError when Spark does not start or the job fails.
     """
     require_distributions()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - pyspark is an extra
@@ -112,8 +105,7 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         except Exception as error:
             if not is_spark_error(error):
                 raise
-            message = f"the Spark job failed ({error_line(error)}); details are in {log.keep(error)}"
-            raise OutputError(message) from error
+            raise OutputError(f"the Spark job failed ({error_line(error)}); details are in {log.keep(error)}") from error
         finally:
             with suppress(Exception):
                 spark.stop()

@@ -59,16 +59,10 @@ class CaptureDataReader(DataSourceReader):  # type: ignore[misc]
 
 
 def inputs_of(options: dict[str, str]) -> Inputs:
-    """Return the captures of the options of a reader.
-
-    Raises:
-        UsageError: the options have no path.
-        CaptureError: no path leads to a capture.
-    """
+    """Return the captures of a reader's options. Raises UsageError without a path, CaptureError when none leads to a capture."""
     lowered = {name.lower(): value for name, value in options.items()}
     paths = msgspec.json.decode(lowered["paths"], type=list[str]) if "paths" in lowered else []
     paths += [lowered["path"]] if "path" in lowered else []
     if not paths:
-        message = 'no capture given: spark.read.format("pulsarscope").load("captures/")'
-        raise UsageError(message)
+        raise UsageError('no capture given: spark.read.format("pulsarscope").load("captures/")')
     return expand_inputs(paths, lowered.get("sourceby", "none"), list_files, open_path)

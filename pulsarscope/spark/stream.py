@@ -79,17 +79,7 @@ class CaptureStream:
         partitions: int | None,
         on_batch: Callable[[BatchSummary], None],
     ) -> None:
-        """Resume after the last commit.
-
-        Args:
-            spark: session.
-            checkpoint: state of the stream.
-            out: folder of the tables, or its URI.
-            options: options of the engine.
-            table_format: parquet or json.
-            partitions: number of tasks that decode; None for a number by the size of the captures.
-            on_batch: takes the counts of each batch.
-        """
+        """Resume after the last commit. `table_format` is parquet or json, `partitions` None a number of tasks by the captures' size."""
         self._spark = spark
         self._checkpoint = checkpoint
         self._out = out
@@ -109,12 +99,9 @@ class CaptureStream:
     def advance(self, landing: LandingFolder, *, take_all: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
         """Decode the new captures in a folder that are finished; with `take_all` the others, too.
 
-        Raises:
-            Stopped: `stopping` returned True while a batch was decoded.
-            OutputError: the checkpoint is incomplete.
+        Raises Stopped when `stopping` returned True while a batch was decoded, OutputError when the checkpoint is incomplete.
         """
-        landed = landing.poll(time.monotonic(), take_all=take_all)
-        if landed:
+        if landed := landing.poll(time.monotonic(), take_all=take_all):
             self._checkpoint.append(landed)
             self.captures += landed
         queries = 0
@@ -148,7 +135,6 @@ class CaptureStream:
             raise self._failure from None
 
     def _decode_listed(self, listed: DataFrame, _: int) -> None:
-        """Decode one batch of the query."""
         end = 1 + max(row.position for row in listed.collect())
         if end <= self._committed.files:
             return  # it was committed, but Spark was stopped before it learned so
@@ -212,8 +198,7 @@ class CaptureStream:
         )
 
     def _scan(self, inputs: Inputs, first: int) -> list[scan.PortionSummary]:
-        portions = _complete_files(inputs, first)
-        if not portions:
+        if not (portions := _complete_files(inputs, first)):
             return []
         task = ScanPortions(inputs, self._options, portions, finds_unrecognised=False)
         rows = map_positions(self._spark, len(portions), inputs.sizes, task, scan.SCHEMA)

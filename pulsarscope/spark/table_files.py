@@ -37,11 +37,7 @@ class TableFile(msgspec.Struct):
 
 
 def locate(out: str) -> tuple[FileSystem, str]:
-    """Return the file system and the path of a folder on this machine, or at a URI (hdfs://, s3://, gs://).
-
-    Raises:
-        OutputError: no file system is known for the URI.
-    """
+    """Return the file system and the path of a local folder or a URI. Raises OutputError when no file system is known for it."""
     with write_errors(out):
         return system_at(out) if "://" in out else (LocalFileSystem(), out)
 
@@ -63,8 +59,7 @@ def require_empty(out: str) -> None:
         kind = system.get_file_info(path).type
         full = kind == FileType.File or (kind == FileType.Directory and bool(system.get_file_info(FileSelector(path))))
     if full:
-        message = f"cannot write {out}: it exists and is not an empty folder"
-        raise OutputError(message)
+        raise OutputError(f"cannot write {out}: it exists and is not an empty folder")
 
 
 def make_folder(out: str) -> None:
@@ -86,8 +81,7 @@ class TableWriter:
 
     def put(self, kind: str, rows: list[Any]) -> None:
         """Write rows of one kind."""
-        writer = self._writers.get(kind)
-        if writer is None:
+        if (writer := self._writers.get(kind)) is None:
             folder = f"{self._path}/{kind}"
             self._system.create_dir(folder)
             name = f"{UNFINISHED}{self._name}.{SUFFIXES[self._format]}"
@@ -176,14 +170,7 @@ def sync_files(out: str, names: Names) -> None:
 
 
 def finish_files(out: str, names: Names, kinds: tuple[str, ...], *, again: bool = False) -> None:
-    """Rename files to their final names, and remove those of failed attempts.
-
-    Args:
-        out: folder of the tables, or its URI.
-        names: names of the files.
-        kinds: kinds of records.
-        again: they may have been renamed before, and removed since.
-    """
+    """Rename files to their final names, and remove those of failed attempts. With `again`, they may have been renamed, and removed."""
     system, path = locate(out)
     with write_errors(out):
         for kind in kinds:

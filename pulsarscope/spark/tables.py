@@ -49,14 +49,7 @@ class CaptureScan:
     """First pass over all files; `close` it when everything is decoded."""
 
     def __init__(self, spark: SparkSession, inputs: Inputs, options: Options, split: int | None) -> None:
-        """Scan the files.
-
-        Args:
-            spark: session.
-            inputs: captures.
-            options: options of the engine.
-            split: size in bytes of the portions in which larger files are read; None for complete files.
-        """
+        """Scan the files: complete ones, and with `split` larger ones in portions of this size in bytes."""
         self._spark = spark
         self._inputs = inputs
         self._options = options
@@ -117,15 +110,7 @@ def divide_files(spark: SparkSession, inputs: Inputs, split: int | None) -> list
 
 
 def map_positions(spark: SparkSession, count: int, size: int | None, task: Any, schema: pa.Schema) -> DataFrame:
-    """Return the rows that a task makes of positions in a list.
-
-    Args:
-        spark: session.
-        count: length of the list.
-        size: total size in bytes of the captures in it: small captures share tasks.
-        task: function from batches of positions to batches of rows.
-        schema: columns of the rows.
-    """
+    """Return the rows that a task makes of positions in a list of captures of a total size in bytes: small ones share tasks."""
     return _map(spark.range(0, count, 1, min(count, task_count(spark, size or 0))), task, schema)
 
 
@@ -136,13 +121,7 @@ def task_count(spark: SparkSession, size: int) -> int:
 
 
 def decode_packets(frame: DataFrame, options: Options, partitions: int | None) -> Records:
-    """Return the records of packets.
-
-    Args:
-        frame: a row for each packet; read once before, for findings about files and for the secrets in them.
-        options: options of the engine.
-        partitions: number of tasks that decode; None for Spark's number of shuffle partitions.
-    """
+    """Return the records of a row for each packet, which is read once before, for findings about files and for their secrets."""
     code = functions.get_json_object("finding", "$.code")
     lossy = functions.coalesce(functions.max(code.isin(*LOSS_CODES)), functions.lit(col=False)).alias("lossy")
     of_file = functions.max(functions.when(functions.length("flow") == 0, functions.col("source"))).alias("source")
@@ -174,15 +153,7 @@ class Records(Mapping[str, "DataFrame"]):
     def __init__(
         self, frame: DataFrame, job: Job, partitions: int | None = None, *, by_packet: bool = False, facts: DataFrame | None = None
     ) -> None:
-        """Plan the pass.
-
-        Args:
-            frame: packed segments, or packets.
-            job: values that all tasks share.
-            partitions: number of tasks that decode; None for Spark's number of shuffle partitions.
-            by_packet: `frame` has a row for each packet.
-            facts: pending facts of earlier batches of a stream.
-        """
+        """Plan the pass over packed segments, or packets, with pending `facts` of earlier batches of a stream."""
         self._job = job
         self._facts = facts
         self._decoded = _map(_sorted(frame, packed_segments.ORDER, 2, partitions), DecodeFlows(job, by_packet), shuffle_batches.SCHEMA)

@@ -23,16 +23,9 @@ DEFAULT_PORT = 7
 
 
 def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, seed: int = 0) -> None:
-    """Try every property of the contract on damaged streams of these frames.
+    """Try every property of the contract on damaged streams of whole frames, best one of each kind; a seed repeats the same streams.
 
-    Args:
-        dissector: the dissector.
-        frames: whole frames, one of each kind at least.
-        rounds: number of streams.
-        seed: of the random numbers; one seed always makes the same streams.
-
-    Raises:
-        AssertionError: a property does not hold, or the dissector raises; the text has the bytes.
+    Raises AssertionError, with the bytes, when a property does not hold or the dissector raises.
     """
     for number in range(rounds):
         random = Random(f"{seed} {number}")  # noqa: S311 - one seed, the same streams

@@ -21,11 +21,7 @@ PROOFS = ("sure", "likely", "wait", "no")
 
 
 def check_frame(dissector: Dissector, frame: bytes) -> None:
-    """Assert that bytes are one whole frame without a defect.
-
-    Raises:
-        AssertionError: `framing` gives another size, or `decode` finds it malformed.
-    """
+    """Assert that bytes are one whole frame for `framing`, which `decode` finds without a defect."""
     framing = dissector.framing
     size = framing.length.unpack_from(frame)[0] + framing.adds
     assert size == len(frame), f"framing gives {size} bytes for a frame of {len(frame)}: see its length and adds"
@@ -35,18 +31,13 @@ def check_frame(dissector: Dissector, frame: bytes) -> None:
 
 
 def check_candidates(dissector: Dissector, data: bytes) -> None:
-    """Assert that `recognise` depends only on the bytes that it says it has seen, at each position of the bytes.
-
-    Raises:
-        AssertionError: it depends on others, or `find_candidate` goes back.
-    """
+    """Assert that `recognise` reads only the bytes that it reports, at each position, and that `find_candidate` goes forward."""
     end = len(data)
     for position in range(end):
         start = dissector.find_candidate(data, position, end)
         assert start == -1 or position <= start < end, f"find_candidate gives {start} from {position} of {end} bytes"
         for checksums in (True, False):
-            found = dissector.recognise(data, position, end, PLENTY, checksums=checksums)
-            if found is None:
+            if (found := dissector.recognise(data, position, end, PLENTY, checksums=checksums)) is None:
                 continue
             assert found.proof in PROOFS, f"recognise gives the proof {found.proof!r}, which is none of {', '.join(PROOFS)}"
             if found.proof == "wait":

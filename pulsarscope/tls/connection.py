@@ -86,8 +86,6 @@ class TlsConnection:
         self.protected = False
         """True after the first encrypted record."""
 
-    # ---- streams
-
     def feed(self, items: Sequence[Sequence[Item]], file: int) -> tuple[list[Item], list[Item]]:
         """Return the plaintext items of stream 0 and stream 1; the moments are packets of `file`."""
         entries: list[tuple[int, int, int, Piece | Gap]] = []
@@ -126,8 +124,6 @@ class TlsConnection:
         first.items, second.items = [], []
         return items
 
-    # ---- records
-
     def _read(self, stream: int, moment: int, place: Position) -> None:
         """Process the complete records of a stream, until one needs unknown keys."""
         direction = self.directions[stream]
@@ -141,8 +137,7 @@ class TlsConnection:
                 if direction.decrypter is None or record.kind != APPLICATION_DATA:
                     continue
             # An apparent cleartext record behind lost bytes is refused if the keys do not decrypt it.
-            decrypted = direction.open(record, moment)
-            if decrypted is None:
+            if (decrypted := direction.open(record, moment)) is None:
                 direction.fail(record)
             else:
                 (kind, content), mark = decrypted
@@ -229,8 +224,6 @@ class TlsConnection:
         elif kind == handshake.KEY_UPDATE:
             decrypter.update_key()
 
-    # ---- the handshake
-
     @property
     def _is_unsupported(self) -> bool:
         """Return True when the negotiated version or cipher suite is not supported."""
@@ -268,15 +261,13 @@ class TlsConnection:
     def _take_message(self, stream: int, message: Message) -> None:
         kind, body = message
         if kind == handshake.CLIENT_HELLO:
-            hello = handshake.client_hello(body)
-            if hello is not None:
+            if (hello := handshake.client_hello(body)) is not None:
                 self._client = stream
                 if self._client_hello is not None and self._client_hello.random != hello.random:
                     self._server_hello = self._version = None  # renegotiation
                 self._client_hello = hello
         elif kind == handshake.SERVER_HELLO:
-            answer = handshake.server_hello(body)
-            if answer is not None:
+            if (answer := handshake.server_hello(body)) is not None:
                 self._client = 1 - stream
                 self._version = answer.version
                 if not answer.is_retry:
@@ -288,16 +279,13 @@ class TlsConnection:
             for der in handshake.certificates(body, self._version or TLS_1_2):
                 from pulsarscope.tls.certificate import certificate_names  # noqa: PLC0415 - as above
 
-                names = certificate_names(der)
-                if names is not None:
+                if (names := certificate_names(der)) is not None:
                     self._certificates[stream] = names
                 break
 
     def _take_alert(self, stream: int, content: bytes) -> None:
         if len(content) == 2 and content[0] == _FATAL:
             self._alerts.setdefault(stream, _ALERTS.get(content[1], str(content[1])))
-
-    # ---- description
 
     @property
     def client(self) -> int | None:
@@ -339,8 +327,7 @@ class TlsConnection:
 
     def undecrypted(self) -> Undecrypted | None:
         """Return the reason for undecrypted data, None when all was decrypted."""
-        failed = sum(direction.failed for direction in self.directions)
-        if failed:
+        if failed := sum(direction.failed for direction in self.directions):
             return Undecrypted("failed", f"{failed} of its records could not be decrypted with the given secrets", failed)
         if not any(direction.stopped or direction.undecrypted for direction in self.directions):
             return None

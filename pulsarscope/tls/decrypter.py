@@ -56,15 +56,13 @@ class Decrypter:
     def open(self, record: TlsRecord, lost: int) -> Content | None:
         """Decrypt a record that follows `lost` missing bytes; return None when no key fits."""
         self.skipped, self.updated = 0, False
-        content = self._keys[0].open(self._sequence, record.header, record.body)
-        if content is not None:
+        if (content := self._keys[0].open(self._sequence, record.header, record.body)) is not None:
             self._sequence += 1
             self._opened_bytes += len(record.body)
             return content
         # The message that ends the use of a key may be lost or undecrypted.
         for index in range(1, len(self._keys)):
-            content = self._keys[index].open(0, record.header, record.body)
-            if content is not None:
+            if (content := self._keys[index].open(0, record.header, record.body)) is not None:
                 del self._keys[:index]
                 self._sequence = 1
                 return content
@@ -79,8 +77,7 @@ class Decrypter:
                 if self.exhausted:
                     return None
                 self._searched_bytes += len(record.body) + _TRIAL_BYTES
-                content = key.open(first + skipped, record.header, record.body)
-                if content is not None:
+                if (content := key.open(first + skipped, record.header, record.body)) is not None:
                     self.skipped = skipped
                     self.updated = index == len(self._keys)
                     self._keys = [key] if self.updated else self._keys[index:]
@@ -96,7 +93,6 @@ class Decrypter:
 
     def update_key(self) -> None:
         """Replace the key after a KeyUpdate message."""
-        updated_key = self._keys[0].updated()
-        if updated_key is not None:
+        if (updated_key := self._keys[0].updated()) is not None:
             self._keys[0] = updated_key
             self._sequence = 0

@@ -133,8 +133,7 @@ class Direction:
         decrypter, records = self.decrypter, self.records
         # The keys of the first records may be unknown: the records before the first decrypted one are skipped without a gap.
         is_first = not self.decrypted and not records.lost_missing
-        content = decrypter.open(record, 0 if is_first else records.lost)
-        if content is None:
+        if (content := decrypter.open(record, 0 if is_first else records.lost)) is None:
             return None
         if is_first:
             self.failed = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Protocol
 
 import msgspec
@@ -36,7 +37,7 @@ def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> 
             break
     if not head:
         return
-    stored = _with_head(head, chunks)
+    stored = chain((head,), chunks)
     if head.startswith(GZIP_MAGIC):
         yield from _guarded(_gunzip(stored), "gzip", progress, file)
     elif is_zstd(head):
@@ -48,11 +49,6 @@ def decompressed(chunks: Iterator[bytes], progress: ReadProgress, file: int) -> 
 def is_zstd(head: bytes) -> bool:
     """Return True when at least four bytes begin a zstd frame or a skippable frame."""
     return head.startswith(ZSTD_MAGIC) or (head[1:4] == _SKIPPABLE_MAGIC and head[0] & 0xF0 == 0x50)
-
-
-def _with_head(head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from chunks
 
 
 class _CutError(Exception):
@@ -95,8 +91,7 @@ def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
         data = chunk
         while data:
             if not begun:
-                data = data.lstrip(b"\x00")
-                if not data:
+                if not (data := data.lstrip(b"\x00")):
                     break
                 begun = True
             before = member.copy()
@@ -163,8 +158,7 @@ class _Units:
     def take(self, size: int) -> bytes:
         """Return the next `size` bytes, fewer only at the end of the input."""
         while len(self._buffer) < size:
-            chunk = next(self._chunks, b"")
-            if not chunk:
+            if not (chunk := next(self._chunks, b"")):
                 break
             self._buffer += chunk
         taken = bytes(self._buffer[:size])

@@ -26,12 +26,9 @@ class Decoder(ABC):
     """Decoder of one capture file, fed in pieces of any size; their borders only determine those of the blocks."""
 
     def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
-        """Initialize the decoder.
+        """Decode `file` of the run's list. With `records`, packets are kept as stored and none takes the hot loop.
 
-        Args:
-            file: position in the run's list of files.
-            records: keep each packet as stored in the file; no packet then takes the hot loop.
-            by_interface: append the name of the interface, where it is known, to flow keys.
+        With `by_interface`, the name of the interface, where it is known, is appended to flow keys.
         """
         self.secrets: list[tuple[int, bytes]] = []
         """TLS key logs in the file, each with the number of packets before it; the reader removes them."""
@@ -47,8 +44,10 @@ class Decoder(ABC):
         self._decapsulator = Decapsulator(self._anomalies)
         self._flows_by_interface: dict[str, tuple[Flows, set[bytes]]] | None = {} if by_interface else None
         """Flows of the current block, and those of them with control flags, by the interface to append to their keys."""
-        self._packets = 0
-        self._last_time = 0
+        self.packets = 0
+        """Number of the last packet so far."""
+        self.last_time = 0
+        """Time of the last packet so far, ns; 0 before the first."""
         self._ordered = True
         self._offset = 0  # position in the file of the first buffered byte
         self._pieces: list[bytes] = []
@@ -68,7 +67,7 @@ class Decoder(ABC):
         """Return a block with the packets that a piece of the file completes; `bytes_read` is passed on. Raises NotACaptureError."""
         flows: defaultdict[bytes, list[Segment]] = defaultdict(list)
         control: set[bytes] = set()
-        first_packet = self._packets + 1
+        first_packet = self.packets + 1
         self._ordered = True
         position = 0
         # Only the record cut by the border of two chunks is copied; all others are read in place.
@@ -105,7 +104,7 @@ class Decoder(ABC):
         """
         self.feed(preamble, 0)
         self._anomalies.resume(counts)
-        self._packets, self._offset = packets, offset
+        self.packets, self._offset = packets, offset
 
     @property
     def counts(self) -> list[AnomalyCount]:
@@ -123,17 +122,7 @@ class Decoder(ABC):
 
     def skip(self, packets: int) -> None:
         """Leave out a number of packets; those that follow keep their numbers in the capture."""
-        self._packets += packets
-
-    @property
-    def packets(self) -> int:
-        """Return the number of the last packet so far."""
-        return self._packets
-
-    @property
-    def last_time(self) -> int:
-        """Return the time of the last packet so far in ns, 0 before the first."""
-        return self._last_time
+        self.packets += packets
 
     def finish(self, bytes_read: int, damage: Finding | None = None, *, continues: bool = False) -> Block:
         """Return the last block, which has no packets but the findings that sum up the file. Raises NotACaptureError within its header.
@@ -148,20 +137,11 @@ class Decoder(ABC):
             ending = [finding for finding in ending if finding.code != "capture-truncated"] + [damage]
         summary = [] if continues else self._anomalies.findings()
         findings = summary + ([] if self._damage is None else [self._damage]) + ending
-        return self._block({}, set(), findings, self._packets + 1, bytes_read)
+        return self._block({}, set(), findings, self.packets + 1, bytes_read)
 
-    def _block(
-        self,
-        flows: Flows,
-        control: set[bytes],
-        findings: list[Finding],
-        first_packet: int,
-        bytes_read: int,
-    ) -> Block:
-        packets = self._packets - first_packet + 1
-        block = Block(
-            self._file, flows, control, findings, packets, first_packet, self._packets, self._last_time, bytes_read, self._ordered
-        )
+    def _block(self, flows: Flows, control: set[bytes], findings: list[Finding], first_packet: int, bytes_read: int) -> Block:
+        packets = self.packets - first_packet + 1
+        block = Block(self._file, flows, control, findings, packets, first_packet, self.packets, self.last_time, bytes_read, self._ordered)
         if self._records:
             block.records, self._records = self._records, []
         if self._decapsulator.fragments:
@@ -173,27 +153,17 @@ class Decoder(ABC):
         return self._records is not None or (self._flows_by_interface is not None and link_type == link.LINUX_SLL2)
 
     def _flows_of(self, source: str) -> tuple[Flows, set[bytes]]:
-        """Return the flows of an interface."""
         flows_by_interface: dict[str, tuple[Flows, set[bytes]]] = self._flows_by_interface  # type: ignore[assignment]
         return flows_by_interface.setdefault(source, (defaultdict(list), set()))
 
     def _decode_packet(
-        self,
-        packet: bytes,
-        wire_bytes: int,
-        link_type: int,
-        number: int,
-        time: int,
-        flows: Flows,
-        control: set[bytes],
-        interface: str = "",
+        self, packet: bytes, wire_bytes: int, link_type: int, number: int, time: int, flows: Flows, control: set[bytes], interface: str = ""
     ) -> None:
         """Decode any packet, and add its segment to its flow, or count why it has none; `control` takes keys with control flags."""
         interface = "" if self._flows_by_interface is None else link.interface_of(packet, link_type, interface)
         if interface:
             flows, control = self._flows_of(interface)
-        result = self._decode_segment(packet, wire_bytes, link_type, number, time, interface)
-        if result is not None:
+        if (result := self._decode_segment(packet, wire_bytes, link_type, number, time, interface)) is not None:
             key, segment = result
             flows[key].append(segment)
             if segment[4] & CONTROL_FLAGS:
@@ -236,19 +206,19 @@ class Decoder(ABC):
             return
         offset = self._offset + position
         self._damage = CAPTURE_CODES["capture-malformed"].at(
-            f"{text}, at byte {offset:,} of the capture, after {plural(self._packets, 'packet')}.",
-            {"offset": offset, "packets": self._packets, "places": 1},
+            f"{text}, at byte {offset:,} of the capture, after {plural(self.packets, 'packet')}.",
+            {"offset": offset, "packets": self.packets, "places": 1},
             file=self._file,
-            packet=self._packets or None,
-            time=self._last_time if self._packets else None,
+            packet=self.packets or None,
+            time=self.last_time if self.packets else None,
         )
 
     def _truncated(self, rest: int) -> Finding:
         """Return the finding on a file that ends `rest` bytes into a record."""
         return CAPTURE_CODES["capture-truncated"].at(
-            f"The capture ends {plural(rest, 'byte')} into the record at byte {self._offset:,}, after {plural(self._packets, 'packet')}.",
-            {"offset": self._offset, "bytes": rest, "packets": self._packets},
+            f"The capture ends {plural(rest, 'byte')} into the record at byte {self._offset:,}, after {plural(self.packets, 'packet')}.",
+            {"offset": self._offset, "bytes": rest, "packets": self.packets},
             file=self._file,
-            packet=self._packets or None,
-            time=self._last_time if self._packets else None,
+            packet=self.packets or None,
+            time=self.last_time if self.packets else None,
         )

@@ -69,7 +69,7 @@ class PcapDecoder(Decoder):
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
         per_second, largest = SECOND // unit, PACKET_MAX_BYTES
         mask, unfragmented_tcp, control_flags = UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, CONTROL_FLAGS
-        numbers, second, last_fraction = count(self._packets + 1), self._second, self._last_fraction
+        numbers, second, last_fraction = count(self.packets + 1), self._second, self._last_fraction
         base = second * SECOND
         last_record = size - header_bytes
         while True:
@@ -128,8 +128,8 @@ class PcapDecoder(Decoder):
                 self._records.append(PacketRecord(number, time, wire_bytes, self._interface, packet))
             self._decode_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
 
-        self._packets, self._second, self._last_fraction = number - 1, second, last_fraction
-        self._last_time = base + last_fraction * unit if number > 1 else 0
+        self.packets, self._second, self._last_fraction = number - 1, second, last_fraction
+        self.last_time = base + last_fraction * unit if number > 1 else 0
         self._look_ahead(data, position, size)
         return position
 

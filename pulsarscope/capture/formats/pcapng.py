@@ -50,7 +50,7 @@ class PcapngDecoder(Decoder):
         if self._searching:
             position = self._next_section(data, position, size)
         unpack_words, unpack_word, longest = self._unpack_packet_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
-        number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
+        number, last_time = self.packets, self.last_time if self.first_time is not None else _NEVER
         current_interface = current_high = -1
         bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts, _) = -1, 0, 0, NO_LAYOUT
         last_block, last_packet = size - BLOCK_MIN_BYTES, size - _PACKET_START
@@ -92,7 +92,7 @@ class PcapngDecoder(Decoder):
                             continue
 
             if last_time != _NEVER:
-                self._packets, self._last_time = number, last_time
+                self.packets, self.last_time = number, last_time
             next_position = self._read_block(data, position, size, flows, control)
             if next_position < 0:
                 break
@@ -100,9 +100,9 @@ class PcapngDecoder(Decoder):
             if block_type != PACKET:  # perhaps a new section or interface
                 unpack_words, unpack_word = self._unpack_packet_words, self._unpack_word
                 current_interface = -1
-            number, last_time = self._packets, self._last_time if self.first_time is not None else _NEVER
+            number, last_time = self.packets, self.last_time if self.first_time is not None else _NEVER
         if last_time != _NEVER:
-            self._packets, self._last_time = number, last_time
+            self.packets, self.last_time = number, last_time
         return position
 
     def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
@@ -116,8 +116,7 @@ class PcapngDecoder(Decoder):
     def _read_block(self, data: bytes, position: int, size: int, flows: Flows, control: set[bytes]) -> int:
         """Read any block at `position`; return the position of the next one, -1 when the block is not complete."""
         if data.startswith(MAGIC, position):
-            byte_order = BYTE_ORDERS.get(data[position + 8 : position + 12])
-            if byte_order is None:
+            if (byte_order := BYTE_ORDERS.get(data[position + 8 : position + 12])) is None:
                 return self._skip_section("A section header has no byte-order magic", data, position, size)
             self._set_byte_order(byte_order)
         block_type, length = self._unpack_words(data, position)
@@ -183,7 +182,7 @@ class PcapngDecoder(Decoder):
         self._interfaces = []
 
     def _malformed_block(self, reason: str) -> None:
-        self._anomalies.add("capture-malformed", self._packets, self._last_time, reason=reason)
+        self._anomalies.add("capture-malformed", self.packets, self.last_time, reason=reason)
 
     def _read_interface(self, body: bytes) -> None:
         if len(body) < 8:
@@ -209,11 +208,11 @@ class PcapngDecoder(Decoder):
                 self._malformed_block("too-many-secrets")
                 return
             self._secrets_bytes += len(secrets)
-            self.secrets.append((self._packets, secrets))
+            self.secrets.append((self.packets, secrets))
 
     def _read_packet(self, body: bytes, block_type: int, flows: Flows, control: set[bytes]) -> None:
         """Read an Enhanced Packet Block (section 4.3) or an obsolete Packet Block, which differs in its first field only."""
-        self._packets += 1
+        self.packets += 1
         start = _PACKET_START - 8
         if len(body) < start:
             self._malformed_block("packet-block-short")
@@ -231,17 +230,17 @@ class PcapngDecoder(Decoder):
         ticks = high << 32 | low
         time = interface.time(ticks)
         if not interface.in_range(ticks):
-            self._anomalies.add("time-invalid", self._packets, time, reason="out-of-range")
+            self._anomalies.add("time-invalid", self.packets, time, reason="out-of-range")
         if self.first_time is None:
             self.first_time = time
-        elif time < self._last_time:
-            self._count_step_back(self._packets, time, self._last_time)
-        self._last_time = time
+        elif time < self.last_time:
+            self._count_step_back(self.packets, time, self.last_time)
+        self.last_time = time
         self._read_bytes(body[start : start + captured], captured, wire_bytes, interface, flows, control)
 
     def _read_simple_packet(self, body: bytes, flows: Flows, control: set[bytes]) -> None:
         """Read a Simple Packet Block (section 4.4): it has no time, and the snap length determines its captured length."""
-        self._packets += 1
+        self.packets += 1
         if len(body) < 4:
             self._malformed_block("packet-block-short")
             return
@@ -252,8 +251,8 @@ class PcapngDecoder(Decoder):
         wire_bytes = self._unpack_word(body)[0]
         captured = min(wire_bytes, interface.snaplen or wire_bytes)
         if self.first_time is None:
-            self.first_time = self._last_time
-        self._anomalies.add("time-invalid", self._packets, self._last_time, reason="simple-packet-block")
+            self.first_time = self.last_time
+        self._anomalies.add("time-invalid", self.packets, self.last_time, reason="simple-packet-block")
         self._read_bytes(body[4 : 4 + captured], captured, wire_bytes, interface, flows, control)
 
     def _read_bytes(self, packet: bytes, captured: int, wire_bytes: int, interface: Interface, flows: Flows, control: set[bytes]) -> None:
@@ -263,10 +262,10 @@ class PcapngDecoder(Decoder):
         if captured > len(packet):
             self._malformed_block("packet-beyond-block")
         if captured > (interface.snaplen or PACKET_MAX_BYTES):
-            self._anomalies.add("packet-length-odd", self._packets, self._last_time, reason="captured-more-than-snaplen")
+            self._anomalies.add("packet-length-odd", self.packets, self.last_time, reason="captured-more-than-snaplen")
         if self._records is not None:
-            self._records.append(PacketRecord(self._packets, self._last_time, wire_bytes, interface.description, packet))
-        self._decode_packet(packet, wire_bytes, interface.link_type, self._packets, self._last_time, flows, control, interface.source)
+            self._records.append(PacketRecord(self.packets, self.last_time, wire_bytes, interface.description, packet))
+        self._decode_packet(packet, wire_bytes, interface.link_type, self.packets, self.last_time, flows, control, interface.source)
 
     def _add_drops(self) -> None:
         """Add up the drop counts of a section that ends."""

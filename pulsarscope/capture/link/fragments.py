@@ -128,16 +128,9 @@ class Fragments:
         self._bytes = 0
 
     def add(self, fragment: Fragment, packet: bytes, numbers: tuple[int, ...], time: int) -> Joined | Reject | int | None:
-        """Add a fragment.
+        """Add a fragment, by its place in a captured frame or a payload; `time` is that of the last packet in `numbers`.
 
-        Args:
-            fragment: place of the fragment in `packet`.
-            packet: captured frame, or the payload that contains it.
-            numbers: numbers of the packets that carried it; several for a tunnel in fragments.
-            time: time of the last of these packets, ns.
-
-        Returns:
-            The payload when this fragment completes it, the number of the completing packet when the fragment is a late duplicate.
+        Return the payload when this fragment completes it; the number of the completing packet when the fragment is a late duplicate.
         """
         start, size = fragment.offset, fragment.end - fragment.start
         end = start + size
@@ -178,8 +171,7 @@ class Fragments:
 
     def _payload_of(self, fragment: Fragment, data: bytes, time: int) -> _Payload:
         """Return the payload of a fragment, a new one when the sender has reused the identification."""
-        payload = self._payloads.get(fragment.key)
-        if payload is not None:
+        if (payload := self._payloads.get(fragment.key)) is not None:
             expired = abs(time - payload.time) > FRAGMENT_NANOSECONDS
             reused = not payload.contains(fragment, data) if payload.completed_by else payload.ignored and not fragment.offset
             if not (expired or reused):

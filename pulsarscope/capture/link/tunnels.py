@@ -156,8 +156,7 @@ def _ipv6(_packet: bytes, start: int, end: int) -> Encapsulated:
 def _udp(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     if start + _UDP_BYTES > min(len(packet), end):
         return None
-    reader = _UDP_PORTS.get(packet[start + 2] << 8 | packet[start + 3])
-    if reader is None:
+    if (reader := _UDP_PORTS.get(packet[start + 2] << 8 | packet[start + 3])) is None:
         return None
     length = packet[start + 4] << 8 | packet[start + 5]
     return reader(packet, start + _UDP_BYTES, min(end, start + length) if length else end)

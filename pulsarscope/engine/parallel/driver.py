@@ -1,17 +1,18 @@
 """The driver of several processes: a run that cannot be told from that of one.
 
 Each process reads all files and assembles all streams, which takes little, and decodes the connections of its share; so all that packets
-alone decide is the same in each. Rows come with keys, and are merged part by part. Rules of one connection run where the connection is
-decoded; facts for rules across connections come here, in the order in which one process emits them.
+alone decide is the same in each. This process is the first of them: it has a smaller share, and merges the rows of all part by part, by
+their keys. Rules of one connection run where the connection is decoded; facts for rules across connections are evaluated here, in the
+order in which one process emits them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pulsarscope.capture import Inputs
 from pulsarscope.engine import local
@@ -19,7 +20,7 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.merging import merged
 from pulsarscope.engine.parallel.process import Process
-from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Portion, Prepare
+from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Prepare, Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.records import FrameRow
 
@@ -49,8 +50,8 @@ class ParallelRun(Totals):
         Args:
             inputs: captures, all of them files.
             options: options of the run.
-            jobs: number of processes.
-            prepare: what the processes make of rows before they hand them over.
+            jobs: number of processes, this one included.
+            prepare: conversion of rows by the process that decodes them.
 
         Raises:
             UsageError: the options cannot be carried out.
@@ -85,17 +86,19 @@ class ParallelRun(Totals):
     def __iter__(self) -> Generator[RowBatch, None, None]:
         prepare = self._prepare
         with ExitStack() as stack:
-            processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
-            for number, process in enumerate(processes):
-                process.ask(Decode(self.inputs, self._options, number, self._jobs, prepare))
-            firsts = [process.answer() for process in processes]
+            others = [stack.enter_context(Process()) for _ in range(self._jobs - 1)]
+            own, *tasks = [Decode(self.inputs, self._options, number, self._jobs, prepare) for number in range(self._jobs)]
+            for process, task in zip(others, tasks, strict=True):
+                process.ask(task)
+            sources = [own().__next__, *(process.answer for process in others)]
+            firsts = [answer() for answer in sources]
             while not any(isinstance(answer, Finished) for answer in firsts):
                 self.endpoints, self.dissector_of, self._preambles, self._places = {}, {}, {}, {}
-                answers = [partial(next, self._portions(*source)) for source in zip(firsts, processes, strict=True)]
+                answers = [partial(next, self._results(*source)) for source in zip(firsts, sources, strict=True)]
                 for batch in merged(answers, self._conclude, None if prepare is None else prepare.join):
                     self._engine.progress = batch.file, batch.bytes_read, batch.last_packet
                     yield batch
-                firsts = [process.answer() for process in processes]
+                firsts = [answer() for answer in sources]
         for answer in firsts:
             self.endpoints |= answer.endpoints
             self.dissector_of |= answer.dissector_of
@@ -105,20 +108,20 @@ class ParallelRun(Totals):
             yield batch
         self.complete = True
 
-    def _portions(self, portion: Portion, process: Process) -> Iterator[Portion]:
-        """Give the portions of one process from this one on, counted."""
+    def _results(self, result: Result, answer: Callable[[], Any]) -> Iterator[Result]:
+        """Give the results of one process from this one on, counted."""
         while True:
-            self.packets += portion.packets
-            self.connections += portion.connections
-            self.severities.update(portion.severities)
-            self.damaged = self.damaged or portion.damaged
-            self.fragmented = self.fragmented or portion.fragmented
-            self.endpoints |= portion.endpoints
-            self.dissector_of |= portion.dissector_of
-            self._places |= portion.places
-            self._preambles |= portion.preambles
-            yield portion
-            portion = process.answer()
+            self.packets += result.packets
+            self.connections += result.connections
+            self.severities.update(result.severities)
+            self.damaged = self.damaged or result.damaged
+            self.fragmented = self.fragmented or result.fragmented
+            self.endpoints |= result.endpoints
+            self.dissector_of |= result.dissector_of
+            self._places |= result.places
+            self._preambles |= result.preambles
+            yield result
+            result = answer()
 
     def _conclude(self, facts: list[KeyedFact]) -> RowBatch:
         """Return the findings that facts bring about before the end of the run."""
@@ -129,4 +132,4 @@ class ParallelRun(Totals):
 
 
 AnyRun: TypeAlias = local.Run | ParallelRun
-"""A run, whoever carries it out."""
+"""A run in one process or in several."""

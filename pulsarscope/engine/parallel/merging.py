@@ -8,18 +8,18 @@ from itertools import repeat
 from typing import Any
 
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.engine.parallel.worker import Portion
+from pulsarscope.engine.parallel.worker import Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch
 
-Answer = Callable[[], Portion]
-"""Gives the next portion of a process."""
+Answer = Callable[[], Result]
+"""Function that returns the next result of a process."""
 
 Conclude = Callable[[list[KeyedFact]], RowBatch]
-"""Gives what the facts of all processes bring about, with keys, when the part ends."""
+"""Function that returns the findings that the facts of all processes bring about when the part ends, with keys."""
 
 
 class _Stream:
-    """What one process gives for the part: the batch at hand, of which the first rows are taken already."""
+    """Results of one process for the part: the batch at hand, of which the first rows are taken already."""
 
     def __init__(self, answer: Answer, facts: list[KeyedFact]) -> None:
         self._answer = answer
@@ -28,9 +28,9 @@ class _Stream:
         self.take(0)
 
     def _receive(self) -> None:
-        portion = self._answer()
-        self.batch, self.ends, self.start = portion.batch, portion.ends, 0
-        self._facts += portion.facts
+        result = self._answer()
+        self.batch, self.ends, self.start = result.batch, result.ends, 0
+        self._facts += result.facts
 
     def stop(self, bound: RowKey | None) -> int:
         """Return behind which of the rows at hand the bound lies."""

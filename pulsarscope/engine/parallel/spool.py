@@ -1,4 +1,4 @@
-"""What a process has ready before its turn: a queue of bytes, in memory, then in a temporary file, and then whoever fills it waits."""
+"""A queue of the results of a process before their turn: in memory, then in a temporary file, and then whoever fills it waits."""
 
 from __future__ import annotations
 
@@ -23,24 +23,22 @@ class Spool:
         self._disk_messages = 0
         self._disk_max = JOB_DISK_MAX_BYTES
         self._ended = False
-        self._closed = False
 
-    def put(self, message: bytes) -> bool:
-        """Add a message, however large, when there is room; false when nobody wants it any more."""
+    def put(self, message: bytes) -> None:
+        """Add a message, however large, when there is room."""
         with self._changed:
-            while not (self._closed or self._keep(message)):
+            while not self._keep(message):
                 self._changed.wait()
             self._changed.notify_all()
-            return not self._closed
 
     def end(self) -> None:
-        """No message follows."""
+        """Say that no message follows."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def get(self) -> bytes | None:
-        """The oldest message, once there is one; None at the end."""
+        """Return the oldest message, once there is one; None at the end."""
         with self._changed:
             while not self._queue:
                 if self._ended:
@@ -51,13 +49,9 @@ class Spool:
             return message
 
     def close(self) -> None:
-        """Drop all there is."""
-        with self._changed:
-            self._closed = self._ended = True
-            self._queue.clear()
-            if self._disk is not None:
-                self._disk.close()
-            self._changed.notify_all()
+        """Remove the temporary file."""
+        if self._disk is not None:
+            self._disk.close()
 
     def _keep(self, message: bytes) -> bool:
         if not self._queue or self._memory + len(message) <= JOB_MEMORY_MAX_BYTES:

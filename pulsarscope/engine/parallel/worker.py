@@ -1,4 +1,4 @@
-"""Inside one of the processes: the tasks that it is given, and its loop."""
+"""Tasks of a process, and its loop over them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Protocol
+from threading import Thread
+from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
@@ -19,8 +20,9 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import pack
-from pulsarscope.engine.parallel.channel import receive, send, unpack
+from pulsarscope.engine.parallel.channel import packed, received, send
 from pulsarscope.engine.parallel.share import Share
+from pulsarscope.engine.parallel.spool import Spool
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.records import FrameRow, Row
 
@@ -32,13 +34,13 @@ OUT_OF_MEMORY = 77
 
 
 class Prepare(Protocol):
-    """What a process makes of rows before it hands them over. It goes to the processes itself, so it must be picklable."""
+    """Conversion of rows by the process that decodes them. It is sent to the processes, so it must be picklable."""
 
     def prepare(self, rows: list[Any]) -> list[Any]:
         """Return a value for each row. The rows are handed over."""
 
     def join(self, prepared: list[Any]) -> Any:
-        """Return what the values of all rows of a batch, in order, become."""
+        """Return the values of all rows of a batch, in order, as one."""
 
 
 class LikeMe(msgspec.Struct, frozen=True):
@@ -52,8 +54,8 @@ class LikeMe(msgspec.Struct, frozen=True):
         return iter(())
 
 
-class Portion(msgspec.Struct):
-    """Some rows of one part of a run, in order, and what they add to the run."""
+class Result(msgspec.Struct):
+    """Rows of one part of a run, in order, and the counts and facts that come with them."""
 
     batch: RowBatch
     ends: bool
@@ -70,11 +72,11 @@ class Portion(msgspec.Struct):
     preambles: dict[str, tuple[int, int]] = {}
     """See `Engine.preamble`; of connections inside TLS, if the options ask for places."""
     places: dict[FramePlace, tuple[int, int]] = {}
-    """Where their frames lie; see `Engine.place`."""
+    """Places of their frames; see `Engine.place`."""
 
 
 class Finished(msgspec.Struct):
-    """The last answer of a process: what it knows of the connections that had not ended before the last part, unless rows are prepared."""
+    """Last answer of a process: the connections that had not ended before the last part, unless rows are prepared."""
 
     endpoints: dict[str, tuple[str, str]]
     dissector_of: dict[str, str]
@@ -89,7 +91,7 @@ class Decode(msgspec.Struct, frozen=True):
     count: int
     prepare: Prepare | None
 
-    def __call__(self) -> Iterator[Portion | Finished]:
+    def __call__(self) -> Iterator[Result | Finished]:
         """Give at least one answer for each part of the run."""
         facts: list[KeyedFact] = []
 
@@ -103,14 +105,14 @@ class Decode(msgspec.Struct, frozen=True):
             waiting: RowBatch | None = None
             for batch in part:
                 if waiting is not None:
-                    yield self._portion(engine, totals, waiting, facts, ends=False)
+                    yield self._result(engine, totals, waiting, facts, ends=False)
                 waiting = batch
-            yield self._portion(engine, totals, waiting or RowBatch([], 0, 0, 0), facts, ends=True)
+            yield self._result(engine, totals, waiting or RowBatch([], 0, 0, 0), facts, ends=True)
         yield Finished({}, {}) if self.prepare is not None else Finished({**engine.endpoints}, {**engine.dissector_of})
 
-    def _portion(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[KeyedFact], *, ends: bool) -> Portion:
+    def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[KeyedFact], *, ends: bool) -> Result:
         """Return a batch with what there is since the last one."""
-        portion = Portion(batch, ends, facts[:], totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented)
+        result = Result(batch, ends, facts[:], totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented)
         facts.clear()
         totals.packets = totals.connections = 0
         totals.severities = Counter()
@@ -119,13 +121,13 @@ class Decode(msgspec.Struct, frozen=True):
             batch.rows = []
         elif engine.endpoints:
             names = {row.connection for row in batch.rows if isinstance(row, Row)}
-            portion.endpoints = {name: pair for name in names if name is not None and (pair := engine.endpoints.get(name))}
-            portion.dissector_of = {name: engine.dissector_of[name] for name in portion.endpoints}
+            result.endpoints = {name: pair for name in names if name is not None and (pair := engine.endpoints.get(name))}
+            result.dissector_of = {name: engine.dissector_of[name] for name in result.endpoints}
             if self.options.places:
-                portion.preambles = {name: clear for name in portion.endpoints if any(clear := engine.preamble(name))}
-                frames = (row for row in batch.rows if isinstance(row, FrameRow) and row.connection in portion.preambles)
-                portion.places = {(row.file, row.packet, row.sub): engine.place(row) for row in frames}
-        return portion
+                result.preambles = {name: clear for name in result.endpoints if any(clear := engine.preamble(name))}
+                frames = (row for row in batch.rows if isinstance(row, FrameRow) and row.connection in result.preambles)
+                result.places = {(row.file, row.packet, row.sub): engine.place(row) for row in frames}
+        return result
 
 
 def serve() -> None:
@@ -133,11 +135,31 @@ def serve() -> None:
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what any library may print must not get among the answers
     warnings.simplefilter("ignore", PluginWarning)  # who asks has been told
+    spool = Spool()
+    # Not in the process that reads them: it decodes, too, and a thread there would wait for its turn after every few pages of the pipe.
+    sender = Thread(target=_send_all, args=(spool, answers))
+    sender.start()
+    code = 0
     try:
-        while (task := receive(tasks)) is not None:
-            for answer in unpack(task)():
-                send(answers, answer)
+        for task in received(tasks):
+            for answer in task():
+                spool.put(packed(answer))
+    except MemoryError:
+        code = OUT_OF_MEMORY
+    finally:
+        spool.end()
+        sender.join()
+    sys.exit(code)
+
+
+def _send_all(spool: Spool, pipe: BinaryIO) -> None:
+    try:
+        while (data := spool.get()) is not None:
+            send(pipe, data)
+        spool.close()
     except BrokenPipeError:
         os._exit(0)
+    except OSError:  # of the temporary file
+        os._exit(1)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)

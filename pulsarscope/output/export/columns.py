@@ -1,7 +1,4 @@
-"""Rows as columns of single values, for CSV and Arrow.
-
-`checksum` is three columns; a column of type json is a string of compact JSON, keys in the order of the row.
-"""
+"""Rows as columns of single values, for CSV and Arrow: `checksum` is three columns, a json column a string of compact JSON."""
 
 from __future__ import annotations
 

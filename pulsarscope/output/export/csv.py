@@ -121,7 +121,6 @@ def safe_text(text: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return a text as a cell."""
     if '"' in text:
         return '"' + text.replace('"', '""') + '"'
     return f'"{text}"' if any(mark in text for mark in _QUOTED) else text

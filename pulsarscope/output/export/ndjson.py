@@ -78,10 +78,8 @@ class JsonLines:
                     last_text = second % fraction
                 elif time is None:
                     last_text = None
-                else:
-                    last_text = text(time)
-                    if last_text is not None:
-                        base, second = time - time % SECOND, last_text[:20] + "%09dZ"
+                elif (last_text := text(time)) is not None:
+                    base, second = time - time % SECOND, last_text[:20] + "%09dZ"
                 last_time = time
             row.time = last_text
         self._base, self._second = base, second

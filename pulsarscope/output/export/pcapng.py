@@ -41,24 +41,13 @@ class PcapngWriter:
     def packet(
         self, data: bytes, *, time: int, wire_bytes: int, link_type: int, snaplen: int = 0, interface: str = "", comment: str = ""
     ) -> None:
-        """Write one packet (§4.3).
+        """Write one packet (§4.3), captured at `time` in ns, of `wire_bytes` before it was cut. Raises OutputError when it cannot.
 
-        Args:
-            data: Captured bytes.
-            time: Nanoseconds since the epoch.
-            wire_bytes: Length before the capture cut it.
-            link_type: Number registered for pcap; with `snaplen` and `interface` it identifies the interface.
-            snaplen: Length to which the capture cut packets, 0 for none.
-            interface: Name of the interface.
-            comment: Comment for other tools; a very long one is cut.
-
-        Raises:
-            OutputError: the packet cannot be written.
+        Link type (as registered for pcap), `snaplen` (0: not cut) and name identify the interface. A very long comment is cut.
         """
         early = time < 0
         key = (link_type, snaplen, interface, early)
-        number = self._interfaces.get(key)
-        if number is None:
+        if (number := self._interfaces.get(key)) is None:
             number = self._add_interface(key)
         ticks = time - _BEFORE_1970_SECONDS * SECOND if early else time
         self._sink.write(packet_block(number, ticks, wire_bytes, data, comment))
@@ -111,7 +100,6 @@ def _block(block_type: int, body: bytes) -> bytes:
 
 
 def _padded(data: bytes) -> bytes:
-    """Return data padded to 32 bits."""
     return data + bytes(-len(data) & 3)
 
 

@@ -30,8 +30,7 @@ def cell_width(text: str) -> int:
 
 def clip_phrases(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     """Clip as `clip`, at the end of a phrase if that loses little. Phrases are separated by two spaces."""
-    clipped = clip(text, width, ellipsis)
-    if clipped is text or len(clipped) == len(text):
+    if (clipped := clip(text, width, ellipsis)) is text or len(clipped) == len(text):
         return clipped
     edge = clipped.rfind("  ")
     return f"{clipped[:edge]} {ellipsis}" if edge >= max(len(clipped) - PHRASE_LOSS_MAX, len(clipped) // 2) else clipped

@@ -20,11 +20,9 @@ def verdict(comparison: Comparison, duration: Callable[[int | None], str]) -> st
     if silent:
         where = f"the {silent[0]}" if len(silent) == 1 else "either"
         return f"Nothing to compare: no connection of a known protocol in {where} capture (see diagnose)."
-    parts = []
-    for change, families in (("slower", comparison.slower()), ("faster", comparison.faster())):
-        if families:
-            parts.append(f"{change}: {_listed([_speed(record, duration) for record in families])}")
-    for change, findings in (("more findings", comparison.worse()), ("fewer findings", comparison.better())):
+    changes = comparison.verdict()
+    parts = [f"{way}: {_listed([_speed(record, duration) for record in changes[way]])}" for way in ("slower", "faster") if changes[way]]
+    for change, findings in (("more findings", changes["worse"]), ("fewer findings", changes["better"])):
         if findings:
             parts.append(f"{change}: {_listed([_count(record) for record in findings])}")
     sentence = "; ".join(parts or ["no notable change"])
@@ -58,9 +56,9 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], options: Rep
     """Return the report, with the names of the two sides."""
     report = TextReport(options)
     look = report.palette
-    faster, more_findings = comparison.faster(), comparison.worse()
-    bad = comparison.slower() or (more_findings and not faster)
-    good = (faster or comparison.better()) and not more_findings
+    changes = comparison.verdict()
+    bad = changes["slower"] or (changes["worse"] and not changes["faster"])
+    good = (changes["faster"] or changes["better"]) and not changes["worse"]
     report.paragraph(escape(verdict(comparison, report.duration)), color=look.bad if bad else look.good if good else look.bold)
     if options.quiet:
         return report.text()
@@ -118,8 +116,7 @@ def _number(report: TextReport, name: str, value: float | None) -> str:
 
 def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     records = [record for record in records if record["exchanges"]["before"] or record["exchanges"]["after"]]
-    shown = records[: report.options.limit]
-    if not shown:
+    if not (shown := records[: report.options.limit]):
         return
     report.heading("Exchanges", "largest change first; latencies to within 1 %")
     columns = [ReportColumn("request", [escape(record["request"] or "(not seen)") for record in shown], right=False, name=True)]

@@ -43,14 +43,10 @@ def _reservation(diagnosis: Diagnosis) -> str:
     if diagnosis.missing_bytes:
         doubts.append(f"{diagnosis.missing_bytes:,} bytes are missing from the capture")
     if diagnosis.midstream:
-        doubts.append(f"{count_text(diagnosis.midstream, 'connection')} began before it" if doubts else _midstream(diagnosis.midstream))
+        doubts.append(f"{count_text(diagnosis.midstream, 'connection')} began before {'it' if doubts else 'the capture'}")
     if diagnosis.lossy and not doubts:
         doubts.append("the capture is not complete")
     return f"; but {' and '.join(doubts)}: the verdict may be incomplete" if doubts else ""
-
-
-def _midstream(count: int) -> str:
-    return f"{count_text(count, 'connection')} began before the capture"
 
 
 def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int) -> bytes:

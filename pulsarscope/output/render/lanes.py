@@ -76,8 +76,6 @@ class LanesOutput:
             self._start(lines)
         self._view.emit([*lines, *self._view.closing([])])
 
-    # ---- the layout
-
     def _introduce(self, row: FrameRow) -> None:
         """Give the connection of a frame its number while its endpoints are known, and hold its heading."""
         if row.connection not in self._view.numbers:
@@ -135,8 +133,6 @@ class LanesOutput:
             half = len(server) // 2
             titles = f"{client}{server:>{left + 2 + half - len(client)}}{client:>{right + 1 - half}}"
         lines.append(f"{' ' * self._margin()}{look.bold}{titles}{look.reset}")
-
-    # ---- the lines
 
     def _line(self, row: Any, lines: list[str]) -> None:
         if type(row) is FindingRow:

@@ -32,9 +32,6 @@ def statistics_text(sections: Mapping[str, Sequence[ReportRecord]], options: Rep
     return report.text()
 
 
-# ---- the summary
-
-
 def _total(report: TextReport, records: list[ReportRecord]) -> None:
     total = records[0]
     look, marks = report.palette, report.symbols
@@ -81,9 +78,6 @@ def _total(report: TextReport, records: list[ReportRecord]) -> None:
         if total[name]
     ]
     report.paragraph(f"TCP: {dot.join(tcp) or 'nothing retransmitted, out of order or missing'}", 2)
-
-
-# ---- the tables
 
 
 def _connections(report: TextReport, records: list[ReportRecord]) -> None:
@@ -164,8 +158,9 @@ def _commands(report: TextReport, records: list[ReportRecord]) -> None:
 
 def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
     shown = _head(report, "Exchanges", records, "latencies to within 1 %")
+    requests = [record["request"] or (OTHERS if record.get("others") else "(not seen)") for record in shown]
     columns = [
-        ReportColumn("request", [escape(record["request"] or _nameless(record)) for record in shown], right=False, name=True),
+        ReportColumn("request", [escape(request) for request in requests], right=False, name=True),
         *(
             ReportColumn(heading, [f"{record[name]:,}" for record in shown])
             for heading, name in (("count", "count"), ("refused", "errors"), ("open", "unanswered"), ("unasked", "unrequested"))
@@ -180,14 +175,9 @@ def _exchanges(report: TextReport, records: list[ReportRecord]) -> None:
             _histogram(report, record)
 
 
-def _nameless(record: ReportRecord) -> str:
-    return OTHERS if record.get("others") else "(not seen)"
-
-
 def _histogram(report: TextReport, record: ReportRecord) -> None:
     octaves = record["histogram"]
-    most = max((octave["count"] for octave in octaves), default=0)
-    if not most:
+    if not (most := max((octave["count"] for octave in octaves), default=0)):
         return
     report.heading(f"Latency of {escape(record['request'])}", "each row covers latencies twice as long as the row before")
     labels = [(report.duration(octave["from_ns"]), report.duration(octave["to_ns"])) for octave in octaves]
@@ -257,9 +247,6 @@ def _digits(length: int) -> int:
 
 def _both(record: ReportRecord, column: str) -> tuple[int, int]:
     return record[f"client_{column}"], record[f"server_{column}"]
-
-
-# ---- shared parts of tables
 
 
 def _head(report: TextReport, title: str, records: list[ReportRecord], note: str = "") -> list[ReportRecord]:

@@ -96,8 +96,7 @@ class TableOutput:
         return line if self._view.width is None else self._view.clip(line, self._view.width)
 
     def _cell(self, row: Any, name: str) -> str:
-        value = getattr(row, name)
-        if value is None:
+        if (value := getattr(row, name)) is None:
             return "-"
         match self._types[row.kind][name]:
             case "time":

@@ -165,7 +165,6 @@ class TreeOutput:
 
 
 def _branch(value: Mapping[str, Any], depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
-    """Return the lines of an object."""
     lines = []
     for key, item in value.items():
         lines += _leaf(str(key), item, depth, explain, dim, reset)
@@ -175,8 +174,7 @@ def _branch(value: Mapping[str, Any], depth: int, explain: Explain, dim: str, re
 def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: str) -> list[str]:
     """Return the lines of a field: one, or a heading and the lines below it."""
     label = _label(name, depth, dim, reset)
-    explanation = explain(name, value)
-    if explanation is not None:
+    if (explanation := explain(name, value)) is not None:
         return [f"{label}{escape(explanation)}"]
     if isinstance(value, Mapping):
         return [f"{'  ' * depth}{escape(name)}", *_branch(value, depth + 1, explain, dim, reset)]
@@ -185,7 +183,7 @@ def _leaf(name: str, value: Any, depth: int, explain: Explain, dim: str, reset: 
     hidden = len(value) - SHOWN_ITEMS_MAX
     shown = value[:SHOWN_ITEMS_MAX]
     more = [f"{'  ' * (depth + 1)}{dim}and {hidden:,} more{reset}"] if hidden > 0 else []
-    if all(_is_pair(item) for item in shown):
+    if all(isinstance(item, Mapping) and item.keys() == {"key", "value"} for item in shown):
         pairs = [f"{_label(str(item['key']), depth + 1, dim, reset)}{_text(item['value'])}" for item in shown]
         return [f"{label}{len(value):,}", *pairs, *more]
     texts = [
@@ -204,10 +202,6 @@ def _label(name: str, depth: int, dim: str, reset: str) -> str:
     text = escape(name)
     space = max(VALUE_COLUMN - 2 * depth - cell_width(text), 2)
     return f"{'  ' * depth}{dim}{text}{reset}{' ' * space}"
-
-
-def _is_pair(item: Any) -> bool:
-    return isinstance(item, Mapping) and item.keys() == {"key", "value"}
 
 
 def _text(value: Any) -> str:

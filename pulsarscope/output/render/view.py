@@ -62,7 +62,9 @@ class View:
         """Number of connections introduced so far."""
         self.numbers: dict[str, int] = {}
         """Numbers of the latest connections, by name."""
-        self.severity_of = {code: row.severity for codes in _code_tables(options.run) for code, row in codes.items()}
+        of_protocols = [dissector.codes for dissector in options.run.dissectors.values()]
+        codes = [CAPTURE_CODES, TCP_CODES, TLS_CODES, GENERIC_CODES, *of_protocols]
+        self.severity_of = {code: row.severity for table in codes for code, row in table.items()}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
         self._hints: set[str] = set()
@@ -81,8 +83,7 @@ class View:
 
     def prepare(self, rows: list[Any]) -> None:
         """Remember the connections that end within these rows, which the run has forgotten already."""
-        selection = self.options.selection
-        if selection is not None and selection.start is not None:
+        if (selection := self.options.selection) is not None and selection.start is not None:
             self.clock.start(selection.start)
         self._endpoints.clear()
         self._dissectors.clear()
@@ -106,8 +107,7 @@ class View:
 
     def number(self, connection: str, lines: list[str], source: str | None = None) -> int:
         """Return the number of a connection, and append the heading of a new one to `lines`."""
-        number = self.numbers.get(connection)
-        if number is None:
+        if (number := self.numbers.get(connection)) is None:
             self.connections = number = self.connections + 1
             self.numbers[connection] = number
             if number > NUMBERS_MAX:
@@ -174,8 +174,7 @@ class View:
 
     def day_line(self, time: int, lines: list[str]) -> None:
         """Append a line with the date, when it has changed."""
-        day = self.clock.day(time)
-        if day is not None:
+        if (day := self.clock.day(time)) is not None:
             lines.append(f"{self.palette.dim}{self.symbols.rule * 2} {day} {self.symbols.rule * 2}{self.palette.reset}")
 
     def start_width(self, mark: str) -> int:
@@ -296,8 +295,7 @@ class View:
 
     def _selected(self) -> list[str]:
         """Return the numbers of rows that a filter selected, as a list of one text, or an empty list."""
-        selection = self.options.selection
-        if selection is None:
+        if (selection := self.options.selection) is None:
             return []
         kinds = [kind for kind, seen in selection.seen.items() if seen] or list(self.options.kinds[:1])
         shares = [f"{selection.kept[kind]:,} of {count_text(selection.seen[kind], kind)}" for kind in kinds]
@@ -307,8 +305,3 @@ class View:
 def count_text(number: int, noun: str) -> str:
     """Return a count with its noun: 1 frame, 2,000 frames."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _code_tables(run: Any) -> list[dict[str, Any]]:
-    tables: list[Any] = [CAPTURE_CODES, TCP_CODES, TLS_CODES, GENERIC_CODES]
-    return tables + [dissector.codes for dissector in run.dissectors.values()]

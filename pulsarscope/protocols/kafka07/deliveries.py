@@ -25,17 +25,9 @@ class Deliveries:
         self._events: list[Event] = []
 
     def take(self, frame: FrameRow, data: bytes, direction: str, sets: Sequence[MessageSet], notes: list[Note]) -> list[tuple[int, int]]:
-        """Count and check the messages of these sets of a frame.
+        """Count and check the messages of these sets of a frame, and complete the frame with counts and the checksums' verdict.
 
-        Args:
-            frame: completed with the counts and the verdict on the checksums.
-            data: the whole frame.
-            direction: PRODUCE or DELIVER.
-            sets: places of the sets in the frame.
-            notes: take the findings about the form of the sets.
-
-        Returns:
-            Bytes of whole entries, and bytes of a cut one, of each set.
+        Return the bytes of whole entries, and of a cut one, of each set. `direction` is PRODUCE or DELIVER; `notes` take the findings.
         """
         template = message_row(frame, direction)
         totals = _totals(template, data)

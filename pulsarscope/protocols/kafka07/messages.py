@@ -56,7 +56,7 @@ class MessageTotals:
     """Counts, checksums and findings of all message sets of one frame."""
 
     def __init__(self, frame_bytes: int, *, stored: bool) -> None:
-        """`stored`: the sets come from a log, which has no messages that a broker refuses."""
+        """Begin; `stored`: the sets come from a log, which has no messages that a broker refuses."""
         self.stored = stored
         self.messages = 0
         self.cut = 0
@@ -209,8 +209,7 @@ def _head_problem(data: bytes, position: int, end: int, size: int) -> str | None
 
 def _entry(data: bytes, start: int, end: int, totals: MessageTotals, place: str) -> _Entry:
     magic = data[start + SIZE_BYTES]
-    crc_at = CRC_AT.get(magic)
-    if crc_at is None:
+    if (crc_at := CRC_AT.get(magic)) is None:
         totals.note("unknown-enum", f"the message at {place} has magic {magic}")
         return _Entry(start, end, magic, None, b"", ok=False)
     crc_start = start + SIZE_BYTES + crc_at
@@ -220,7 +219,6 @@ def _entry(data: bytes, start: int, end: int, totals: MessageTotals, place: str)
     payload = data[crc_start + CRC_BYTES : end]
     totals.check(int.from_bytes(data[crc_start : crc_start + CRC_BYTES], "big"), crc32(payload), place)
     number = data[start + SIZE_BYTES + 1] & CODEC_BITS if magic == MAGIC_1 else 0
-    codec = CODECS.get(number)
-    if codec is None:
+    if (codec := CODECS.get(number)) is None:
         totals.note("unknown-enum", f"the message at {place} has codec {number}")
     return _Entry(start, end, magic, codec, payload, ok=True)

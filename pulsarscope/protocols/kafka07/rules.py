@@ -178,8 +178,7 @@ class ProduceRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report messages without an answer when the broker closed; emit a request that may be sent again."""
-        request = self._last
-        if request is None:
+        if (request := self._last) is None:
             return
         if request.command in ANSWERED_BY:
             self._context.emit_fact(RETRIES, request.key, request.where, "unanswered", {})

@@ -93,8 +93,6 @@ class Kafka07Session(Session):
         self._cut = False
         """The response that is missing is the last one, whose head was there."""
 
-    # ---- the contract
-
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
         """See the contract. Only who sends a frame tells what it is, so its form is judged here."""
         for frame in frames:
@@ -125,8 +123,6 @@ class Kafka07Session(Session):
     def describe(self, row: ConnectionRow) -> None:
         """Nobody introduces themselves."""
 
-    # ---- what is missing
-
     def _follow(self, frame: FrameRow) -> None:
         """Notice when a stream does not go on where it ended."""
         direction, offset, size = frame.direction, frame.offset, frame.size
@@ -139,8 +135,6 @@ class Kafka07Session(Session):
                 self._preceding = self._preceding._replace(hole=True)
             self._cut = frame.status == TRUNCATED
         self._next[direction] = offset + size
-
-    # ---- requests
 
     def _request(self, frame: FrameRow, data: bytes, notes: list[Note], out: list[Event]) -> None:
         whole = frame.status == OK
@@ -178,13 +172,10 @@ class Kafka07Session(Session):
             self._exchange(request, unmatched, out)
             return
         self._waiting.append(waiting)
-        given_up = self._pairing.ask(_QUEUE, request)
-        if given_up is not None:
+        if (given_up := self._pairing.ask(_QUEUE, request)) is not None:
             self._waiting.popleft()
             self._exchange(given_up, None, out)
             out.append(Remark("session-cap", given_up, "it is given up, too many requests wait"))
-
-    # ---- responses
 
     def _response(self, frame: FrameRow, data: bytes, notes: list[Note], out: list[Event]) -> None:
         _forget(frame)

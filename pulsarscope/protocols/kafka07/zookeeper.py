@@ -59,8 +59,7 @@ class _RegistryReader:
 
     def read(self, nodes: Sequence[Node]) -> Registry:
         for node in nodes:
-            problem = self._node(node)
-            if problem is not None:
+            if (problem := self._node(node)) is not None:
                 self._notes.append(DumpNote(node.place, node.path, problem))
         for name, node in self._references.items():
             if name not in self._registered:
@@ -90,8 +89,7 @@ class _RegistryReader:
             case [*root, "consumers", group, "ids", consumer]:
                 return self._consumer("/".join(root), group, consumer, node.value)
             case [*root, "consumers", group, ("owners" | "offsets") as kind, topic, place]:
-                match = _PARTITION.fullmatch(place)
-                if match is None:
+                if (match := _PARTITION.fullmatch(place)) is None:
                     return f'the name "{place}" is not a broker and a partition, as in 0-3'
                 key = _Partition("/".join(root), group, topic, int(match[1]), int(match[2]))
                 self._references.setdefault((key.root, key.broker), node)
@@ -134,8 +132,7 @@ class _RegistryReader:
 
     def _consumer(self, root: str, group: str, consumer: str, value: str) -> str | None:
         topics: dict[str, int] | None = None
-        match = _PATTERN.fullmatch(value)
-        if match is not None:
+        if (match := _PATTERN.fullmatch(value)) is not None:
             subscribes, threads, pattern = "whitelist" if match[1] == "*" else "blacklist", int(match[2]), match[3]
         else:
             try:
@@ -152,8 +149,7 @@ class _RegistryReader:
         return None
 
     def _owner(self, key: _Partition, value: str) -> str | None:
-        match = _OWNER.fullmatch(value)
-        if match is None:
+        if (match := _OWNER.fullmatch(value)) is None:
             return _mismatch(value, "a consumer's thread, which ends in its number")
         self._owners[key] = match[1], int(match[2])
         return None

@@ -1,4 +1,4 @@
-"""Rows of several processes are put in order, however they are cut into portions."""
+"""Rows of several processes are put in order, however they are cut into results."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.parallel.merging import merged
-from pulsarscope.engine.parallel.worker import Portion
+from pulsarscope.engine.parallel.worker import Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch
 
 
-def portion(rows: list[Any], keys: list[RowKey], facts: list[KeyedFact], *, ends: bool) -> Portion:
-    return Portion(RowBatch(rows, 3, 70, 9, rows, keys), ends, facts, 0, 0, Counter(), False, False)
+def result(rows: list[Any], keys: list[RowKey], facts: list[KeyedFact], *, ends: bool) -> Result:
+    return Result(RowBatch(rows, 3, 70, 9, rows, keys), ends, facts, 0, 0, Counter(), False, False)
 
 
-def portions(keys: list[RowKey], cuts: list[int], number: int) -> list[Portion]:
+def results(keys: list[RowKey], cuts: list[int], number: int) -> list[Result]:
     """A process's part: a row is its key and the number of the process."""
     ends = [*sorted(min(cut, len(keys)) for cut in cuts), len(keys)]
     starts = [0, *ends[:-1]]
     fact = (number, 0), "r", "k", b"", number
     return [
-        portion([(key, number) for key in keys[start:end]], keys[start:end], [fact], ends=index == len(ends) - 1)
+        result([(key, number) for key in keys[start:end]], keys[start:end], [fact], ends=index == len(ends) - 1)
         for index, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
 
@@ -39,7 +39,7 @@ def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], fo
     own: list[tuple[list[RowKey], list[int]]] = [
         (sorted({(order, index * len(streams) + number) for order, index in some}), cuts) for number, (some, cuts) in enumerate(streams)
     ]
-    answers = [iter(portions(some, cuts, number)).__next__ for number, (some, cuts) in enumerate(own)]
+    answers = [iter(results(some, cuts, number)).__next__ for number, (some, cuts) in enumerate(own)]
     heard: list[list[KeyedFact]] = []
 
     def conclude(facts: list[KeyedFact]) -> RowBatch:

@@ -14,8 +14,8 @@ import pytest
 from pulsarscope.capture import expand_inputs
 from pulsarscope.engine.local import Run
 from pulsarscope.engine.options import ALL_RECORDS
-from pulsarscope.engine.parallel.channel import receive, send, unpack
-from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Portion
+from pulsarscope.engine.parallel.channel import packed, received, send
+from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Result
 from pulsarscope.model.records import Row
 from tests.places import CAPTURES
 from tests.scenarios.hungry import Hungry
@@ -35,45 +35,45 @@ class Counting:
         return len(prepared)
 
 
-def portions(count: int, options: Options, prepare: Counting | None = None) -> list[list[Portion]]:
-    """All portions of each of so many processes."""
+def results(count: int, options: Options, prepare: Counting | None = None) -> list[list[Result]]:
+    """All results of each of so many processes."""
     found = []
     for number in range(count):
         *some, end = Decode(INPUTS, options, number, count, prepare)()
         assert isinstance(end, Finished)
-        found.append([portion for portion in some if isinstance(portion, Portion)])
+        found.append([result for result in some if isinstance(result, Result)])
     return found
 
 
 def test_processes_have_the_same_parts_and_share_the_rows() -> None:
     options = Options(ALL_RECORDS)
     want = [row for batch in Run(INPUTS, options) for row in batch.rows]
-    found = portions(3, options)
-    assert len({sum(portion.ends for portion in some) for some in found}) == 1
-    assert sum(len(portion.batch.rows) for some in found for portion in some) == len(want)
-    assert all(len(portion.batch.keys) == len(portion.batch.rows) for some in found for portion in some)
+    found = results(3, options)
+    assert len({sum(result.ends for result in some) for some in found}) == 1
+    assert sum(len(result.batch.rows) for some in found for result in some) == len(want)
+    assert all(len(result.batch.keys) == len(result.batch.rows) for some in found for result in some)
 
 
 def test_portions_add_up_to_the_counts_of_a_run() -> None:
     options = Options(frozenset({"frame"}))
     whole = Run(INPUTS, options)
     list(whole)
-    found = [portion for some in portions(2, options) for portion in some]
-    assert sum(portion.packets for portion in found) == whole.packets
-    assert sum(portion.connections for portion in found) == whole.connections
-    assert sum((portion.severities for portion in found), Counter[str]()) == whole.severities
+    found = [result for some in results(2, options) for result in some]
+    assert sum(result.packets for result in found) == whole.packets
+    assert sum(result.connections for result in found) == whole.connections
+    assert sum((result.severities for result in found), Counter[str]()) == whole.severities
 
 
 def test_a_portion_has_the_words_for_the_connections_that_its_rows_name() -> None:
     run = Run(INPUTS, Options())
     want = {row.connection: run.endpoints[str(row.connection)] for batch in run for row in batch.rows if isinstance(row, Row)}
-    found = [portion for some in portions(2, Options()) for portion in some]
-    assert {name: ends for portion in found for name, ends in portion.endpoints.items()} == want
-    assert dict.fromkeys(want, "pulsar") == {name: word for portion in found for name, word in portion.dissector_of.items()}
+    found = [result for some in results(2, Options()) for result in some]
+    assert {name: ends for result in found for name, ends in result.endpoints.items()} == want
+    assert dict.fromkeys(want, "pulsar") == {name: word for result in found for name, word in result.dissector_of.items()}
 
 
 def test_rows_that_are_prepared_stay() -> None:
-    found = [portion.batch for some in portions(2, Options(), Counting()) for portion in some]
+    found = [result.batch for some in results(2, Options(), Counting()) for result in some]
     assert all(batch.rows == [] for batch in found)
     assert all(len(batch.prepared) == len(batch.keys) for batch in found)
     assert sum(len(batch.prepared) for batch in found) > 100
@@ -91,7 +91,7 @@ def test_the_collector_is_set_as_in_the_process_that_asks() -> None:
 def serve(*tasks: object) -> subprocess.CompletedProcess[bytes]:
     pipe = io.BytesIO()
     for task in tasks:
-        send(pipe, task)
+        send(pipe, packed(task))
     command = [sys.executable, "-c", "from pulsarscope.engine.parallel.worker import serve; serve()"]
     return subprocess.run(command, input=pipe.getvalue(), capture_output=True, timeout=60, check=False)
 
@@ -100,8 +100,7 @@ def test_tasks_are_carried_out_until_none_follows() -> None:
     tasks = [Decode(INPUTS, Options(), number, 2, Counting()) for number in (0, 1)]
     result = serve(LikeMe(gc.get_threshold()), *tasks)
     assert (result.returncode, result.stderr) == (0, b"")
-    answers = io.BytesIO(result.stdout)
-    assert [unpack(data) for data in iter(lambda: receive(answers), None)] == [answer for task in tasks for answer in task()]
+    assert [*received(io.BytesIO(result.stdout))] == [answer for task in tasks for answer in task()]
 
 
 class Chatty:

@@ -79,13 +79,12 @@ def command_table(plans: Plans) -> dict[int, Command]:
     table = {}
     for number, name in ENUMS["BaseCommand.Type"].items():
         field, message = bodies[number]
-        table[number] = Command(
-            name,
-            field,
-            plans.named(message),
-            _tag(number),
-            name in PAYLOAD_COMMANDS,
-            READERS[message],
-            _sender(name),
-        )
+        table[number] = Command(name, field, plans.named(message), _tag(number), name in PAYLOAD_COMMANDS, READERS[message], _sender(name))
     return table
+
+
+def commands_with(*fields: str) -> frozenset[str]:
+    """Return the names of the commands that have any of these fields."""
+    bodies = {number: message for number, _, _, _, message in MESSAGES["BaseCommand"]}
+    named = {message: {name for _, name, *_ in rows} for message, rows in MESSAGES.items()}
+    return frozenset(name for number, name in ENUMS["BaseCommand.Type"].items() if not named[bodies[number]].isdisjoint(fields))

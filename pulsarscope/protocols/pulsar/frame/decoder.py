@@ -94,8 +94,7 @@ class FrameDecoder:
         """Interpret a head that was not met before; None when it is not of the common form."""
         if len(head) < HEAD_BYTES or not COMMAND_MIN_BYTES <= (size := _U32.unpack_from(head)[0]) <= COMMAND_MAX_BYTES:
             return None
-        command = self.commands.get(head[5])
-        if command is None or head[4] != 8:
+        if (command := self.commands.get(head[5])) is None or head[4] != 8:
             return None
         if head[6:8] != command.tag and (head[6:7] != command.tag or head[7] != size - 4):
             return None
@@ -145,18 +144,12 @@ class FrameDecoder:
         return name, fields, entry, checksum, metadata, None if payload_at < 0 else payload_at, TRUNCATED, notes or None
 
     def _command(self, data: bytes, position: int, end: int, notes: list[Note]) -> tuple[str | None, dict[str, Any] | None, bool, str]:
-        """Read any BaseCommand.
-
-        Returns:
-            Name or None, fields or None, presence of a payload, status.
-        """
+        """Read any BaseCommand; return name or None, fields or None, presence of a payload, and status."""
         base = walk(data, position, end, self.base_plan, notes)
-        number = base.pop("type", None)
-        if number is None:
+        if (number := base.pop("type", None)) is None:
             notes[:] = [("required-field-missing", "BaseCommand has no type")]
             return None, base or None, False, MALFORMED
-        command = self.commands.get(number)
-        if command is None:
+        if (command := self.commands.get(number)) is None:
             notes.append(("unknown-command", f"command type {number}"))
             return f"UNKNOWN_{number}", base, False, OK
         fields: dict[str, Any] | None = base.pop(command.field, None)

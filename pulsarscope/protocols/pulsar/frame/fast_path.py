@@ -84,14 +84,7 @@ REST_MAX_BYTES = 64
 
 
 def read_name(data: bytes, at: int, end: int, tag: int) -> tuple[str, int]:
-    """Read a short text behind its tag and remember it in NAMES.
-
-    Returns:
-        The text, and the position behind it.
-
-    Raises:
-        UncommonFormError: it has another tag, or is long.
-    """
+    """Return a short text behind its tag, remembered in NAMES, and the position behind it. Raises UncommonFormError otherwise."""
     stop = at + 2 + data[at + 1]
     if data[at] != tag or data[at + 1] > 127 or stop > end:
         raise UncommonFormError
@@ -101,11 +94,7 @@ def read_name(data: bytes, at: int, end: int, tag: int) -> tuple[str, int]:
 
 
 def read_time(data: bytes, at: int) -> tuple[int, int]:
-    """Read a varint and remember it in TIMES if it has six bytes.
-
-    Returns:
-        The number as int64, and the position behind it.
-    """
+    """Return a varint as int64, remembered in TIMES if it has six bytes, and the position behind it."""
     value, after = varint(data, at)
     if after - at == 6:
         TIMES.put(data[at:after], value)
@@ -126,16 +115,7 @@ def remember_rest(raw: bytes, rest: dict[str, Any]) -> None:
 
 
 def long_int64(data: bytes, at: int, low: int) -> tuple[int, int]:
-    """Read the rest of a varint of more than three bytes as int64.
-
-    Args:
-        data: the bytes.
-        at: position of the fourth byte.
-        low: number in the first three bytes, with the sign of the third that a fourth follows.
-
-    Returns:
-        The number, and the position behind it.
-    """
+    """Return the int64 whose fourth byte is at `at`, with `low` (three bytes, and the sign of the third), and the position behind it."""
     if low == _MINUS_ONE_LOW and data.startswith(_MINUS_ONE_HIGH, at):
         return -1, at + 7
     high, at = varint(data, at, 43)

@@ -34,11 +34,7 @@ _ABSENT, _UNVERIFIED = Checksum("absent"), Checksum("unverified")
 
 
 def read_payload_head(data: bytes, at: int, end: int) -> PayloadHead:
-    """Read the head at `at` of a frame that ends at `end`: in the common form, with a right checksum.
-
-    Raises:
-        FALLBACK_ERRORS: it is another one, and the reference has to read it.
-    """
+    """Read the head in its common form, with a right checksum. Raises one of FALLBACK_ERRORS otherwise: the reference reads it."""
     if at + 10 > end:
         raise UncommonFormError
     entry = None
@@ -69,15 +65,7 @@ class PayloadHeadReader:
         self.entry_metadata_plan = plans.named("BrokerEntryMetadata")
 
     def read(self, data: bytes, position: int, end: int, notes: list[Note], *, complete: bool = True) -> PayloadHead:
-        """Read any head.
-
-        Args:
-            data: the frame.
-            position: end of the command.
-            end: end of the frame, or of what there is of it.
-            notes: receives what is odd.
-            complete: the frame is all there, so that its checksum can be verified.
-        """
+        """Read any head behind the command. The checksum is verified if the frame is `complete`; `notes` receives what is odd."""
         entry: dict[str, Any] | None = None
         checksum: Checksum | None = None
         try:
@@ -111,20 +99,11 @@ def _verified(data: bytes, position: int, end: int, stored: str, notes: list[Not
 
 
 def _read_sized(data: bytes, position: int, end: int, what: str, plan: Plan, notes: list[Note]) -> tuple[dict[str, Any], int]:
-    """Read a u32 size and the message of that size.
-
-    Returns:
-        The message, and the position behind it.
-
-    Raises:
-        WireError: the frame ends before it, or the bytes are no message.
-    """
+    """Read a u32 size and the message of that size; return it and the position behind it. Raises WireError when there is none."""
     if position + 4 > end:
-        message = f"the frame ends before the size of its {what}"
-        raise WireError(message)
+        raise WireError(f"the frame ends before the size of its {what}")
     size: int = _U32.unpack_from(data, position)[0]
     position += 4
     if size > end - position:
-        message = f"{what} size {size} is larger than the {end - position} bytes left"
-        raise WireError(message)
+        raise WireError(f"{what} size {size} is larger than the {end - position} bytes left")
     return walk(data, position, position + size, plan, notes), position + size

@@ -82,13 +82,8 @@ class Plans:
         self._plans: dict[str, Plan] = {}
 
     def named(self, name: str) -> Plan:
-        """Return the plan of a message type, made on first use (most captures hold few of the 93).
-
-        Raises:
-            KeyError: the protocol has no such message.
-        """
-        plan = self._plans.get(name)
-        if plan is None:
+        """Return the plan of a message type, made on first use: most captures hold few of the 93. Raises KeyError for other names."""
+        if (plan := self._plans.get(name)) is None:
             fields = MESSAGES[name]
             plan = self._plans[name] = Plan(name.rpartition(".")[2])
             for number, field, kind, label, inner in fields:
@@ -118,11 +113,7 @@ class Plans:
 
 
 def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
-    """Return an unsigned varint (or the rest of one, of so many bits) and the position behind it.
-
-    Raises:
-        WireError: longer than ten bytes. IndexError: the data end within it.
-    """
+    """Return an unsigned varint (or its last `bits`) and the position behind it. Raises WireError, or IndexError at the end."""
     value = shift = 0
     while True:
         byte = data[position]
@@ -132,8 +123,7 @@ def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
             return value & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
         if shift >= bits:
-            message = "a varint is longer than ten bytes"
-            raise WireError(message)
+            raise WireError("a varint is longer than ten bytes")
 
 
 def walk(
@@ -150,19 +140,9 @@ def walk(
     """Read the message in data[position:end] as a dict of the fields present, in wire order, with the protocol's names.
 
     Unsigned 64-bit values come as int64, enums as names (`Unknown(9)` for a number without one), unknown fields under "unknown".
-
-    Args:
-        data: the bytes.
-        position: start of the message.
-        end: end of the message.
-        plan: table of its type.
-        notes: receives what is odd but readable.
-        depth: number of messages around this one.
-        begun: fields of an earlier part of the same message.
-        checked: look for missing required fields; there may be more parts to come.
-
-    Raises:
-        WireError: the bytes are no message of any type. (IndexError does not escape.)
+    `notes` receives what is odd but readable; `depth` is the number of messages around this one; `begun` has the fields of an earlier part
+    of the same message. If `checked`, missing required fields are noted; more parts may be to come otherwise.
+    Raises WireError when the bytes are no message of any type. (IndexError does not escape.)
     """
     out: dict[str, Any] = {} if begun is None else begun
     rows = plan.rows
@@ -175,8 +155,7 @@ def walk(
                 tag, position = varint(data, position - 1)
                 if tag > 0xFFFF_FFFF:
                     raise WireError(plan.name + " has a field number larger than 2^29")  # noqa: TRY301
-            row = rows.get(tag)
-            if row is None:
+            if (row := rows.get(tag)) is None:
                 position = _unusual(data, position, end, tag, plan, out, notes, depth)
                 continue
             name, kind, repeated, _ = row
@@ -191,8 +170,7 @@ def walk(
                 # protobuf's rule: a message that is not repeated is merged when it comes twice; only then must it be complete
                 value = _content(data, start, position, row, plan, notes, depth, None if repeated else out.get(name))
             if repeated:
-                items = out.get(name)
-                if items is None:
+                if (items := out.get(name)) is None:
                     out[name] = [value]
                 else:
                     items.append(value)
@@ -204,8 +182,7 @@ def walk(
     except IndexError:
         position = end + 1
     if position != end:
-        message = f"{plan.name} is cut off within a field"
-        raise WireError(message)
+        raise WireError(f"{plan.name} is cut off within a field")
     if checked and _lacks(out, plan):
         _note_missing(out, plan, notes)
     return out
@@ -249,8 +226,7 @@ def _content(data: bytes, start: int, end: int, row: Field, plan: Plan, notes: l
         return data[start:end]
     if kind == MESSAGE:
         if depth >= PROTOBUF_DEPTH_MAX:
-            message = f"messages nested deeper than {PROTOBUF_DEPTH_MAX}"
-            raise WireError(message)
+            raise WireError(f"messages nested deeper than {PROTOBUF_DEPTH_MAX}")
         inner = walk(data, start, end, row.extra, notes, depth + 1, begun, checked=row.repeated)
         if row.extra.hides_value and inner.get("value") and is_secret_name(inner.get("key", "")):
             inner["value"] = redacted(len(inner["value"].encode()))
@@ -264,11 +240,9 @@ def _lacks(out: dict[str, Any], plan: Plan) -> bool:
     """Return True when a message, or a single message in it, lacks a required field: one look, for nearly all lack nothing."""
     if not out.keys() >= plan.required.keys():
         return True
-    single = plan.single
-    if single:
+    if single := plan.single:
         for name, value in out.items():
-            inner = single.get(name)
-            if inner is not None and _lacks(value, inner):
+            if (inner := single.get(name)) is not None and _lacks(value, inner):
                 return True
     return False
 
@@ -279,8 +253,7 @@ def _note_missing(out: dict[str, Any], plan: Plan, notes: list[Note]) -> None:
         if name not in out:
             note(notes, "required-field-missing", f"{plan.name}.{name}")
     for name, inner in plan.single.items():
-        value = out.get(name)
-        if value is not None:
+        if (value := out.get(name)) is not None:
             _note_missing(value, inner, notes)
 
 
@@ -294,8 +267,7 @@ def note(notes: list[Note], code: str, text: str) -> None:
 
 def _unusual_enum(number: int, names: dict[int, str], message: str, field: str, notes: list[Note]) -> str:
     number &= 0xFFFF_FFFF  # protobuf's rule for a 32-bit field: the low bits
-    name = names.get(number)
-    if name is not None:
+    if (name := names.get(number)) is not None:
         return name
     signed = number - (1 << 32) if number > 0x7FFF_FFFF else number
     note(notes, "unknown-enum", f"{message}.{field} = {signed}")
@@ -311,8 +283,7 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
     """Read an unknown field, or a known repeated number in packed form; return the position behind it."""
     number, wire = tag >> 3, tag & 7
     if number == 0:
-        message = f"{plan.name} has a field of number 0"
-        raise WireError(message)
+        raise WireError(f"{plan.name} has a field of number 0")
     if wire == LENGTH_WIRE:
         packed = plan.rows.get(number << 3 | VARINT_WIRE)
         if packed is not None and packed.repeated:
@@ -325,8 +296,7 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
             value -= 1 << 64
     elif wire == FIXED64_WIRE:
         value, position = data[position : position + 8], position + 8
-        known = plan.doubles.get(number)
-        if known is not None and position <= end:
+        if (known := plan.doubles.get(number)) is not None and position <= end:
             (out[known],) = _DOUBLE.unpack(value)
             return position
     elif wire == FIXED32_WIRE:
@@ -335,15 +305,13 @@ def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: di
         length, start = varint(data, position)
         position = start + length
         if position > end:
-            message = f"{plan.name} is cut off within field {number}"
-            raise WireError(message)
+            raise WireError(f"{plan.name} is cut off within field {number}")
         value = data[start:position]
     elif wire == _GROUP_WIRE:
         position = _skip_group(data, position, end, number, depth + 1)
         value = data[start:position]
     else:
-        message = f"{plan.name} has a field {number} of wire type {wire}"
-        raise WireError(message)
+        raise WireError(f"{plan.name} has a field {number} of wire type {wire}")
     if plan.hides_unknown and isinstance(value, bytes):
         value = redacted(len(value))
     out.setdefault("unknown", {}).setdefault(str(number), []).append(value)
@@ -355,8 +323,7 @@ def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: d
     length, position = varint(data, position)
     stop = position + length
     if stop > end:
-        message = f"{plan.name} is cut off within {row.name}"
-        raise WireError(message)
+        raise WireError(f"{plan.name} is cut off within {row.name}")
     values = out.setdefault(row.name, [])
     while position < stop:
         value, position = varint(data, position)
@@ -370,16 +337,14 @@ def _packed(data: bytes, position: int, end: int, row: Field, plan: Plan, out: d
             value = row.extra.get(value) or _unusual_enum(value, row.extra, plan.name, row.name, notes)
         values.append(value)
     if position != stop:
-        message = f"{plan.name}.{row.name} is cut off"
-        raise WireError(message)
+        raise WireError(f"{plan.name}.{row.name} is cut off")
     return stop
 
 
 def _skip_group(data: bytes, position: int, end: int, number: int, depth: int) -> int:
     while position < end:
         if depth > PROTOBUF_DEPTH_MAX:
-            message = f"groups nested deeper than {PROTOBUF_DEPTH_MAX}"
-            raise WireError(message)
+            raise WireError(f"groups nested deeper than {PROTOBUF_DEPTH_MAX}")
         tag, position = varint(data, position)
         wire = tag & 7
         if wire == _GROUP_END_WIRE:

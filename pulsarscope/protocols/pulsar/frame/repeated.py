@@ -44,8 +44,7 @@ class RepeatedFrames:
 
     def read(self, data: bytes, start: int, end: int) -> Decoded | None:
         """Return the contents of the frame data[start:end] if it is kept: a copy, for rows are handed over and may be changed."""
-        contents = self._contents.get(data[start:end])
-        if contents is None:
+        if (contents := self._contents.get(data[start:end])) is None:
             return None
         command, fields, messages = contents
         fields = fields.copy()

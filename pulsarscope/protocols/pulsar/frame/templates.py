@@ -124,8 +124,7 @@ def _send_template(data: bytes, start: int, decoded: Decoded) -> Layout | None:
         sequence_id = base + low
         fields = {"producer_id": producer_id, "sequence_id": sequence_id}
         if raw_count:
-            count = counts(raw_count)
-            if count is None:
+            if (count := counts(raw_count)) is None:
                 return None
             fields["num_messages"] = count
         metadata = {"producer_name": name, "sequence_id": sequence_id, "publish_time": publish_time}
@@ -174,8 +173,7 @@ def _receipt_template(data: bytes, start: int, decoded: Decoded) -> Layout | Non
         message_id = {"ledgerId": ledger, "entryId": entry_base + entry_low}
         fields = {"producer_id": producer_id, "sequence_id": base + low, "message_id": message_id}
         if tail:
-            highest = highest_ids(tail)
-            if highest is None:
+            if (highest := highest_ids(tail)) is None:
                 return None
             fields["highest_sequence_id"] = highest
         return "SEND_RECEIPT", fields, None, None, None, None, OK, None
@@ -196,8 +194,7 @@ def _message_template(data: bytes, start: int, decoded: Decoded) -> Layout | Non
     consumer_id, partition, redelivery_count = data[start + 13], sample["message_id"].get("partition"), sample.get("redelivery_count")
     command_end = 12 + data[start + 11]  # from the start of the frame
     id_bytes, id_end = data[start + 15], start + 16 + data[start + 15]
-    sizes = _message_id_sizes(data, start + 16, id_end)
-    if sizes is None:
+    if (sizes := _message_id_sizes(data, start + 16, id_end)) is None:
         return None
     tail = data[start + 16 + sizes.ledger + sizes.entry : start + command_end]
     unpack = _struct_of(f">B{sizes.ledger}sB{sizes.entry - 1}s{len(tail)}s").unpack_from
@@ -267,15 +264,10 @@ MAKERS: dict[str, Callable[[bytes, int, Decoded], Layout | None]] = {
 
 
 def learn(templates: dict[bytes, Layout], data: bytes, start: int, end: int, decoded: Decoded) -> None:
-    """Keep the template of the frame data[start:end] for the next one that begins with the same bytes.
-
-    Args:
-        templates: those known, by the head of the frame.
-        data: bytes of a stream.
-        start: position of the frame.
-        end: position behind it.
-        decoded: what it says; it was read without a finding.
-    """
+    """Keep the template of data[start:end], decoded without a finding, for the next frame with the same head."""
+    known = templates.get(data[start + HEAD_START : start + HEAD_END])
+    if known is not None and known(data, start, end) == decoded:  # it lacked only a name or a time, which are remembered by now
+        return
     template = MAKERS[decoded[0] or ""](data, start, decoded)
     if template is not None and template(data, start, end) == decoded:
         keep_template(templates, data, start, template)

@@ -71,8 +71,7 @@ class AckRule(ConsumerRule[AckState]):
 
     def opened(self, consumer: AckState) -> None:
         """Report the late ACKs of the consumer that had this id before."""
-        previous = self._closed.pop(consumer.number, None)
-        if previous is not None:
+        if (previous := self._closed.pop(consumer.number, None)) is not None:
             self._report_late(previous)
 
     def closed(self, consumer: AckState, row: FrameRow) -> None:
@@ -104,11 +103,9 @@ class AckRule(ConsumerRule[AckState]):
     def _ack(self, row: FrameRow) -> None:
         fields = row.fields or {}
         number = fields.get("consumer_id", -1)
-        error = fields.get("validation_error")
-        if error is not None:
+        if (error := fields.get("validation_error")) is not None:
             self._report_corrupt(row, fields, error)
-        consumer = self._closed.get(number)
-        if consumer is None or consumer.closed is None or number in self.consumers:
+        if (consumer := self._closed.get(number)) is None or consumer.closed is None or number in self.consumers:
             return
         if consumer.closed_by == CLIENT or row.time - consumer.closed.time > self.context.thresholds.ns("ack-after-close-seconds"):
             consumer.late += 1

@@ -123,10 +123,7 @@ def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:
 
 
 def _is_due(due: Fact, waiting: Fact, deliveries: Sequence[Fact], silent_ns: int) -> bool:
-    """Return True when this consumer should have got that message long before it stopped waiting.
-
-    The `deliveries` are those to consumers of its subscription, none of which may have got the message.
-    """
+    """Return True when a message that none of the `deliveries` of the subscription brought was due long before the wait ended."""
     until, last, position = waiting.where.time, waiting.values["last"], due.values["position"]
     if until - max(due.where.time, waiting.values["since"]) < silent_ns:
         return False

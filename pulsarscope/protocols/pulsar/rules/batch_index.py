@@ -97,8 +97,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         return self._acked.get((consumer.topic, consumer.subscription), OrderedDict())
 
     def _reset(self, row: FrameRow) -> None:
-        consumer = self.find(row)
-        if consumer is not None:
+        if (consumer := self.find(row)) is not None:
             self._forget_subscription(consumer)
 
     def _forget_subscription(self, consumer: ConsumerState) -> None:
@@ -119,8 +118,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
                 while entries and (first := next(iter(entries))) < position:
                     del entries[first]
                     self._size -= 1
-            previous = entries.pop(position, None)
-            if previous is None and self._size < ENTRIES_MAX:
+            if (previous := entries.pop(position, None)) is None and self._size < ENTRIES_MAX:
                 self._size += 1
             elif previous is None and entries:
                 entries.popitem(last=False)

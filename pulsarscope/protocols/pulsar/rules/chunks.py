@@ -88,8 +88,7 @@ class ChunkRule(ConnectionRule):
         """Uuid and consumer of the messages whose last chunk has not been delivered."""
 
     def _send(self, row: FrameRow) -> None:
-        values = _chunk_values(row)
-        if values is not None:
+        if (values := _chunk_values(row)) is not None:
             where = where_of(row)
             remember(self._sends, where.name, (values["uuid"], values["chunk"]), PENDING_MAX)
             self._context.emit_fact(CHUNKS, values["uuid"], where, "sent", values)
@@ -102,8 +101,7 @@ class ChunkRule(ConnectionRule):
             self._context.emit_fact(CHUNKS, uuid, where_of(row), "stored", values)
 
     def _message(self, row: FrameRow) -> None:
-        values = _chunk_values(row)
-        if values is None:
+        if (values := _chunk_values(row)) is None:
             return
         values["consumer_id"] = consumer = (row.fields or {}).get("consumer_id", -1)
         self._context.emit_fact(CHUNKS, values["uuid"], where_of(row), "delivered", values)
@@ -126,8 +124,7 @@ def _chunk_values(row: FrameRow) -> dict[str, Any] | None:
     count = metadata.get("num_chunks_from_msg", 1)
     if count <= 1 or "uuid" not in metadata:
         return None
-    size = row.payload_size
-    if size is not None and metadata.get("encryption_keys"):
+    if (size := row.payload_size) is not None and metadata.get("encryption_keys"):
         size -= TAG_BYTES
     return {
         "uuid": metadata["uuid"],

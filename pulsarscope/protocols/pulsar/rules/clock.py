@@ -77,10 +77,8 @@ class ClockRule(ConnectionRule):
 
     def _receipt(self, row: FrameRow) -> None:
         sent = self._awaiting_receipt.pop(row.request or "", None) if self._awaiting_receipt else None
-        if sent is not None:
-            key = entry_key((row.fields or {}).get("message_id"))
-            if key is not None:
-                self._emit("sent", sent, {"entry": key})
+        if sent is not None and (key := entry_key((row.fields or {}).get("message_id"))) is not None:
+            self._emit("sent", sent, {"entry": key})
 
     def _message(self, row: FrameRow) -> None:
         if self._emitted["delivered"] >= SAMPLES_MAX:
@@ -97,8 +95,7 @@ class ClockRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the offset of the producer's clock."""
-        bound = self._producer
-        if bound is None or abs(bound.offset_ns) <= self._context.thresholds.ns("clock-skew-seconds"):
+        if (bound := self._producer) is None or abs(bound.offset_ns) <= self._context.thresholds.ns("clock-skew-seconds"):
             return
         clock, offset = f"The clock of the producer at {self._context.client}", _seconds(bound.offset_ns)
         if bound.offset_ns > 0:
@@ -126,8 +123,7 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds:
         offset = values["written"] - where.time
         if least is None or offset > least.offset_ns:
             least = OffsetBound(offset, (where,))
-        begin = sent.get(values["entry"])
-        if begin is not None:
+        if (begin := sent.get(values["entry"])) is not None:
             offset = values["written"] + MILLISECOND_NS - begin.time
             if most is None or offset < most.offset_ns:
                 most = OffsetBound(offset, (begin, where))

@@ -127,8 +127,7 @@ class ClosingRule(ConnectionRule):
         self._last[direction] = row.command or "no command", row.file, row.packet, row.sub, row.time
         if row.status in ("malformed", "skipped") and direction == CLIENT:
             self._malformed = where_of(row).name
-        pings = self._pinged[_OTHER[direction]]
-        if pings:
+        if pings := self._pinged[_OTHER[direction]]:
             pings.clear()
 
     def _ping(self, row: FrameRow) -> None:

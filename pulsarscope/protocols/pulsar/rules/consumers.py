@@ -126,16 +126,14 @@ class ConsumerRule(ConnectionRule, Generic[State]):
             self._subscribing[where_of(row).name] = number
 
     def _success(self, row: FrameRow) -> None:
-        consumer = self.consumers.get(self._subscribing.pop(row.request or "", -1))
-        if consumer is not None:
+        if (consumer := self.consumers.get(self._subscribing.pop(row.request or "", -1))) is not None:
             consumer.ready = where_of(row)
 
     def _error(self, row: FrameRow) -> None:
         self.consumers.pop(self._subscribing.pop(row.request or "", -1), None)
 
     def _close(self, row: FrameRow) -> None:
-        consumer = self._remove((row.fields or {}).get("consumer_id", -1), row.time)
-        if consumer is not None:
+        if (consumer := self._remove((row.fields or {}).get("consumer_id", -1), row.time)) is not None:
             self.closed(consumer, row)
 
     def _keep_alive(self, row: FrameRow) -> None:
@@ -146,8 +144,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
                 self.review(consumer, now, ending=False)
 
     def _remove(self, number: int, now: int) -> State | None:
-        consumer = self.consumers.pop(number, None)
-        if consumer is not None:
+        if (consumer := self.consumers.pop(number, None)) is not None:
             self.review(consumer, now, ending=True)
         return consumer
 

@@ -57,8 +57,7 @@ def _evaluate_sessions(key: str, sessions: Sequence[Fact], report: ReportFinding
     deduplicates = any(_stored(session) >= 0 or session.values["dropped_count"] for session in sessions)
     for index, session in enumerate(sessions):
         _report_regressions(producer, session, deduplicates=deduplicates)
-        first = session.values["first"]
-        if first is None:
+        if (first := session.values["first"]) is None:
             continue
         if _stored(session) >= first:
             _report_restart(producer, session, sessions[:index])

@@ -122,8 +122,4 @@ class DepartureRule(ConnectionRule):
         "TOPIC_MIGRATED": _migrated,
         "REACHED_END_OF_TOPIC": _end_of_topic,
     }
-    exchanges: ClassVar[Handlers] = {
-        **dict.fromkeys([*ANSWERED_BY, "SEND"], _refusal),
-        "PRODUCER": _response,
-        "SUBSCRIBE": _response,
-    }
+    exchanges: ClassVar[Handlers] = {**dict.fromkeys([*ANSWERED_BY, "SEND"], _refusal), "PRODUCER": _response, "SUBSCRIBE": _response}

@@ -89,8 +89,7 @@ class HolderRule(ConnectionRule):
         self._close(row, CONSUMERS, (row.fields or {}).get("consumer_id", -1))
 
     def _close(self, row: FrameRow, rule: str, number: int) -> None:
-        key = self._holders.pop((rule, number), None)
-        if key is not None:
+        if (key := self._holders.pop((rule, number), None)) is not None:
             self._context.emit_fact(rule, key, where_of(row), "closed", {"id": number, "until": row.time})
 
     def _ping(self, row: FrameRow) -> None:

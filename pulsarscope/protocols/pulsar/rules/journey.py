@@ -134,8 +134,7 @@ class JourneyRule(ConnectionRule):
 
     def _receipt(self, row: FrameRow) -> None:
         sent, checksum = self._sends.pop(row.request or "", (None, None))
-        key = entry_key((row.fields or {}).get("message_id"))
-        if key is not None:
+        if (key := entry_key((row.fields or {}).get("message_id"))) is not None:
             values = {"topic": row.topic, "producer_name": row.producer_name, "sent": sent, "checksum": checksum}
             self._context.emit_fact(JOURNEY, key, where_of(row), RECEIVED, values)
 
@@ -144,8 +143,7 @@ class JourneyRule(ConnectionRule):
 
     def _message(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        key = entry_key(fields.get("message_id"))
-        if key is not None:
+        if (key := entry_key(fields.get("message_id"))) is not None:
             values = {
                 "topic": row.topic,
                 "subscription": row.subscription,

@@ -107,16 +107,14 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
                 return
             self._entries += 1
         consumer.key_of[position] = key
-        held = consumer.held.get(key)
-        if held is None:
+        if (held := consumer.held.get(key)) is None:
             consumer.held[key] = HeldKey(where, position, position, {position})
         else:
             held.last = max(held.last, position)
             held.entries.add(position)
 
     def _check_order(self, consumer: KeySharedState, key: Key, position: Position, where: Where, *, redelivered: bool) -> None:
-        latest = consumer.latest.get(key)
-        if latest is None:
+        if (latest := consumer.latest.get(key)) is None:
             self._latest += 1
         if latest is None or position > latest[0]:
             latest = position, where
@@ -144,22 +142,19 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         self.context.report("key-out-of-order", where, text, evidence)
 
     def _ack(self, row: FrameRow) -> None:
-        consumer = self._find_ordered(row)
-        if consumer is not None:
+        if (consumer := self._find_ordered(row)) is not None:
             for message_id in (row.fields or {}).get("message_id") or ():
                 if not message_id.get("ack_set"):
                     self._settle(consumer, position_of(message_id), row.time)
 
     def _redeliver(self, row: FrameRow) -> None:
         """Remove what the client returns: it does not hold it any more."""
-        consumer = self._find_ordered(row)
-        if consumer is not None:
+        if (consumer := self._find_ordered(row)) is not None:
             for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.key_of):
                 self._settle(consumer, position, row.time)
 
     def _settle(self, consumer: KeySharedState, position: Position, now: int) -> None:
-        key = consumer.key_of.pop(position, None)
-        if key is None:
+        if (key := consumer.key_of.pop(position, None)) is None:
             return
         self._entries -= 1
         held = consumer.held[key]
@@ -188,8 +183,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
 def key_of(row: FrameRow) -> Key | None:
     """Return the key by which a broker chooses the consumer; None when the entry has none."""
     metadata = row.metadata or {}
-    ordering = metadata.get("ordering_key")
-    if ordering:
+    if ordering := metadata.get("ordering_key"):
         return ("ordering key", base64.b64encode(ordering).decode()) if len(ordering) <= KEY_BYTES_MAX else None
     partition = metadata.get("partition_key")
     return ("key", partition) if partition and len(partition) <= KEY_BYTES_MAX else None

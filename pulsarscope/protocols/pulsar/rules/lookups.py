@@ -93,8 +93,7 @@ class LookupRule(ConnectionRule):
         remember(self._requests, where.name, (where, bool((row.fields or {}).get("authoritative"))), REQUESTS_MAX)
 
     def _response(self, row: FrameRow) -> None:
-        request = self._requests.pop(row.request or "", None)
-        if request is None or row.topic is None:
+        if (request := self._requests.pop(row.request or "", None)) is None or row.topic is None:
             return
         fields = row.fields or {}
         where, authoritative = request
@@ -174,8 +173,7 @@ def _chains(hops: Sequence[Fact]) -> list[list[Fact]]:
     for hop in hops:
         server = hop.values["asked"]
         previous = (chain for chain in redirected if chain[-1].values["answered"] <= hop.where.time and _may_lead_to(chain[-1], server))
-        chain = next(previous, None)
-        if chain is None:
+        if (chain := next(previous, None)) is None:
             chains.append(chain := [])
         else:
             redirected.remove(chain)

@@ -102,8 +102,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self.context.report("permits-negative", consumer.lowest_at, text, evidence)
 
     def _flow(self, row: FrameRow) -> None:
-        consumer = self.find(row)
-        if consumer is None:
+        if (consumer := self.find(row)) is None:
             return
         self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
         permits = (row.fields or {}).get("messagePermits", 0)
@@ -114,8 +113,7 @@ class PermitRule(ConsumerRule[PermitState]):
         consumer.entry_permits += permits
 
     def _message(self, row: FrameRow) -> None:
-        consumer = self.find(row)
-        if consumer is None:
+        if (consumer := self.find(row)) is None:
             return
         fields = row.fields or {}
         where = where_of(row)
@@ -139,13 +137,11 @@ class PermitRule(ConsumerRule[PermitState]):
             self._emit_delivered(consumer)
 
     def _activity(self, row: FrameRow) -> None:
-        consumer = self.find(row)
-        if consumer is not None:
+        if (consumer := self.find(row)) is not None:
             consumer.active_at = row.time
 
     def _active_change(self, row: FrameRow) -> None:
-        consumer = self.find(row)
-        if consumer is not None:
+        if (consumer := self.find(row)) is not None:
             consumer.active = (row.fields or {}).get("is_active", False)
             consumer.last_service = where_of(row)
 

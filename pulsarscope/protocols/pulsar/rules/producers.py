@@ -199,7 +199,6 @@ def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: R
 
 
 def _evaluate_consumers(_key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report refused consumers of a subscription."""
     tenures = _tenures(facts)
     for refused in _refusals(facts):
         values = refused[0].values

@@ -123,8 +123,7 @@ class PublishRule(ConnectionRule):
         return publisher
 
     def _send(self, row: FrameRow) -> None:
-        publisher = self._publisher(str((row.fields or {}).get("producer_id", -1)))
-        if publisher is not None:
+        if (publisher := self._publisher(str((row.fields or {}).get("producer_id", -1)))) is not None:
             publisher.in_flight += 1
             publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
 
@@ -132,8 +131,7 @@ class PublishRule(ConnectionRule):
         number = str((row.fields or {}).get("producer_id", -1))
         if row.command == "PRODUCER":
             self._closed.pop(number, None)
-        publisher = self._publisher(number)
-        if publisher is not None:
+        if (publisher := self._publisher(number)) is not None:
             publisher.reset, publisher.closed = where_of(row), row.command == "CLOSE_PRODUCER"
             self._forget(number, publisher)
 
@@ -143,16 +141,14 @@ class PublishRule(ConnectionRule):
             return
         del self._publishers[number]
         remember(self._closed, number, None, PRODUCERS_MAX)
-        slow = _evaluate_latency(publisher, self._context.thresholds)
-        if slow is not None and len(self._slow) < SLOW_MAX:
+        if (slow := _evaluate_latency(publisher, self._context.thresholds)) is not None and len(self._slow) < SLOW_MAX:
             self._slow.append(slow)
         elif slow is not None:
             self._report_slow(slow)
 
     def _exchange(self, row: ExchangeRow) -> None:
         number = (row.key or "").partition(":")[0]
-        publisher = self._publisher(number)
-        if publisher is None:
+        if (publisher := self._publisher(number)) is None:
             return
         publisher.in_flight -= 1
         publisher.topic, publisher.name = row.topic, row.producer_name
@@ -161,7 +157,8 @@ class PublishRule(ConnectionRule):
             if len(publisher.unanswered) < UNANSWERED_MAX:
                 publisher.unanswered.append(where_of(row))
         elif latency is not None:
-            publisher.latencies[_rounded(latency)] += 1
+            unit: int = 10 ** max(len(str(latency)) - 3, 0)  # three digits are kept
+            publisher.latencies[latency // unit * unit] += 1
             if publisher.slowest is None or latency > publisher.slowest[0]:
                 publisher.slowest = latency, where_of(row), response_name(row)
         self._forget(number, publisher)
@@ -171,8 +168,7 @@ class PublishRule(ConnectionRule):
         for slow in self._slow:
             self._report_slow(slow)
         for publisher in self._publishers.values():
-            slow_publisher = _evaluate_latency(publisher, self._context.thresholds)
-            if slow_publisher is not None:
+            if (slow_publisher := _evaluate_latency(publisher, self._context.thresholds)) is not None:
                 self._report_slow(slow_publisher)
             self._evaluate_unanswered(publisher, row.end)
 
@@ -233,12 +229,6 @@ def _evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPubli
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
     )
     return SlowPublisher(where, text, evidence)
-
-
-def _rounded(latency: int) -> int:
-    """Return a latency rounded down to three digits."""
-    unit: int = 10 ** max(len(str(latency)) - 3, 0)
-    return latency // unit * unit
 
 
 def percentile(counts: Mapping[int, int], percent: int) -> int:

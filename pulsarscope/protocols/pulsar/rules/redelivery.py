@@ -246,8 +246,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
 
     def _send(self, row: FrameRow) -> None:
         metadata, topic = row.metadata or {}, row.topic or ""
-        pairs = metadata.get("properties")
-        if not pairs and not topic.endswith("-DLQ"):
+        if not (pairs := metadata.get("properties")) and not topic.endswith("-DLQ"):
             return
         properties = {pair.get("key"): pair.get("value") for pair in pairs or ()}
         # A message that is to be retried has the same properties, and a time of delivery.

@@ -60,8 +60,7 @@ class ResendRule(ConnectionRule):
         if not (bad or self._suspects):
             return
         key, where = _key(row), where_of(row)
-        suspect = self._suspects.get(key)
-        if suspect is not None:
+        if (suspect := self._suspects.get(key)) is not None:
             suspect.sent += 1
             suspect.bad += bad
             add_sample(suspect.frames, where.name)
@@ -72,8 +71,7 @@ class ResendRule(ConnectionRule):
         if (row.fields or {}).get("error") != "ChecksumError":
             return
         where = where_of(row)
-        suspect = self._suspects.get(_key(row))
-        if suspect is None:
+        if (suspect := self._suspects.get(_key(row))) is None:
             names = [] if row.request is None else [row.request]
             suspect = self._add(_key(row), SuspectMessage(row.topic, row.producer_name, names, where))
         suspect.refused += 1

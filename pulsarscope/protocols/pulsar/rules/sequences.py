@@ -80,15 +80,13 @@ class SequenceRule(ConnectionRule):
 
     def _producer_success(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        session = self._sessions.get(self._requests.get(row.request or "", -1))
-        if session is not None:
+        if (session := self._sessions.get(self._requests.get(row.request or "", -1))) is not None:
             session.name = fields.get("producer_name", session.name)
             session.stored = fields.get("last_sequence_id", -1)
 
     def _send(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        session = self._sessions.get(fields.get("producer_id", -1))
-        if session is None:
+        if (session := self._sessions.get(fields.get("producer_id", -1))) is None:
             return
         number = fields.get("sequence_id", -1)
         is_chunk = fields.get("is_chunk") or "chunk_id" in (row.metadata or {})
@@ -106,8 +104,7 @@ class SequenceRule(ConnectionRule):
 
     def _receipt(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        session = self._sessions.get(fields.get("producer_id", -1))
-        if session is None:
+        if (session := self._sessions.get(fields.get("producer_id", -1))) is None:
             return
         number = fields.get("sequence_id", -1)
         message_id = fields.get("message_id")
@@ -130,8 +127,7 @@ class SequenceRule(ConnectionRule):
         return True
 
     def _send_error(self, row: FrameRow) -> None:
-        session = self._sessions.get((row.fields or {}).get("producer_id", -1))
-        if session is not None:
+        if (session := self._sessions.get((row.fields or {}).get("producer_id", -1))) is not None:
             session.resending = True
 
     def _close(self, row: FrameRow) -> None:

@@ -113,8 +113,7 @@ class TransactionRule(ConnectionRule):
 
     def _step(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        transaction = transaction_of(fields)
-        if transaction is None:
+        if (transaction := transaction_of(fields)) is None:
             return
         self._remember(row, transaction)
         about: Any = fields.get("partitions") or fields.get("subscription") or row.topic

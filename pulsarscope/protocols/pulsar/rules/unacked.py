@@ -127,8 +127,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 self._emit(consumer, last, 0)
 
     def _message(self, row: FrameRow) -> None:
-        consumer = self.find(row)
-        if consumer is None:
+        if (consumer := self.find(row)) is None:
             return
         fields = row.fields or {}
         where = where_of(row)
@@ -149,8 +148,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         self._emit(consumer, where, consumer.messages)
 
     def _ack(self, row: FrameRow) -> None:
-        consumer = self.find(row)
-        if consumer is None:
+        if (consumer := self.find(row)) is None:
             return
         fields = row.fields or {}
         where = where_of(row)
@@ -165,8 +163,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
 
     def _redeliver(self, row: FrameRow) -> None:
         """Remove what the client returns; it is added when it is delivered again."""
-        consumer = self.find(row)
-        if consumer is None:
+        if (consumer := self.find(row)) is None:
             return
         for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.entries):
             consumer.untracked += self._take(consumer, position)
@@ -180,16 +177,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self.context.emit_fact(UNACKED, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
 
     def _take(self, consumer: UnackedState, position: Position) -> bool:
-        entry = consumer.entries.pop(position, None)
-        if entry is None:
+        if (entry := consumer.entries.pop(position, None)) is None:
             return False
         self._size -= 1
         consumer.messages -= entry.messages
         return True
 
     def _acknowledge(self, consumer: UnackedState, position: Position, ack_set: list[int] | None) -> None:
-        entry = consumer.entries.get(position)
-        if entry is None:
+        if (entry := consumer.entries.get(position)) is None:
             return
         remaining = bitmap(ack_set) if ack_set else 0
         if entry.indexes is not None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.model.flow import CLIENT
-
 ANSWERED_BY: dict[str, str] = {
     "PARTITIONED_METADATA": "PARTITIONED_METADATA_RESPONSE",
     "LOOKUP": "LOOKUP_RESPONSE",
@@ -37,22 +35,14 @@ ANSWERED_BY: dict[str, str] = {
 IN_ORDER: dict[str, str] = {"CONNECT": "CONNECTED", "AUTH_CHALLENGE": "AUTH_RESPONSE", "PING": "PONG"}
 """Requests without an id: paired in order, PING for each direction."""
 
-CAN_ANSWER: dict[str, tuple[str, ...]] = {
-    response: tuple(asked for asked, answer in ANSWERED_BY.items() if answer == response)
-    for response in dict.fromkeys(ANSWERED_BY.values())
-}
-CAN_ANSWER["ERROR"] = tuple(asked for asked in ANSWERED_BY if asked != "ACK")
+RESPONSES = frozenset(ANSWERED_BY.values())
+"""Responses with the request_id of what they answer, but for ERROR."""
+
+REFUSABLE = tuple(sorted(RESPONSES - {"ACK_RESPONSE"}))
+"""Responses in the place of which an ERROR may come."""
 
 CONNECTING_REQUEST_ID = -1
 """The request_id of the ERROR that refuses a CONNECT."""
-
-
-def request_id(command: str, fields: dict[str, Any], direction: str) -> int | None:
-    """The id under which this frame asks; None when it asks nothing (a broker closes without being answered)."""
-    if command not in ANSWERED_BY or direction != CLIENT:
-        return None
-    found = fields.get("request_id")
-    return found if isinstance(found, int) else None
 
 
 def key_of(fields: dict[str, Any]) -> str | None:

@@ -11,7 +11,15 @@ from pulsarscope.dissect.pairing import Pairing
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, CAN_ANSWER, CONNECTING_REQUEST_ID, IN_ORDER, error_of, key_of
+from pulsarscope.protocols.pulsar.session.exchanges import (
+    ANSWERED_BY,
+    CONNECTING_REQUEST_ID,
+    IN_ORDER,
+    REFUSABLE,
+    RESPONSES,
+    error_of,
+    key_of,
+)
 
 EARLY_RESPONSES_MAX = 4096
 """Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
@@ -46,8 +54,8 @@ class OpenRequests:
             key = key_of(response.fields) if request is None else None
             events.append(Exchange(request, response, *error_of(response.command, response.fields), key, final))
 
-    def ask(self, key: Hashable, frame: FrameRow, request: Request, events: list[Event]) -> Response | None:
-        """Let a request wait; return its response when that came first."""
+    def ask(self, key: tuple[str, Hashable], frame: FrameRow, request: Request, events: list[Event]) -> Response | None:
+        """Let a request wait under its response and request id, or its own name and direction; return its response when that came first."""
         command = request.command
         if self.early and command in ANSWERED_BY:
             number = (frame.fields or {}).get("request_id")
@@ -65,21 +73,19 @@ class OpenRequests:
 
     def answered(self, command: str, fields: dict[str, Any], direction: str) -> Request | None:
         """Return the request that a response closes (or, of a producer that queues, only answers)."""
-        other = SERVER if direction == CLIENT else CLIENT
-        asked = CAN_ANSWER.get(command)
-        if asked is None:
+        if command not in RESPONSES and command != "ERROR":
             in_order = ASKED_IN_ORDER.get(command)
-            return None if in_order is None else self._pairing.answer((in_order, other))
+            return None if in_order is None else self._pairing.answer((in_order, SERVER if direction == CLIENT else CLIENT))
         number = fields.get("request_id")
         if number is None:
             return None
-        if command == "ERROR" and number == CONNECTING_REQUEST_ID:
-            return self._pairing.answer(("CONNECT", other))
+        if command == "ERROR":
+            if number == CONNECTING_REQUEST_ID:
+                return self._pairing.answer(("CONNECT", SERVER if direction == CLIENT else CLIENT))
+            return self._pairing.answer_first([(response, number) for response in REFUSABLE])
         if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
-            return self._pairing.peek(("PRODUCER", number))
-        if len(asked) == 1:
-            return self._pairing.answer((asked[0], number))
-        return self._pairing.answer_first([(name, number) for name in asked])
+            return self._pairing.peek((command, number))
+        return self._pairing.answer((command, number))
 
     def answer(self, frame: FrameRow, fields: dict[str, Any], request: Request, events: list[Event]) -> None:
         """Note in a frame that it answers a request, and report the two."""

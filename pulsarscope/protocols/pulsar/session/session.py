@@ -16,15 +16,17 @@ from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
+from pulsarscope.protocols.pulsar.frame.commands import commands_with
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.session.awaiting_schema import Late, UnreadEntries
-from pulsarscope.protocols.pulsar.session.exchanges import CAN_ANSWER, IN_ORDER, request_id
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, request_of
 from pulsarscope.protocols.pulsar.values.connection_values import Values
 from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS
 
 Names = tuple[str | None, str | None, str | None]
+_NO_NAMES: Names = (None, None, None)
 """Topic, name of the producer, subscription."""
 
 
@@ -37,6 +39,8 @@ class Consumer(msgspec.Struct):
 
 _WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg", "schema_version"})
 """Fields of the metadata without which a payload is bytes that the application sent: nothing to open."""
+
+_NAMING_COMMANDS = commands_with("topic", "producer_name", "subscription", "consumer_id", "producer_id")
 
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
@@ -228,15 +232,19 @@ class PulsarSession(Session):
                 self._report_late(self._unread.observe(command, fields), events)
             if self._unread.deadline < frame.time:
                 self._report_late(self._unread.overdue(frame.time), events)
-        names = topic, name, subscription = self._names(command, fields)
-        if direction == CLIENT and (number := request_id(command, fields, direction)) is not None:
+        names = topic, name, subscription = self._names(command, fields) if command in _NAMING_COMMANDS else _NO_NAMES
+        if direction == CLIENT and command in ANSWERED_BY and isinstance(number := fields.get("request_id"), int):
             if command in ("PRODUCER", "SUBSCRIBE"):
                 self._register(command, fields, events)
-            self._ask((command, number), frame, str(number), names, events)
+            asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, str(number), topic, name, subscription)
+            response = self._requests.ask((ANSWERED_BY[command], number), frame, asked, events)
+            if response is not None and response.command == "PRODUCER_SUCCESS":
+                self._name_producer(response.fields)
         elif command in IN_ORDER:
             if command == "CONNECT":
                 self._connect = fields
-            self._ask((command, direction), frame, None, names, events)
+            asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, None, *names)
+            self._requests.ask((command, direction), frame, asked, events)
         else:
             if command == "CONNECTED":
                 self._connected = fields
@@ -248,7 +256,7 @@ class PulsarSession(Session):
                 name = name or request.producer_name
                 subscription = subscription or request.subscription
                 self._requests.answer(frame, fields, request, events)
-            elif command in CAN_ANSWER or command in ASKED_IN_ORDER:
+            elif command in RESPONSES or command == "ERROR" or command in ASKED_IN_ORDER:
                 early: EarlyKey | None = ("id", command, fields.get("request_id")) if "request_id" in fields else None
                 self._requests.remember(early, frame, events)
         if topic is not None:
@@ -257,12 +265,6 @@ class PulsarSession(Session):
             frame.producer_name = name
         if subscription is not None:
             frame.subscription = subscription
-
-    def _ask(self, key: tuple[str, Any], frame: FrameRow, text: str | None, names: Names, events: list[Event]) -> None:
-        request = Request(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", text, *names)
-        early = self._requests.ask(key, frame, request, events)
-        if early is not None and early.command == "PRODUCER_SUCCESS":
-            self._name_producer(early.fields)
 
     def _names(self, command: str, fields: dict[str, Any]) -> Names:
         """Return the topic, the producer and the subscription that a command is about."""

@@ -49,7 +49,6 @@ def _explain_message_id(value: Fields) -> str:
     if texts[0] in ("earliest", "latest"):
         texts = [f"{number_text(value.get('ledgerId'))}:{number_text(value.get('entryId'))}", texts[0]]
     for name, label in (("partition", "partition"), ("batch_index", "batch index"), ("batch_size", "batch size")):
-        number = value.get(name)
-        if number is not None and number != -1:
+        if (number := value.get(name)) is not None and number != -1:
             texts.append(f"{label} {number_text(number)}")
     return GAP.join(texts)

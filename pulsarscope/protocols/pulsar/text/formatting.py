@@ -149,8 +149,7 @@ def listing(names: Sequence[str], separator: str = ", ") -> str:
 
 def names_text(values: Any, singular: str, plural: str) -> str:
     """Return a count and the first names: "12 topics: a, b, c, …"."""
-    names = as_list(values)
-    if not names:
+    if not (names := as_list(values)):
         return f"no {plural}"
     first = ", ".join(topic_text(name) for name in names[:NAMES_MAX])
     more = ", …" if len(names) > NAMES_MAX else ""

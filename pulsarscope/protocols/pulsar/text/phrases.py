@@ -82,8 +82,7 @@ def pairs_of(field: str, title: str) -> Phrase:
     """Build a phrase with key-value pairs: "properties a=1, b=2"."""
 
     def phrase(_row: FrameRow, fields: Fields) -> str:
-        pairs = as_list(fields.get(field))
-        if not pairs:
+        if not (pairs := as_list(fields.get(field))):
             return ""
         texts = [f"{value_text(pair.get('key'))}={value_text(pair.get('value'))}" for pair in dicts_in(pairs[:NAMES_MAX])]
         more = f", … ({len(pairs):,})" if len(pairs) > NAMES_MAX else ""
@@ -132,16 +131,14 @@ def inside(field: str, *phrases: Phrase) -> Phrase:
 
 def topic(row: FrameRow, fields: Fields) -> str:
     """Return the topic of the command, else of the session."""
-    topic = fields.get("topic")
-    if topic is None:
+    if (topic := fields.get("topic")) is None:
         topic = row.topic
     return "" if topic is None else topic_text(topic)
 
 
 def subscription(row: FrameRow, fields: Fields) -> str:
     """Return the subscription of the command, else of the session."""
-    name = fields.get("subscription")
-    if name is None:
+    if (name := fields.get("subscription")) is None:
         name = row.subscription
     return "" if name is None else f"sub {value_text(name)}"
 
@@ -199,8 +196,7 @@ def key_shared(_row: FrameRow, fields: Fields) -> str:
 
 def auth(_row: FrameRow, fields: Fields) -> str:
     """Return the authentication method and the size of its data."""
-    method = fields.get("auth_method_name")
-    if method is None or method == "":
+    if (method := fields.get("auth_method_name")) is None or method == "":
         method = fields.get("auth_method")
     data = fields.get("auth_data")
     size = "" if not data else f" {len(data):,} B" if isinstance(data, (bytes, bytearray)) else f" {value_text(data)}"
@@ -215,8 +211,7 @@ def partitions(_row: FrameRow, fields: Fields) -> str:
 
 def acked(_row: FrameRow, fields: Fields) -> str:
     """Return the count and the first message ids of an ACK."""
-    ids = as_list(fields.get("message_id"))
-    if not ids:
+    if not (ids := as_list(fields.get("message_id"))):
         return "no ids"
     if len(ids) == 1:
         partly = " (part of the batch)" if type(ids[0]) is dict and ids[0].get("ack_set") else ""

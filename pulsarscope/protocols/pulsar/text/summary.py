@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.markers import marker_text
 from pulsarscope.protocols.pulsar.text.command_phrases import PHRASES
@@ -38,8 +36,7 @@ def summary(row: FrameRow) -> str:
 def _send(row: FrameRow, fields: Fields) -> str:
     topic, sequence, producer = row.topic, fields.get("sequence_id"), fields.get("producer_id")
     start = "" if topic is None else _TOPICS.get(topic) or _topic(topic)
-    highest = fields.get("highest_sequence_id")
-    if highest is not None and highest not in (0, sequence):
+    if (highest := fields.get("highest_sequence_id")) is not None and highest not in (0, sequence):
         sequence = f"{number_text(sequence)}-{number_text(highest)}"
     elif type(sequence) is not int:
         sequence = number_text(sequence)
@@ -131,7 +128,7 @@ def _rare_phrases(row: FrameRow, metadata: Fields, fields: Fields) -> list[str]:
     if get("encryption_keys"):
         texts.append("encrypted")
     if (marker := get("marker_type")) is not None:
-        texts.append(_marker(marker))
+        texts.append(f"marker: {marker_text(marker) or '?'} ({value_text(marker)})")
     if get("null_value") is True:
         texts.append("tombstone")
     if (moment := date(get("deliver_at_time"))) is not None:
@@ -141,10 +138,6 @@ def _rare_phrases(row: FrameRow, metadata: Fields, fields: Fields) -> list[str]:
     return texts
 
 
-def _marker(marker: Any) -> str:
-    return f"marker: {marker_text(marker) or '?'} ({value_text(marker)})"
-
-
 def _ack(row: FrameRow, fields: Fields) -> str:
     texts = [] if row.topic is None else [topic_text(row.topic)]
     kind = fields.get("ack_type")
@@ -152,8 +145,7 @@ def _ack(row: FrameRow, fields: Fields) -> str:
     texts.append(ids if kind == "Individual" else f"up to {ids}" if kind == "Cumulative" else f"{value_text(kind)} {ids}")
     if row.subscription is not None:
         texts.append(f"sub {value_text(row.subscription)}")
-    error = fields.get("validation_error")
-    if error is not None:
+    if (error := fields.get("validation_error")) is not None:
         texts.append(value_text(error))
     texts += filter(None, (transaction(row, fields), f"consumer {number_text(fields.get('consumer_id'))}", request(row, fields)))
     return GAP.join(texts)

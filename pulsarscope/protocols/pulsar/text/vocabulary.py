@@ -26,10 +26,7 @@ def vocabulary() -> Vocabulary:
     names = tuple(commands)
     return Vocabulary(
         commands=commands,
-        objects={
-            "frame.metadata": _fields("MessageMetadata"),
-            "frame.broker_entry_metadata": _fields("BrokerEntryMetadata"),
-        },
+        objects={"frame.metadata": _fields("MessageMetadata"), "frame.broker_entry_metadata": _fields("BrokerEntryMetadata")},
         values={
             "frame.command": names,
             "exchange.request": names,

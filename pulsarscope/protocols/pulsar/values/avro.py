@@ -76,9 +76,6 @@ def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
     return read_all
 
 
-# ---- single values
-
-
 def _long(source: AvroInput) -> int:
     data, position = source.data, source.position
     byte = data[position]
@@ -184,9 +181,6 @@ def _decimal(data: bytes, scale: int) -> str:
 
 def _duration(data: bytes) -> dict[str, int]:
     return dict(zip(("months", "days", "milliseconds"), _DURATION.unpack(data), strict=True))
-
-
-# ---- schemas
 
 
 class _NamedType:
@@ -360,8 +354,7 @@ def _fixed(schema: dict[str, Any]) -> Read:
     size, logical = schema.get("size"), schema.get("logicalType")
     if type(size) is not int or size < 0:
         raise UndecodableError("the Avro schema has a fixed without a size")
-    scale = _scale(schema)
-    if scale is not None:
+    if (scale := _scale(schema)) is not None:
         return _charged(lambda source: _decimal(_read_bytes(source, size), scale))
     if logical == "uuid" and size == 16:
         return _charged(lambda source: str(uuid.UUID(bytes=_read_bytes(source, size))))
@@ -372,8 +365,7 @@ def _fixed(schema: dict[str, Any]) -> Read:
 
 def _logical(kind: str, schema: dict[str, Any]) -> Read | None:
     """Return the reader of a known logical type; None for all others, which are read without it."""
-    make = _TIMES.get((kind, str(schema.get("logicalType"))))
-    if make is not None:
+    if (make := _TIMES.get((kind, str(schema.get("logicalType"))))) is not None:
         number = _PRIMITIVES[kind]
         return _charged(lambda source: make(number(source)))
     scale = _scale(schema) if kind == "bytes" else None

@@ -75,19 +75,10 @@ class Values:
     def fill(
         self, row: MessageRow, columns: dict[str, Any] | None, data: bytes, owner: tuple[str, int], topic: str, notes: list[Note]
     ) -> int | None:
-        """Set the value of a message, or of each message of a batch.
+        """Set the value of a message, or of each message of a batch, whose `columns` are what each has for itself.
 
-        Args:
-            row: the message; of a batch, what its messages have in common.
-            columns: what each message of a batch has for itself, by column; None for a single message.
-            data: the payload, decompressed and decrypted.
-            owner: ("produce", producer id) or ("deliver", consumer id).
-            topic: the topic of the producer or consumer.
-            notes: findings to which problems are added.
-
-        Returns:
-            The cost of the values as the budget counts it, 0 when there are none; None when the consumer may still ask the broker for
-            their schema.
+        `owner` is ("produce", producer id) or ("deliver", consumer id); problems are added to `notes`. Return the cost of the values as the
+        budget counts it, 0 when there are none; None when the consumer may still ask the broker for their schema.
         """
         version = row.schema_version or None
         if row.marker is not None or (version is not None and len(version) > VERSION_MAX_BYTES):
@@ -132,8 +123,7 @@ class Values:
         if version is None:
             return self._by_schema(definition, versioned=False) if definition is not None else False
         name = schema_name(topic, version)
-        exact = self._schemas.named(name)
-        if exact is not None:
+        if (exact := self._schemas.named(name)) is not None:
             return self._by_schema(exact)
         if produced:
             if user is not None and definition is not None and user.version in (None, version):
@@ -150,13 +140,11 @@ class Values:
         return False
 
     def _by_schema(self, definition: Definition, *, versioned: bool = True) -> _Decoder:
-        decoder = self._by_definition.get((definition, versioned))
-        if decoder is None:
+        if (decoder := self._by_definition.get((definition, versioned))) is None:
             decoder = self._by_definition[definition, versioned] = _by_schema(definition, versioned=versioned)
         return decoder
 
     def _report_unknown(self, name: SchemaName, notes: list[Note], *, assumed: bool = False) -> None:
-        """Report once that a schema is unknown."""
         if name in self._missing:
             return
         from pulsarscope.protocols.pulsar.text.formatting import schema_version_text  # noqa: PLC0415 - most captures have all their schemas

@@ -84,11 +84,7 @@ def file_set(files: bytes) -> descriptor_pb2.FileDescriptorSet:
 
 
 def described_reader(properties: Mapping[str, str]) -> Reader:
-    """Return the reader of a PROTOBUF schema. Its definition is Avro's view of the message; only a property has the numbers of the fields.
-
-    Raises:
-        UndecodableError: the property is absent or malformed.
-    """
+    """Return the reader of a PROTOBUF schema, whose property has the numbers of the fields. Raises UndecodableError without a valid one."""
     fields = _json(properties.get(PARSING_INFO, "").encode())
     file = descriptor_pb2.FileDescriptorProto(name="schema.proto", syntax="proto2")
     descriptor = file.message_type.add(name="Message")
@@ -117,8 +113,7 @@ def _message_sizes(descriptor: Descriptor) -> dict[int, int]:
     pending = [descriptor]
     for message in pending:  # it grows
         for field in message.fields:
-            inner = field.message_type
-            if inner is not None:
+            if (inner := field.message_type) is not None:
                 tag = field.number << 3 | (3 if field.type == FieldDescriptor.TYPE_GROUP else 2)
                 first = tag & 127 | (tag > 127) << 7
                 sizes[first] = max(sizes.get(first, 0), MESSAGE_BYTES + SLOT_BYTES * len(inner.fields))

@@ -41,8 +41,7 @@ class _ReaderCache:
 
     def get(self, definition: Definition) -> Reader | UndecodableError:
         """Return the reader of a schema, or the error of a malformed one."""
-        reader = self._readers.get(definition)
-        if reader is None:
+        if (reader := self._readers.get(definition)) is None:
             try:
                 reader = _make(definition)
             except UndecodableError as problem:
@@ -103,10 +102,7 @@ def _json(payload: bytes, _context: PayloadContext, _budget: Budget) -> Any:
 
 
 def _is_shallow(document: bytes) -> bool:
-    """Return True when lists and objects of a JSON document are nested no deeper than is allowed.
-
-    The brackets are counted: a walk through the values takes ten times as long as decoding them.
-    """
+    """Return True when the nesting of a JSON document is allowed. Brackets are counted: a walk takes ten times as long as decoding."""
     changes = _TEXT.sub(b"", document).translate(_DEPTH_CHANGES, _NO_BRACKETS)
     return max(accumulate(memoryview(changes).cast("b")), default=0) <= VALUE_DEPTH_MAX
 
@@ -154,8 +150,7 @@ def _parts(definition: Definition) -> tuple[Definition, Definition]:
 
 def _part(side: str, data: bytes, properties: dict[str, str]) -> Definition:
     name = properties.get(f"{side}.schema.type", "BYTES")
-    kind = schema_type(name)
-    if kind is None or kind == KEY_VALUE:
+    if (kind := schema_type(name)) is None or kind == KEY_VALUE:
         raise UndecodableError(f"the {side} of the schema is a {name[:100]}")
     try:
         pairs = msgspec.json.decode(properties.get(f"{side}.schema.properties") or "{}", type=dict[str, str])

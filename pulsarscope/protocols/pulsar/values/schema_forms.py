@@ -84,8 +84,7 @@ def _descriptors(name: str, data: bytes, message_name: str) -> Definition:
 
 def _pulsar_schema(document: dict[str, Any]) -> Definition:
     """Return the schema of a document that pulsar-admin prints or uploads, or that the broker's REST interface answers."""
-    kind = schema_type(str(document.get("type")))
-    if kind is None:
+    if (kind := schema_type(str(document.get("type")))) is None:
         raise UndecodableError(f"no schema type is named {str(document.get('type'))[:100]}")
     data = document.get("schema", document.get("data"))
     properties = document.get("properties") or {}

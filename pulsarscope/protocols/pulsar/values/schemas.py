@@ -68,8 +68,7 @@ class ConnectionSchemas:
             return None
         if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
             return None  # the producer waits for its turn; the final answer follows
-        request = self._requests.pop((_REQUEST_OF[command], number), None)
-        if request is None:
+        if (request := self._requests.pop((_REQUEST_OF[command], number), None)) is None:
             return None
         version = fields.get("schema_version") or request.version
         definition = request.definition or self._intern(fields.get("schema"))
@@ -95,8 +94,7 @@ class ConnectionSchemas:
             _put(self._requests, (command, number), _SchemaRequest(topic, definition, fields.get("schema_version"), user), SCHEMAS_MAX)
 
     def _intern(self, schema: Any) -> Definition | None:
-        definition = definition_of(schema)
-        if definition is None or definition in self._definitions:
+        if (definition := definition_of(schema)) is None or definition in self._definitions:
             return definition and self._definitions[definition]
         size = definition_bytes(definition)
         if size > SCHEMA_MAX_BYTES or self._bytes + size > SCHEMAS_MAX_BYTES or len(self._definitions) >= SCHEMAS_MAX:
@@ -119,11 +117,7 @@ class ConnectionSchemas:
 
 
 _USER_ID = {"PRODUCER": "producer_id", "SUBSCRIBE": "consumer_id"}
-_REQUEST_OF = {
-    "PRODUCER_SUCCESS": "PRODUCER",
-    "GET_SCHEMA_RESPONSE": "GET_SCHEMA",
-    "GET_OR_CREATE_SCHEMA_RESPONSE": "GET_OR_CREATE_SCHEMA",
-}
+_REQUEST_OF = {"PRODUCER_SUCCESS": "PRODUCER", "GET_SCHEMA_RESPONSE": "GET_SCHEMA", "GET_OR_CREATE_SCHEMA_RESPONSE": "GET_OR_CREATE_SCHEMA"}
 _REQUESTS = frozenset({*_REQUEST_OF.values(), "SUBSCRIBE"})
 
 SCHEMA_COMMANDS = _REQUESTS | _REQUEST_OF.keys()

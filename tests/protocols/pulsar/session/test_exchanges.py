@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
-from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, CAN_ANSWER, IN_ORDER, error_of, request_id
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, REFUSABLE, RESPONSES, error_of
 
 BODIES = {
     value.name: pb.BaseCommand.DESCRIPTOR.fields_by_number[value.number].message_type for value in pb.BaseCommand.Type.DESCRIPTOR.values
@@ -38,44 +37,35 @@ def test_every_request_and_every_response_by_id_has_an_id() -> None:
 def test_every_command_has_its_place(command: str) -> None:
     places = [
         command in ANSWERED_BY,
-        command in CAN_ANSWER,
+        command in RESPONSES or command == "ERROR",
         command in IN_ORDER or command in IN_ORDER.values(),
         command in WITHOUT_AN_EXCHANGE
-        or (command.startswith(("SCALABLE_TOPIC_", "WATCH_SCALABLE_", "WATCH_TC_")) and command not in {*ANSWERED_BY, *CAN_ANSWER}),
+        or (command.startswith(("SCALABLE_TOPIC_", "WATCH_SCALABLE_", "WATCH_TC_")) and command not in {*ANSWERED_BY, *RESPONSES}),
     ]
     assert places.count(True) == 1, command
 
 
 def test_every_response_named_so_answers_its_own_request() -> None:
     for response in (name for name in BODIES if name.endswith("_RESPONSE") and name != "AUTH_RESPONSE"):
-        assert response in CAN_ANSWER, response
-        (request,) = CAN_ANSWER[response]
+        assert response in RESPONSES, response
+        (request,) = (asked for asked, answer in ANSWERED_BY.items() if answer == response)
         if request != "TC_CLIENT_CONNECT_REQUEST":
             assert response == f"{request}_RESPONSE"
 
 
 def test_success_answers_what_has_no_response_of_its_own() -> None:
-    assert set(CAN_ANSWER["SUCCESS"]) == {"SUBSCRIBE", "UNSUBSCRIBE", "SEEK", "CLOSE_PRODUCER", "CLOSE_CONSUMER", "WATCH_TOPIC_LIST_CLOSE"}
+    assert {asked for asked, answer in ANSWERED_BY.items() if answer == "SUCCESS"} == {
+        "SUBSCRIBE",
+        "UNSUBSCRIBE",
+        "SEEK",
+        "CLOSE_PRODUCER",
+        "CLOSE_CONSUMER",
+        "WATCH_TOPIC_LIST_CLOSE",
+    }
 
 
 def test_error_answers_every_request_but_an_acknowledgement() -> None:
-    assert set(CAN_ANSWER["ERROR"]) == set(ANSWERED_BY) - {"ACK"}
-
-
-class TestRequestId:
-    def test_a_request_of_the_client_has_one(self) -> None:
-        assert request_id("LOOKUP", {"request_id": 5}, CLIENT) == 5
-        assert request_id("ACK", {"request_id": 0}, CLIENT) == 0
-
-    def test_an_acknowledgement_without_one_asks_nothing(self) -> None:
-        assert request_id("ACK", {"consumer_id": 1}, CLIENT) is None
-
-    def test_a_broker_that_closes_asks_nothing(self) -> None:
-        assert request_id("CLOSE_PRODUCER", {"request_id": -1}, SERVER) is None
-
-    def test_commands_that_are_no_requests_have_none(self) -> None:
-        for command in ("SEND", "FLOW", "SUCCESS", "UNKNOWN_200", ""):
-            assert request_id(command, {"request_id": 5}, CLIENT) is None
+    assert set(REFUSABLE) == set(ANSWERED_BY.values()) - {"ACK_RESPONSE"}
 
 
 class TestErrorOf:
