@@ -89,12 +89,12 @@ class Comparison:
 
     def findings(self) -> list[ReportRecord]:
         """Return finding codes, the worst first, of equal severity the largest change."""
-        before, after = ({symptom.code: symptom for symptom in side.diagnosis.symptoms()} for side in (self.before, self.after))
-        records = []
-        for code in {**before, **after}:
-            symptom = after.get(code) or before[code]
-            counts = [side[code].count if code in side else 0 for side in (before, after)]
-            records.append({"code": code, "severity": symptom.severity, "meaning": self.after.diagnosis.meaning(code), **_change(*counts)})
+        before, after = (side.diagnosis.by_code() for side in (self.before, self.after))
+        symptoms = {symptom.code: symptom for side in (self.before, self.after) for symptom in side.diagnosis.symptoms()}
+        records = [
+            {"code": code, "severity": symptom.severity, "meaning": symptom.meaning, **_change(before[code], after[code])}
+            for code, symptom in symptoms.items()
+        ]
         return sorted(records, key=lambda record: (SEVERITIES.index(record["severity"]), -abs(record["after"] - record["before"])))
 
     def names(self) -> list[ReportRecord]:

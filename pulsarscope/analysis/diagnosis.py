@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pulsarscope.analysis.coverage import Coverage
 from pulsarscope.analysis.tally import ReportRecord, cut, shorten
-from pulsarscope.model.findings import ERROR, LAYERS, LOSS_CODES, SEVERITIES, WARNING, Code
+from pulsarscope.model.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 
@@ -16,12 +17,13 @@ PLACES_MAX = 20
 
 
 class Symptom:
-    """The findings of one code."""
+    """The findings of one code, in the words of one protocol."""
 
-    def __init__(self, row: FindingRow) -> None:
+    def __init__(self, row: FindingRow, meaning: str) -> None:
         self.code = row.code or ""
         self.severity = row.severity or WARNING
         self.layer = row.layer or ""
+        self.meaning = meaning
         self.hint = row.hint
         self.count = 0
         self.first: int | None = None
@@ -77,10 +79,14 @@ def places_of(row: FindingRow) -> list[str]:
 class Diagnosis:
     """A fold over the finding and connection rows of a run."""
 
-    def __init__(self, codes: Mapping[str, Code]) -> None:
-        """Explain findings by `codes`."""
+    def __init__(
+        self, codes: Mapping[str, Code], coverage: Coverage | None = None, own_codes: Mapping[str, Mapping[str, Code]] | None = None
+    ) -> None:
+        """Explain findings by `codes`, those of connections of a dissector by its own, if `own_codes` has them under its name."""
         self._codes = codes
-        self._symptoms: dict[str, Symptom] = {}  # as many as there are codes
+        self._own_codes = own_codes or {}
+        self.coverage = coverage or Coverage()
+        self._symptoms: dict[tuple[str, Code | None], Symptom] = {}  # as many as there are codes, for each protocol
         self.connections = 0
         """Number of connections of a known protocol."""
         self.unknown_connections = 0
@@ -94,10 +100,14 @@ class Diagnosis:
         """Count rows."""
         for row in rows:
             if isinstance(row, FindingRow):
-                if (symptom := self._symptoms.get(row.code or "")) is None:
-                    symptom = self._symptoms[row.code or ""] = Symptom(row)
+                code = self._own_codes.get(row.dissector or "", {}).get(row.code) or self._codes.get(row.code)
+                symptom = self._symptoms.get((row.code, code))
+                if symptom is None:
+                    symptom = self._symptoms[row.code, code] = Symptom(row, "" if code is None else code.meaning)
                 symptom.add(row)
+                self.coverage.add_finding(row)
             elif isinstance(row, ConnectionRow):
+                self.coverage.add(row)
                 if self.start is None or row.start < self.start:
                     self.start = row.start
                 if row.dissector is None:
@@ -120,19 +130,16 @@ class Diagnosis:
         """Number of connections with an error or a warning; a lower bound when there are very many."""
         return len({name for symptom in self._symptoms.values() if symptom.severity in (ERROR, WARNING) for name in symptom.connections})
 
-    @property
-    def lossy(self) -> bool:
-        """True when the capture is incomplete."""
-        return bool(self.missing_bytes or self.midstream or not LOSS_CODES.isdisjoint(self._symptoms))
-
     def symptoms(self) -> list[Symptom]:
         """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire."""
         return sorted(self._symptoms.values(), key=_rank)
 
-    def meaning(self, code: str) -> str:
-        """Return the explanation of a finding code."""
-        definition = self._codes.get(code)
-        return "" if definition is None else definition.meaning
+    def by_code(self) -> Counter[str]:
+        """Return the number of findings by code, the worst first."""
+        counts = Counter[str]()
+        for symptom in self.symptoms():
+            counts[symptom.code] += symptom.count
+        return counts
 
     def summary(self) -> ReportRecord:
         """Return the counts behind the verdict, for programs."""
@@ -155,7 +162,7 @@ class Diagnosis:
                 "count": symptom.count,
                 "first": symptom.first,
                 "last": symptom.last,
-                "meaning": self.meaning(symptom.code),
+                "meaning": symptom.meaning,
                 "hint": symptom.hint,
                 "connections": list(symptom.connections),
                 "topics": list(symptom.topics),

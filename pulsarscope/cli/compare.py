@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pulsarscope.analysis.comparison import ComparedRun, Comparison
-from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.options import CommandRequest, ReportFormatOption, ReportRequest, VerdictOption
 from pulsarscope.cli.read_options import filter_of
-from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, read_all, report_options, run_options
+from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, diagnosis_of, read_all, report_options, run_options
 from pulsarscope.output.export.sections import report_bytes
 
 if TYPE_CHECKING:
+    from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
 
 
@@ -43,7 +43,7 @@ def compare(request: CompareRequest) -> int:
         runs = [start_run([name], engine_options, request.jobs, prepare) for name in (request.before, request.after)]
         paths = [path for run in runs for path in run.inputs.paths]
         sink = output.open(request, paths)
-        comparison = Comparison(*(_read(run, request) for run in runs))
+        comparison = Comparison(*(_read(run, request, engine_options) for run in runs))
         if request.format is not None:
             sink.write(report_bytes(comparison.records(), request.format, single=frozenset({"verdict"})))
         else:
@@ -57,11 +57,9 @@ def compare(request: CompareRequest) -> int:
     return run_with_output(run_comparison)
 
 
-def _read(run: AnyRun, request: CommandRequest) -> ComparedRun:
-    from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - help stays quick without it
-
+def _read(run: AnyRun, request: CommandRequest, options: Options) -> ComparedRun:
     row_filter = filter_of(request, COUNTED_KINDS)
-    compared = ComparedRun(Statistics(filtered=row_filter is not None), Diagnosis(finding_codes(tuple(run.dissectors.values()))))
+    compared = ComparedRun(Statistics(filtered=row_filter is not None), diagnosis_of(run, options))
 
     def consume(rows: Sequence[Any]) -> None:
         compared.diagnosis.feed(rows)

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code, findings_exit_code
 from pulsarscope.cli.options import FailOnOption, Files, ReportFormatOption, ReportRequest, SecretsOption, VerdictOption, filter_option
 from pulsarscope.cli.read_options import filter_of
-from pulsarscope.cli.reports import EXPLAINING_KINDS, read_all, report_options, run_options
+from pulsarscope.cli.reports import EXPLAINING_KINDS, diagnosis_of, read_all, report_options, run_options
 from pulsarscope.model.records import FindingRow
 from pulsarscope.output.export.sections import report_bytes
 
@@ -40,13 +39,13 @@ def diagnose(request: DiagnoseRequest) -> int:
     """
 
     def run_diagnosis(output: CommandOutput) -> int:
-        from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - help stays quick without it
-        from pulsarscope.output.render.diagnosis import diagnosis_text, verdict  # noqa: PLC0415 - as above
+        from pulsarscope.output.render.diagnosis import diagnosis_text, not_judged, verdict  # noqa: PLC0415 - help stays quick without it
 
         row_filter = filter_of(request, (FindingRow.kind,))
-        run = start_run(request.files, run_options(request, EXPLAINING_KINDS, rules=True), request.jobs)
+        engine_options = run_options(request, EXPLAINING_KINDS, rules=True)
+        run = start_run(request.files, engine_options, request.jobs)
         sink = output.open(request, run.inputs.paths)
-        diagnosis = Diagnosis(finding_codes(tuple(run.dissectors.values())))
+        diagnosis = diagnosis_of(run, engine_options)
 
         def consume(rows: Sequence[Any]) -> None:
             diagnosis.feed(rows if row_filter is None else row_filter.select(rows, run.endpoints))
@@ -56,12 +55,13 @@ def diagnose(request: DiagnoseRequest) -> int:
             if row_filter is not None:
                 sink.write(b"Findings that match the filter: ")
             options = report_options(request, run.inputs.paths, run.dissectors.values())
-            sink.write(diagnosis_text(diagnosis, options, run.packets))
+            sink.write(diagnosis_text(diagnosis, options, run.packets, filtered=row_filter is not None))
         else:
             groups = diagnosis.records()[: request.limit]
             sections = {"findings": groups}
             if request.format == "json":
-                sections = {"verdict": [{"text": verdict(diagnosis, run.packets), **diagnosis.summary()}], **sections}
+                text = verdict(diagnosis, run.packets, filtered=row_filter is not None)
+                sections = {"verdict": [{"text": text, **diagnosis.summary()}], "not_judged": not_judged(diagnosis), **sections}
             sink.write(report_bytes(sections, request.format, single=frozenset({"verdict"})))
         sink.finish()
         if row_filter is not None and not run.damaged:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pulsarscope.analysis.coverage import Coverage
+from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.encoded_rows import damage
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
@@ -18,6 +20,7 @@ from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
+from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
 from pulsarscope.output.render.style import is_terminal, wants_color
 from pulsarscope.output.render.text_report import ReportOptions
 
@@ -61,6 +64,17 @@ def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -
         rows_max=ROWS_MAX,
         rules=rules,
     )
+
+
+def diagnosis_of(run: AnyRun, options: Options) -> Diagnosis:
+    """Return an empty diagnosis of a run, in the words of its dissectors."""
+    from pulsarscope.dissect.catalogue import codes_of  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
+
+    dissectors = tuple(run.dissectors.values())
+    ports = options.ports.union(options.decode_as, *(dissector.ports for dissector in dissectors))
+    coverage = Coverage(ports, Thresholds(VERDICT_THRESHOLDS, options.thresholds))
+    return Diagnosis(finding_codes(dissectors), coverage, {dissector.name: codes_of(dissector) for dissector in dissectors})
 
 
 def read_all(run: AnyRun, request: CommandRequest, consume: Callable[[Sequence[Any]], None], *, warns: bool = True) -> None:

@@ -97,6 +97,9 @@ LIVE_CODES = frozenset({"packets-skipped", "decode-lag", "interface-gone"})
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: the verdict may be incomplete."""
 
+UNREAD_CODES = frozenset({"encrypted-payload"})
+"""Findings that say that contents were not read: the verdict is not about them."""
+
 
 def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
     """Merge tables of codes; the first entry of a code counts. Raises ValueError when its severities or layers differ between tables."""

@@ -85,10 +85,17 @@ def test_connections_in_trouble_are_those_with_errors_or_warnings() -> None:
     assert diagnosed(*some).troubled == 2
 
 
-def test_it_is_lossy_when_something_is_missing() -> None:
-    assert not diagnosed(rows.connection(server_missing=0)).lossy
+def test_bytes_are_missing_of_connections_of_a_known_protocol() -> None:
     assert diagnosed(rows.connection(server_missing=12)).missing_bytes == 12
-    assert diagnosed(rows.connection(server_missing=0, opened="midstream")).lossy
-    assert diagnosed(rows.finding(code="packets-dropped")).lossy
     unknown = diagnosed(rows.connection(dissector=None, server_missing=12))
     assert (unknown.connections, unknown.unknown_connections, unknown.missing_bytes) == (0, 1, 0)
+
+
+def test_a_protocol_explains_its_findings_in_its_own_words() -> None:
+    own = {"tape": table(Code("slow", WARNING, "session", "The tape was slow.", "Oil it."))}
+    diagnosis = Diagnosis(CODES, own_codes=own)
+    words = {"pulsar": "Wait.", "tape": "Oil it."}
+    diagnosis.feed(finding("slow", dissector=name, hint=words[name]) for name in ("pulsar", "tape", "tape"))
+    groups = [(group["code"], group["count"], group["meaning"], group["hint"]) for group in diagnosis.records()]
+    assert groups == [("slow", 2, "The tape was slow.", "Oil it."), ("slow", 1, "It was slow.", "Wait.")]
+    assert diagnosis.by_code() == {"slow": 3}

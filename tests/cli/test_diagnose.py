@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.cli.diagnose import DiagnoseRequest, diagnose
+from pulsarscope.cli.options import ReadOptions
+from tests.places import ROOT
+from tests.scenarios import ACK, RST, SYN, Packet, ethernet, ip_packet, tcp_segment, write_pcap
+from tests.scenarios.recapture import packets_of
 
 Captured = pytest.CaptureFixture[str]
 
@@ -26,14 +30,20 @@ def test_refusals_are_diagnosed_with_their_frames(captures: Path, capsys: Captur
 
 
 def test_a_healthy_capture_is_healthy(captures: Path, capsys: Captured) -> None:
-    assert diagnose(DiagnoseRequest(files=[str(captures / "quickstart.pcapng")], fail_on="warning")) == 0
-    assert capsys.readouterr().out.startswith("Healthy: no errors, no warnings")
+    path = str(captures / "quickstart.pcapng")
+    assert diagnose(DiagnoseRequest(files=[path], fail_on="warning")) == 0
+    assert capsys.readouterr().out.startswith(
+        "No errors, no warnings in what could be judged.\nNot judged:\n  · what takes longer than the 436 ms"
+    )
+    reading = ReadOptions(threshold=["too-short-seconds=0.4"])
+    assert diagnose(DiagnoseRequest(files=[path], fail_on="warning", reading=reading)) == 0
+    assert capsys.readouterr().out == "Healthy: no errors, no warnings.\n"
 
 
 def test_a_verdict_on_a_capture_with_holes_says_so(captures: Path, capsys: Captured) -> None:
     assert diagnose(DiagnoseRequest(files=[str(captures / "rw-capture-loss.pcap.zst")], fail_on="error")) == 1
     said = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
-    assert "but 133,396 bytes are missing from the capture: the verdict may be incomplete." in said
+    assert "133,396 bytes of 4 connections that the capture lacks" in said
 
 
 def test_programs_get_the_verdict_and_the_groups(captures: Path, capsys: Captured) -> None:
@@ -42,6 +52,10 @@ def test_programs_get_the_verdict_and_the_groups(captures: Path, capsys: Capture
     made = json.loads(capsys.readouterr().out)
     assert made["verdict"]["errors"] == sum(group["count"] for group in made["findings"] if group["severity"] == "error")
     assert made["verdict"]["text"].startswith("6 errors")
+    (unjudged,) = made["not_judged"]
+    assert unjudged["code"] == "too-short"
+    assert unjudged["text"] in made["verdict"]["text"]
+    assert unjudged["counts"].keys() == {"duration_ns", "least_ns"}
     (first, *_) = made["findings"]
     assert all(first[name] for name in ("code", "meaning", "hint", "first", "last", "topics", "connections", "samples"))
     assert all(sample["places"] for sample in first["samples"])
@@ -54,7 +68,7 @@ def test_programs_get_the_verdict_and_the_groups(captures: Path, capsys: Capture
     ("wanted", "code", "words"),
     [
         ("code == consumer-busy", 1, "Findings that match the filter: 2 errors in 1 connection: consumer-busy (2)."),
-        ("code == stream-gap", 0, "Findings that match the filter: Healthy: no errors, no warnings"),
+        ("code == stream-gap", 0, "Findings that match the filter: no errors, no warnings."),
         ('text contains "IncompatibleSchema" && severity == error', 1, "schema-incompatible (1)."),
     ],
 )
@@ -62,3 +76,50 @@ def test_a_filter_chooses_the_findings_to_judge(captures: Path, capsys: Captured
     request = DiagnoseRequest(files=[str(captures / "errors.pcap")], filter=wanted, fail_on="error", quiet=True)
     assert diagnose(request) == code
     assert words in capsys.readouterr().out.replace("\n", " ")
+
+
+def ethernet_captures() -> list[Path]:
+    """Plain captures of Ethernet packets in little endian."""
+    files = sorted((ROOT / "captures").glob("*.pcap"))
+    return [path for path in files if path.read_bytes()[20:24] == bytes([1, 0, 0, 0]) and path.stat().st_size < 200_000]
+
+
+@pytest.mark.parametrize("path", ethernet_captures(), ids=lambda path: path.stem)
+def test_no_part_of_a_capture_is_called_healthy_without_reserve(path: Path, tmp_path: Path, capsys: Captured) -> None:
+    """Of one with a fault, however long it must last: connections that go on, or began before, are enough for a reserve."""
+    faulty = diagnose(DiagnoseRequest(files=[str(path)], fail_on="warning")) == 1
+    capsys.readouterr()
+    packets = packets_of(path)
+    for percent in (10, 25, 50, 75):
+        cut = len(packets) * percent // 100
+        for part in (packets[:cut], packets[cut:]):
+            request = DiagnoseRequest(
+                files=[str(write_pcap(tmp_path / "part.pcap", part))],
+                reading=ReadOptions(threshold=["too-short-seconds=0"] if faulty else None),
+                format="json",
+                fail_on="never",
+            )
+            assert diagnose(request) == 0
+            made = json.loads(capsys.readouterr().out)
+            assert made["not_judged"] or not made["verdict"]["text"].startswith("Healthy")
+            assert all(part["text"] in made["verdict"]["text"] for part in made["not_judged"])
+
+
+@pytest.mark.parametrize(("retried", "counts"), [(False, True), (True, False)])
+def test_connections_that_a_broker_refuses_count_in_the_verdict(
+    captures: Path, tmp_path: Path, capsys: Captured, *, retried: bool, counts: bool
+) -> None:
+    healthy = packets_of(captures / "compress-zlib.pcap")
+    refused = []
+    for port in (50_000, 50_001, 50_002):
+        syn = tcp_segment(port, 6650, 9, flags=SYN)
+        rst = tcp_segment(6650, port, 0, 10, flags=RST | ACK)
+        refused.append(ethernet(ip_packet("10.9.0.11", "10.9.0.1", syn)))
+        refused.append(ethernet(ip_packet("10.9.0.1", "10.9.0.11", rst)))
+    time = healthy[0].time_ns - 1_000 if retried else healthy[-1].time_ns
+    failures = [Packet(time + number, data) for number, data in enumerate(refused)]
+    path = write_pcap(tmp_path / "refused.pcap", [*failures, *healthy] if retried else [*healthy, *failures])
+    assert diagnose(DiagnoseRequest(files=[str(path)], quiet=True)) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("3 connections to 10.9.0.1:6650 failed at the start") == counts
+    assert "3 connections never opened (3 refused)" in text

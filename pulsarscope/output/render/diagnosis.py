@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pulsarscope.analysis.diagnosis import Diagnosis, Symptom
+from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.model.findings import ERROR, NOTE, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.output.render.cell_text import escape
-from pulsarscope.output.render.clock import instant_text
+from pulsarscope.output.render.clock import duration_text, instant_text
 from pulsarscope.output.render.text_report import ReportOptions, TextReport
 from pulsarscope.output.render.view import count_text
 
@@ -19,45 +20,92 @@ SHOWN_PLACES = 4
 SHOWN_NAMES = 3
 
 
-def verdict(diagnosis: Diagnosis, packets: int) -> str:
-    """Return one sentence about the state of the run and the completeness of the capture."""
+def verdict(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
+    """Return one sentence about the state of the run, and one about what could not be judged; `filtered`: findings were chosen."""
+    unjudged = "; ".join(part["text"] for part in not_judged(diagnosis))
+    return _state(diagnosis, packets, filtered=filtered) + (f" Not judged: {unjudged}." if unjudged else "")
+
+
+def _state(diagnosis: Diagnosis, packets: int, *, filtered: bool) -> str:
     counts = diagnosis.severities
     bad = [count_text(counts[severity], severity) for severity in (ERROR, WARNING) if counts[severity]]
     notes = f"; {count_text(counts[NOTE], NOTE)}" if counts[NOTE] else ""
-    codes = [f"{symptom.code} ({symptom.count:,})" for symptom in diagnosis.symptoms() if symptom.severity in (ERROR, WARNING)]
+    severe = {symptom.code for symptom in diagnosis.symptoms() if symptom.severity in (ERROR, WARNING)}
+    codes = [f"{code} ({count:,})" for code, count in diagnosis.by_code().items() if code in severe]
     where = f" in {count_text(diagnosis.troubled, 'connection')}" if diagnosis.troubled else ""
-    if bad:
-        state = f"{', '.join(bad)}{where}: {', '.join(codes)}{notes}"
-    elif diagnosis.connections:
-        state = f"Healthy: no errors, no warnings{notes}"
-    else:
-        unknown = diagnosis.unknown_connections
-        seen = f"{count_text(unknown, 'TCP connection')} of no known protocol" if unknown else "no TCP connections"
-        return f"Nothing to diagnose: {count_text(packets, 'packet')}, {seen}{notes}."
-    return f"{state}{_reservation(diagnosis)}."
+    parts = [f"{', '.join(bad)}{where}: {', '.join(codes)}"] if bad else []
+    if not filtered and (refused := diagnosis.coverage.refused):
+        servers = list(dict.fromkeys(refusals.server for refusals in refused))
+        total = count_text(sum(refusals.times for refusals in refused), "connection")
+        parts.append(f"{total} to {_named(servers)} failed at the start")
+    if parts:
+        return f"{'; '.join(parts)}{notes}."
+    if filtered:
+        return f"no errors, no warnings{notes}."
+    if diagnosis.coverage.healthy:
+        return f"Healthy: no errors, no warnings{notes}."
+    if diagnosis.coverage.judged:
+        return f"No errors, no warnings in what could be judged{notes}."
+    unknown = diagnosis.unknown_connections
+    seen = f"{count_text(unknown, 'TCP connection')} of no known protocol" if unknown else "no TCP connections"
+    seen = f"{count_text(diagnosis.connections, 'connection')} without frames in both directions" if diagnosis.connections else seen
+    return f"Nothing to diagnose: {count_text(packets, 'packet')}, {seen}{notes}."
 
 
-def _reservation(diagnosis: Diagnosis) -> str:
-    """Return the part of the verdict about an incomplete capture, else an empty text."""
-    doubts = []
-    if diagnosis.missing_bytes:
-        doubts.append(f"{diagnosis.missing_bytes:,} bytes are missing from the capture")
-    if diagnosis.midstream:
-        doubts.append(f"{count_text(diagnosis.midstream, 'connection')} began before {'it' if doubts else 'the capture'}")
-    if diagnosis.lossy and not doubts:
-        doubts.append("the capture is not complete")
-    return f"; but {' and '.join(doubts)}: the verdict may be incomplete" if doubts else ""
+def not_judged(diagnosis: Diagnosis) -> list[ReportRecord]:
+    """Return what could not be judged, for programs: code, text and counts."""
+    parts = diagnosis.coverage.not_judged()
+    return [{"code": part.code, "text": _UNJUDGED[part.code](part.counts), "counts": part.counts} for part in parts]
 
 
-def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int) -> bytes:
-    """Return the report of a run that read so many packets."""
+def _connections(counts: Mapping[str, int]) -> str:
+    return count_text(counts["connections"], "connection")
+
+
+def _too_short(counts: Mapping[str, int]) -> str:
+    return f"what takes longer than the {duration_text(counts['duration_ns'])} of traffic (a verdict needs {counts['least_ns'] / 1e9:g} s)"
+
+
+def _never_opened(counts: Mapping[str, int]) -> str:
+    how = [f"{counts[name]:,} {name}" for name in ("refused", "unanswered") if counts[name]]
+    return f"{count_text(sum(counts.values()), 'connection')} never opened ({', '.join(how)})"
+
+
+_UNJUDGED: Mapping[str, Callable[[Mapping[str, int]], str]] = {
+    "too-short": _too_short,
+    "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not read (--tls-keylog)",
+    "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
+    "midstream": lambda counts: f"{_connections(counts)} that began before the capture: what was open or used up by then is unknown",
+    "missing-bytes": lambda counts: f"{counts['bytes']:,} bytes of {_connections(counts)} that the capture lacks",
+    "incomplete": lambda counts: f"what the capture lacks or was given up ({', '.join(counts)})",
+    "encrypted-payloads": lambda counts: f"{count_text(counts['findings'], 'payload')} encrypted end to end (--private-key)",
+    "never-opened": _never_opened,
+    "unknown-protocol": lambda counts: f"{_connections(counts)} of no known protocol",
+    "still-open": lambda counts: f"{_connections(counts)} still open at the end of the capture: what came later",
+}
+"""Texts by code."""
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
+    return f"{', '.join(names[:SHOWN_NAMES])}{more}"
+
+
+def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *, filtered: bool = False) -> bytes:
+    """Return the report of a run that read so many packets; `filtered`: findings were chosen."""
     report = TextReport(options)
     counts = diagnosis.severities
     look = report.palette
-    color = look.bad if counts[ERROR] else look.warning if counts[WARNING] or diagnosis.lossy or not diagnosis.connections else look.good
-    report.paragraph(escape(verdict(diagnosis, packets)), color=color)
+    color = look.bad if counts[ERROR] else look.good if diagnosis.coverage.healthy and not counts[WARNING] else look.warning
     if options.quiet:
+        report.paragraph(escape(verdict(diagnosis, packets, filtered=filtered)), color=color)
         return report.text()
+    report.paragraph(escape(_state(diagnosis, packets, filtered=filtered)), color=color)
+    hidden_parts = not_judged(diagnosis)
+    if hidden_parts:
+        report.lines.append("Not judged:")
+    for part in hidden_parts:
+        report.paragraph(f"{report.symbols.dot} {escape(part['text'])}", 2, hang=2)
     report.file_names()
     symptoms = diagnosis.symptoms()
     for symptom in symptoms[: options.limit]:
@@ -75,7 +123,7 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
     times = f"  {count_text(symptom.count, 'time')}" if symptom.count > 1 else ""
     head = f"{report.severity(symptom.severity, symptom.severity)} {look.bold}{escape(symptom.code)}{look.reset}{times}"
     report.lines.append(f"{head}{look.dim}{_when(symptom, diagnosis.start)}{look.reset}")
-    report.paragraph(escape(diagnosis.meaning(symptom.code)), 2)
+    report.paragraph(escape(symptom.meaning), 2)
     for noun, names in (
         ("topic", [report.short_topic(name) for name in symptom.topics]),
         ("connection", [f"from packet {report.reference(name)}" for name in symptom.connections]),
@@ -122,4 +170,4 @@ def _listed(noun: str, names: Iterable[str]) -> str:
     return f"{least}{count_text(len(escaped), noun)}: {', '.join(shown)}{f' and {hidden:,} more' if hidden > 0 else ''}"
 
 
-__all__ = ["diagnosis_text", "verdict"]
+__all__ = ["diagnosis_text", "not_judged", "verdict"]

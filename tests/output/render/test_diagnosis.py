@@ -13,7 +13,18 @@ from pulsarscope.protocols.pulsar.topics import short_topic
 from tests.scenarios import rows
 
 CODES = table(Code("checksum-mismatch", ERROR, "frame", "The bytes are not those that were sent.", "Look at the card."))
-WHOLE = rows.connection(server_missing=0)
+WHOLE = rows.connection(server_missing=0, end=rows.START + 60_000_000_000)
+SHORT = rows.connection(server_missing=0)
+
+REFUSED: dict[str, Any] = {
+    "dissector": None,
+    "client_bytes": 0,
+    "server_bytes": 0,
+    "server_missing": 0,
+    "closed": "rst",
+    "closed_by": "server",
+    "start": rows.START + 9,
+}
 
 
 def diagnosed(*some: Any) -> Diagnosis:
@@ -42,29 +53,54 @@ def shown(*some: Any, **values: Any) -> str:
             "1 error, 1 warning in 2 connections: checksum-mismatch (1), slow-exchange (1); 1 note.",
         ),
         (
-            [rows.connection()],
-            "Healthy: no errors, no warnings; but 12 bytes are missing from the capture: the verdict may be incomplete.",
-        ),
-        (
-            [rows.connection(server_missing=0, opened="midstream")],
-            "Healthy: no errors, no warnings; but 1 connection began before the capture: the verdict may be incomplete.",
-        ),
-        (
-            [rows.connection(opened="midstream")],
+            [SHORT],
             (
-                "Healthy: no errors, no warnings; but 12 bytes are missing from the capture and 1 connection began before it: "
-                "the verdict may be incomplete."
+                "No errors, no warnings in what could be judged. "
+                "Not judged: what takes longer than the 5.00 s of traffic (a verdict needs 10 s)."
             ),
         ),
         (
+            [WHOLE, rows.connection(opened="midstream"), rows.finding(severity="note")],
+            (
+                "No errors, no warnings in what could be judged; 1 note. "
+                "Not judged: 1 connection that began before the capture: what was open or used up by then is unknown; "
+                "12 bytes of 1 connection that the capture lacks."
+            ),
+        ),
+        (
+            [rows.connection(server_missing=0, end=rows.START + 60_000_000_000, closed="open", closed_by=None)],
+            "Healthy: no errors, no warnings. Not judged: 1 connection still open at the end of the capture: what came later.",
+        ),
+        (
             [WHOLE, rows.finding(code="packets-dropped", severity="warning", connection=None)],
-            "1 warning: packets-dropped (1); but the capture is not complete: the verdict may be incomplete.",
+            "1 warning: packets-dropped (1). Not judged: what the capture lacks or was given up (packets-dropped).",
+        ),
+        (
+            [WHOLE, *[rows.connection(**REFUSED, client=f"10.0.0.{number}:5") for number in (1, 2, 2)]],
+            "3 connections to 10.0.0.2:6650 failed at the start. Not judged: 3 connections never opened (3 refused).",
+        ),
+        (
+            [WHOLE, rows.finding(), rows.connection(**REFUSED)],
+            (
+                "1 error in 1 connection: checksum-mismatch (1); 1 connection to 10.0.0.2:6650 failed at the start. "
+                "Not judged: 1 connection never opened (1 refused)."
+            ),
         ),
         ([], "Nothing to diagnose: 20 packets, no TCP connections."),
-        ([rows.connection(dissector=None)], "Nothing to diagnose: 20 packets, 1 TCP connection of no known protocol."),
+        (
+            [rows.connection(dissector=None)],
+            "Nothing to diagnose: 20 packets, 1 TCP connection of no known protocol. Not judged: 1 connection of no known protocol.",
+        ),
+        (
+            [rows.connection(server_missing=0, server_bytes=0, server_frames=0)],
+            (
+                "Nothing to diagnose: 20 packets, 1 connection without frames in both directions. "
+                "Not judged: 1 connection with bytes of one direction only."
+            ),
+        ),
     ],
 )
-def test_the_verdict_is_one_sentence_that_says_how_far_it_can_be_trusted(some: list[Any], said: str) -> None:
+def test_the_verdict_says_how_far_it_can_be_trusted(some: list[Any], said: str) -> None:
     assert verdict(diagnosed(*some), 20) == said
 
 
@@ -101,6 +137,22 @@ def test_a_limit_leaves_out_the_mildest_kinds_and_says_so() -> None:
     assert "and findings of 1 more kind" in text
 
 
+def test_what_was_not_judged_is_listed_below_the_verdict() -> None:
+    lines = shown(rows.connection(opened="midstream"), width=80).splitlines()
+    assert lines == [
+        "No errors, no warnings in what could be judged.",
+        "Not judged:",
+        "  · what takes longer than the 5.00 s of traffic (a verdict needs 10 s)",
+        "  · 1 connection that began before the capture: what was open or used up by then",
+        "    is unknown",
+        "  · 12 bytes of 1 connection that the capture lacks",
+    ]
+
+
+def test_a_filtered_run_is_never_called_healthy() -> None:
+    assert verdict(diagnosed(WHOLE), 20, filtered=True) == "no errors, no warnings."
+
+
 def test_quiet_is_the_verdict_alone() -> None:
     assert shown(WHOLE, rows.finding(), quiet=True) == "1 error in 1 connection: checksum-mismatch (1).\n"
 
@@ -116,3 +168,4 @@ def test_colours_are_those_of_the_worst() -> None:
     assert shown(WHOLE, rows.finding(), color=True).startswith("\x1b[1;31m")
     assert shown(WHOLE, rows.finding(severity="warning"), color=True).startswith("\x1b[33m")
     assert shown(WHOLE, color=True).startswith("\x1b[2;32m")
+    assert shown(SHORT, color=True).startswith("\x1b[33m")

@@ -1,0 +1,136 @@
+"""The coverage of a diagnosis: what of a capture was judged, and what could not be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import NamedTuple
+
+from pulsarscope.model.findings import LOSS_CODES, UNREAD_CODES
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.records import ConnectionRow, FindingRow
+from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
+
+SYN_RETRY_NS = 900_000_000
+"""Time between two packets of a connection without any byte that only the repetition of a SYN takes: 1 s (RFC 6298)."""
+
+STILL_OPEN = "still-open"
+
+
+class Unjudged(NamedTuple):
+    """A part of the capture on which the verdict says nothing."""
+
+    code: str
+    counts: dict[str, int]
+
+
+class Refusals(NamedTuple):
+    """Connections of one client to one server that failed at their start."""
+
+    client: str
+    """Host."""
+    server: str
+    """Endpoint."""
+    times: int
+    latest: int
+    """Start of the latest one, nanoseconds since the epoch."""
+
+
+class Coverage:
+    """A fold over the connection and finding rows of a run."""
+
+    def __init__(self, ports: Collection[int] = (), thresholds: Thresholds | None = None) -> None:
+        """Take the ports on which protocols that are known listen, and the thresholds of the verdict."""
+        self._broker_ports = set(ports)
+        self._thresholds = thresholds or Thresholds(VERDICT_THRESHOLDS)
+        self.judged = 0
+        """Connections of a known protocol with frames in both directions."""
+        self._start = self._end = 0
+        """Of the judged connections."""
+        self._counts = Counter[str]()
+        self._missing_bytes = 0
+        self._refusals: dict[tuple[str, str], Refusals] = {}
+        self._opened: dict[tuple[str, int], int] = {}
+        """Start of the latest connection that opened, by the client's host and the server's port."""
+
+    def add_finding(self, row: FindingRow) -> None:
+        """Count a finding that says that something is missing or was not read."""
+        if row.code in LOSS_CODES or row.code in UNREAD_CODES:
+            self._counts[row.code] += 1
+
+    def add(self, row: ConnectionRow) -> None:
+        """Count a connection."""
+        host, port = row.client.rpartition(":")[0], int(row.server.rpartition(":")[2])
+        if failure := _failure_at_start(row):
+            self._counts[failure] += 1
+            if (host, row.server) in self._refusals or len(self._refusals) < DIAGNOSIS_NAMES_MAX:
+                before = self._refusals.get((host, row.server), Refusals(host, row.server, 0, row.start))
+                self._refusals[host, row.server] = before._replace(times=before.times + 1, latest=max(before.latest, row.start))
+            return
+        if row.server_bytes and ((host, port) in self._opened or len(self._opened) < DIAGNOSIS_NAMES_MAX):
+            self._opened[host, port] = max(row.start, self._opened.get((host, port), 0))
+        self._counts[STILL_OPEN] += row.closed == "open"
+        if row.dissector is None:
+            if row.tls is not None and " content=" not in row.tls:
+                self._counts["encrypted"] += 1
+            else:
+                self._counts["unknown-protocol"] += bool(row.client_bytes or row.server_bytes)
+            return
+        if len(self._broker_ports) < DIAGNOSIS_NAMES_MAX:
+            self._broker_ports.add(port)
+        self._counts["midstream"] += row.opened == "midstream"
+        missing = (row.client_missing or 0) + (row.server_missing or 0)
+        self._missing_bytes += missing
+        self._counts["missing-bytes"] += bool(missing)
+        if not (row.client_bytes and row.server_bytes):
+            self._counts["one-sided"] += 1
+        if row.client_frames and row.server_frames:
+            self._start = min(row.start, self._start) if self.judged else row.start
+            self._end = max(row.end, self._end)
+            self.judged += 1
+
+    @property
+    def refused(self) -> list[Refusals]:
+        """Return the refusals by brokers: of clients that reached no address with this port later, where another protocol may listen."""
+        return [
+            refusals
+            for refusals in self._refusals.values()
+            if (port := int(refusals.server.rpartition(":")[2])) in self._broker_ports
+            and self._opened.get((refusals.client, port), -1) <= refusals.latest
+        ]
+
+    @property
+    def healthy(self) -> bool:
+        """Return True when there was something to judge, and nothing within the capture escaped it."""
+        return bool(self.judged) and all(part.code == STILL_OPEN for part in self.not_judged())
+
+    def not_judged(self) -> list[Unjudged]:
+        """Return the parts that could not be judged, those that hide most first."""
+        duration, counts = self._end - self._start, self._counts
+        parts = []
+        if self.judged and duration < self._thresholds.ns("too-short-seconds"):
+            parts.append(Unjudged("too-short", {"duration_ns": duration, "least_ns": self._thresholds.ns("too-short-seconds")}))
+        for code in ("encrypted", "one-sided", "midstream"):
+            parts += [Unjudged(code, {"connections": counts[code]})] * bool(counts[code])
+        if self._missing_bytes:
+            parts.append(Unjudged("missing-bytes", {"bytes": self._missing_bytes, "connections": counts["missing-bytes"]}))
+        if lost := {code: counts[code] for code in sorted(LOSS_CODES - {"stream-gap", "midstream-start"}) if counts[code]}:
+            parts.append(Unjudged("incomplete", lost))
+        if payloads := counts["encrypted-payload"]:
+            parts.append(Unjudged("encrypted-payloads", {"findings": payloads}))
+        if counts["refused"] or counts["unanswered"]:
+            parts.append(Unjudged("never-opened", {"refused": counts["refused"], "unanswered": counts["unanswered"]}))
+        for code in ("unknown-protocol", STILL_OPEN):
+            parts += [Unjudged(code, {"connections": counts[code]})] * bool(counts[code])
+        return parts
+
+
+def _failure_at_start(row: ConnectionRow) -> str:
+    """Return how a connection failed before the server said anything: refused (or reset, or closed at once), or unanswered; else ""."""
+    if row.opened != "syn" or row.server_bytes:
+        return ""
+    if row.closed_by == SERVER:
+        return "refused" if row.closed == "rst" or not row.client_bytes else ""
+    silent = row.closed == "open" and not row.client_bytes
+    return "unanswered" if silent and (row.packets == 1 or row.end - row.start >= SYN_RETRY_NS) else ""
