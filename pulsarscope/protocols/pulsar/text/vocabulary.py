@@ -28,6 +28,7 @@ def vocabulary() -> Vocabulary:
         commands=commands,
         objects={
             "frame.metadata": _fields("MessageMetadata"),
+            "frame.extra": (FieldType("batch_sizes", "int64", "Of an ACK, sizes of its message ids' batches.", repeated=True),),
             "frame.broker_entry_metadata": _fields("BrokerEntryMetadata"),
         },
         values={
