@@ -6,6 +6,8 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +16,8 @@ import pulsarscope as ps
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from tests.places import CAPTURES
 from tests.scenarios.packet_times import packet_times
+from tests.scenarios.packets import FIN, SYN
+from tests.scenarios.tcp_payload import Capture, read_capture, tcp_segments, unique_bytes
 
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 COUNTS: dict[str, dict[str, int]] = json.loads((CAPTURES / "commands.json").read_text())
@@ -370,3 +374,36 @@ def test_every_capture_has_its_truth_and_its_line_in_the_index() -> None:
         assert truth_of(name)["scenario"]
         assert f"`{name}`" in index
     assert COUNTS.keys() <= set(NAMES)
+
+
+def variants(capture: Capture) -> Iterator[tuple[str, Capture]]:
+    """Give a capture as it is, without handshakes, without ends, with loss, disorder and copies."""
+    flags = {position: tcp.flags for position, _, tcp in tcp_segments(capture)}
+    packets = capture.packets
+    random = Random(7)  # noqa: S311 - for a test
+    yield "as it is", capture
+    for name, without in (("no SYN", SYN), ("no FIN", FIN), ("neither", SYN | FIN)):
+        yield name, capture._replace(packets=[each for number, each in enumerate(packets) if not flags.get(number, 0) & without])
+    yield "2 % dropped", capture._replace(packets=[each for each in packets if random.random() > 0.02])
+    swapped = [data for _, data in packets]
+    for number in range(len(swapped) - 1):
+        if random.random() < 0.2:
+            swapped[number : number + 2] = swapped[number + 1], swapped[number]
+    yield "swapped", capture._replace(packets=[(time, data) for (time, _), data in zip(packets, swapped, strict=True)])
+    yield "doubled", capture._replace(packets=[each for each in packets for _ in range(2)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_byte_of_payload_is_in_the_row_of_a_connection(name: str, tmp_path: Path) -> None:
+    for variant, capture in variants(read_capture(CAPTURES / name)):
+        opened = ps.open(capture.write(tmp_path / "a.pcap"))
+        gaps: Counter[str | None] = Counter()
+        for finding in opened.findings():
+            if finding.code == "stream-gap":
+                evidence = finding.evidence or {}
+                gaps[finding.connection] += evidence["size" if "size" in evidence else "bytes"]
+        found = 0
+        for row in opened.connections():
+            found += row.client_bytes + row.client_dropped + row.server_bytes + row.server_dropped
+            found -= gaps[row.connection] if row.dissector else row.client_missing + row.server_missing
+        assert found == unique_bytes(tcp_segments(capture)), variant

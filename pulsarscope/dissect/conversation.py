@@ -22,7 +22,19 @@ SKIPPED_RUNS_MAX = 1000
 class Conversation:
     """Reference implementation of `frames.FrameReader`: the first dissector that proves a frame is the protocol of both streams."""
 
-    __slots__ = ("_before", "_failures", "_foreign", "_kept", "_origin", "_others", "_server", "_splitters", "_tried", "dissector")
+    __slots__ = (
+        "_before",
+        "_failures",
+        "_foreign",
+        "_from_start",
+        "_kept",
+        "_origin",
+        "_others",
+        "_server",
+        "_splitters",
+        "_tried",
+        "dissector",
+    )
 
     def __init__(
         self, dissectors: Sequence[Dissector], kept: KeptBytes, origin: tuple[str | None, str], *, from_start: bool, forced: bool = False
@@ -39,27 +51,36 @@ class Conversation:
         self.dissector: Dissector | None = None
         self._kept = kept
         self._origin = origin
-        self._tried = [self._pair(dissectors[0], from_start=from_start)]
-        self._others = () if forced else dissectors[1:]
-        """Dissectors that are not tried yet: most connections are of the first, and show it at once."""
+        self._from_start = from_start
+        self._tried: list[list[StreamSplitter]] = []
+        self._others = dissectors
+        """Dissectors that are not tried yet: none before the first byte, and most connections are of the first one, and show it at once."""
         self._splitters: list[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
         self._failures: list[Failure] = []
         """Exceptions of dissectors that are tried no more."""
-        self._before: list[FrameBatch] = [FrameBatch()]
+        self._before: list[FrameBatch] = []
         """Rows of bytes skipped before the protocol was known, for each dissector that is tried."""
         if forced:
+            self._try(1)
+            self._others = ()
             splitters = self._tried[0]
             self._recognise(splitters)
             for splitter in splitters:
                 splitter.synced = from_start
 
-    def _pair(self, dissector: Dissector, *, from_start: bool) -> list[StreamSplitter]:
+    def _try(self, count: int) -> None:
+        """Try so many dissectors more."""
+        self._tried += [self._pair(dissector) for dissector in self._others[:count]]
+        self._before += [FrameBatch() for _ in self._others[:count]]
+        self._others = self._others[count:]
+
+    def _pair(self, dissector: Dissector) -> list[StreamSplitter]:
         """Make a splitter for each stream."""
         kept = self._kept._replace(raw=True) if dissector.keeps_frames else self._kept
         origin = Origin(*self._origin, dissector.name)
-        return [StreamSplitter(dissector, kept, origin=origin, stream=stream, at_start=from_start) for stream in (0, 1)]
+        return [StreamSplitter(dissector, kept, origin=origin, stream=stream, at_start=self._from_start) for stream in (0, 1)]
 
     def _recognise(self, splitters: list[StreamSplitter], frames: FrameBatch | None = None) -> None:
         """Settle on the protocol of these splitters, as `frames` show."""
@@ -106,6 +127,8 @@ class Conversation:
         """Return the frames that these items of stream 0 and of stream 1 complete, by moment."""
         splitters = self._splitters
         if splitters is None:
+            if not self._tried and self._others and (items[0] or items[1]):
+                self._try(1)
             return self._feed_unknown(items) if self._tried else FrameBatch()
         return self._feed_known(items, splitters, FrameBatch())
 
@@ -140,10 +163,7 @@ class Conversation:
         if opening >= 0:
             return self._feed_opened(opening, items)
         if self._others:
-            from_start = self._tried[0][0].at_start
-            self._tried += [self._pair(dissector, from_start=from_start) for dissector in self._others]
-            self._before += [FrameBatch() for _ in self._others]
-            self._others = ()
+            self._try(len(self._others))
         pieces = merge(_pieces(0, items[0]), _pieces(1, items[1]), key=itemgetter(0))
         for moment, stream, item in pieces:
             for pair, frames in zip(self._tried, self._before, strict=True):

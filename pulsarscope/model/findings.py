@@ -170,7 +170,7 @@ CAPTURE_CODES = table(
     CAPTURE.warning(
         "memory-cap",
         "A bound of the whole process was reached: the longest-waiting data was given up, or evaluated early.",
-        "Split the capture or filter it by port.",
+        "Filter by port when packets are captured (tcpdump, or live -f); a file can be split instead.",
     ),
 )
 

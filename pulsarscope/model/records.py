@@ -131,7 +131,7 @@ class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag
     checksum: Annotated[Checksum | None, Doc("Verdict: good, bad, absent or unverified; stored and computed as hex.")] = None
     metadata: Annotated[Object | None, Doc("MessageMetadata of a payload command.")] = None
     payload_size: Annotated[int | None, Doc("Bytes after the metadata, as on the wire.")] = None
-    num_messages: Annotated[int | None, Doc("Messages in the entry: num_messages_in_batch, else 1.")] = None
+    num_messages: Annotated[int | None, Doc("Messages of the entry, of a delivery those that are not acknowledged yet.")] = None
     topic: Annotated[str | None, Doc("Topic, from the session.")] = None
     producer_name: Annotated[str | None, Doc("Producer, from the session or the metadata.")] = None
     subscription: Annotated[str | None, Doc("Subscription, from the session.")] = None
@@ -171,6 +171,7 @@ class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
     broker_time: Annotated[int | None, Doc("BrokerEntryMetadata.broker_timestamp.", "time")] = None
     index: Annotated[int | None, Doc("The message's own index in its topic.")] = None
     redelivery_count: Annotated[int | None, Doc("MESSAGE.redelivery_count.")] = None
+    acknowledged: Annotated[bool | None, Doc("Acknowledged before its batch came again: its client drops it, and no count has it.")] = None
     schema_version: Annotated[bytes | None, Doc("Version of the schema.")] = None
     compression: Annotated[str | None, Doc("Codec of the entry.")] = None
     encrypted: Annotated[bool | None, Doc("The payload is encrypted end to end.")] = None

@@ -96,6 +96,7 @@ def test_the_page_on_reports_names_every_key(captures: Path, capsys: Captured) -
     assert diagnose(DiagnoseRequest(files=[path], format="json", fail_on="never")) == 0
     diagnosed = json.loads(capsys.readouterr().out)
     keys |= diagnosed["verdict"].keys() | diagnosed["findings"][0].keys() | diagnosed["findings"][0]["samples"][0].keys()
+    keys |= {"not_judged"} | diagnosed["not_judged"][0].keys() | {part["code"] for part in diagnosed["not_judged"]}
     assert compare(CompareRequest(before=path, after=str(captures / "errors.pcap"), format="json")) == 0
     compared = json.loads(capsys.readouterr().out)
     keys |= compared.keys() | compared["verdict"].keys() | {key for name in compared.keys() - {"verdict"} for key in compared[name][0]}

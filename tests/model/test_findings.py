@@ -79,3 +79,9 @@ def test_a_finding_may_be_of_no_place() -> None:
     assert finding.evidence == {}
     finding.evidence["path"] = "x"
     assert Finding("a", NOTE, "tcp", "b").evidence == {}
+
+
+def test_what_to_do_about_a_bound_of_memory_holds_for_files_and_live() -> None:
+    hint = CAPTURE_CODES["memory-cap"].hint
+    assert "live -f" in hint
+    assert "file" in hint

@@ -75,6 +75,7 @@ CONTRACT: dict[str, list[str]] = {
         "broker_time",
         "index",
         "redelivery_count",
+        "acknowledged",
         "schema_version",
         "compression",
         "encrypted",
@@ -158,7 +159,7 @@ def test_the_types_are_those_of_the_contract() -> None:
     assert {place for place, type_ in types.items() if type_ == "bytes"} == {("message", "ordering_key"), ("message", "schema_version")}
     assert [place for place, type_ in types.items() if type_ in ("strings", "checksum")] == [("frame", "checksum"), ("frame", "findings")]
     assert [place for place, type_ in types.items() if type_ == "bool"] == [
-        ("message", name) for name in ("key_is_bytes", "encrypted", "null_value")
+        ("message", name) for name in ("key_is_bytes", "acknowledged", "encrypted", "null_value")
     ]
 
 

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
-from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import (
+    CLOSED_CONNECTION_NANOSECONDS,
+    HOLE_NANOSECONDS_MAX,
+    HOLE_PACKETS_MAX,
+    IDLE_CONNECTION_NANOSECONDS,
+)
 from pulsarscope.tcp import Assembler
 from tests.tcp.oracle import Byte, reassemble
 from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, flow_key, outcomes
@@ -192,6 +197,73 @@ def test_the_connections_idle_longest_are_ended_when_too_many_are_open(monkeypat
     assert [each.connection.name for each in events if each.finished] == ["0:2", "0:4"]
     assert sorted(finding.code for each in events for finding in each.findings) == ["memory-cap", "stream-gap"]
     assert (assembler._buffered_bytes, assembler._buffering) == (0, {})
+
+
+def test_connections_without_data_beyond_a_bound_share_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.tcp.connection_table.SILENT_CONNECTIONS_MAX", 16)
+    tape = Tape()
+    for connection in range(40):
+        tape.send(CLIENT, -1, flags=SYN, connection=connection)
+        if connection % 2:
+            tape.send(SERVER, -1, flags=SYN | ACK, ack=1_000, connection=connection)
+        if connection == 3:
+            tape.send(CLIENT, 0, b"speaks", connection=connection)
+    tape.send(CLIENT, -1, flags=SYN, connection=0)
+    assembler = Assembler()
+    events = [events for block in tape.blocks(range(len(tape.packets))) for events in assembler.feed(block)] + assembler.finish()
+    finished = [each for each in events if each.finished]
+    (said,) = [finding for each in finished for finding in each.findings]
+    assert (said.code, said.connection) == ("memory-cap", "0:1")
+    assert [each.connection.name for each in finished].count("0:1") == 1
+    assert said.evidence == {"connections": sum(each.unlisted for each in finished)}
+    assert len(finished) == 41
+    assert {each.connection.name for each in finished if not each.unlisted} >= {"0:1", "0:5", f"0:{tape.number}"}
+
+
+def hole(tape: Tape, *, acknowledged: bool, packets: int, nanoseconds: int) -> list[bytes | int]:
+    """Send "d" behind a hole, and so many acknowledgments in so much time; return the stream before the end of the capture."""
+    tape.open()
+    tape.send(CLIENT, 0, b"abc")
+    tape.send(CLIENT, 6, b"d")
+    for _ in range(packets):
+        tape.send(SERVER, 0, ack=1_000 + (7 if acknowledged else 3), after=nanoseconds // (packets - 1))
+    assembler = Assembler()
+    outcome = None
+    for block in tape.blocks():
+        for events in assembler.feed(block):
+            outcome = outcome or Outcome(events.connection)
+            outcome.add(events)
+    assert outcome is not None
+    return outcome.shape(CLIENT)
+
+
+def test_a_hole_is_given_up_some_time_after_the_peer_acknowledged_it() -> None:
+    given_up = [b"abc", 3, b"d"]
+    assert hole(Tape(), acknowledged=True, packets=HOLE_PACKETS_MAX + 2, nanoseconds=0) == given_up
+    assert hole(Tape(), acknowledged=True, packets=HOLE_PACKETS_MAX + 1, nanoseconds=0) == [b"abc"]
+    assert hole(Tape(), acknowledged=True, packets=2, nanoseconds=HOLE_NANOSECONDS_MAX + 1) == given_up
+    assert hole(Tape(), acknowledged=True, packets=2, nanoseconds=HOLE_NANOSECONDS_MAX) == [b"abc"]
+    assert hole(Tape(), acknowledged=False, packets=2 * HOLE_PACKETS_MAX, nanoseconds=2 * HOLE_NANOSECONDS_MAX) == [b"abc"]
+
+
+def test_giving_up_a_hole_changes_no_name() -> None:
+    outcomes = []
+    for acknowledged in (False, True):
+        tape = Tape()
+        hole(tape, acknowledged=acknowledged, packets=2 * HOLE_PACKETS_MAX, nanoseconds=0)
+        tape.send(CLIENT, 7, b"e")
+        outcomes.append(tape.only())
+    assert outcomes[0].pieces(CLIENT) == outcomes[1].pieces(CLIENT) == [(b"abc", 4), (b"d", 5), (b"e", 6 + 2 * HOLE_PACKETS_MAX)]
+    assert outcomes[0].findings == outcomes[1].findings
+
+
+def test_what_fills_a_hole_too_late_is_counted() -> None:
+    tape = Tape()
+    hole(tape, acknowledged=True, packets=2 * HOLE_PACKETS_MAX, nanoseconds=0)
+    for _ in range(2):
+        tape.send(CLIENT, 3, b"xyz")
+    stream = tape.only().connection.streams[CLIENT]
+    assert (stream.missing, stream.dropped, stream.retransmitted) == (3, 3, 2)
 
 
 def test_the_connection_that_waits_longest_gives_up_its_holes_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:

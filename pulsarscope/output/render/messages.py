@@ -35,7 +35,7 @@ class MessagesOutput:
                 message_line(self._view, row, lines)
                 if row.direction == PRODUCE:
                     self._produced += 1
-                else:
+                elif not row.acknowledged:
                     self._delivered += 1
             elif type(row) is FindingRow:
                 self._view.finding(row, lines, notes=self._show_notes)

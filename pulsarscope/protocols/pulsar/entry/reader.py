@@ -13,6 +13,7 @@ from pulsarscope.dissect.events import MessageEntry
 from pulsarscope.dissect.frames import OK, TRUNCATED, Note
 from pulsarscope.dissect.payload_forms import payload_text
 from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.protocols.pulsar.ack_sets import is_left
 from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader, nanoseconds, property_map
 from pulsarscope.protocols.pulsar.entry.chunks import ENCRYPTED, METADATA_FACTOR, Chunks, Owner
 from pulsarscope.protocols.pulsar.entry.compression import decompress
@@ -57,6 +58,11 @@ class Entry(MessageEntry):
         row.entry = message_id.get("entryId")
         partition = message_id.get("partition", -1)
         row.partition = None if partition < 0 else partition
+
+    def acknowledge(self, ack_set: Sequence[int]) -> None:
+        """Mark the messages that are acknowledged: the broker sent them along with those of the batch that are not yet."""
+        if self.columns is not None:
+            self.columns["acknowledged"] = [None if is_left(ack_set, index) else True for index in range(self.count)]
 
     def weight(self) -> int:
         """Estimate the size of the rows in memory, in bytes."""

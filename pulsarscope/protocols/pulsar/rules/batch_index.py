@@ -12,9 +12,10 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, indexes_of, position_of
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
@@ -136,7 +137,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         acked = self._entries_of(consumer).get(position)
         if acked is None or row.time - acked.where.time < self.context.thresholds.ns("acked-redelivered-seconds"):
             return
-        delivered = (1 << min(max(row.num_messages or 1, 1), INDEXES_MAX)) - 1
+        delivered = (1 << min(batch_size(row), INDEXES_MAX)) - 1
         if fields.get("ack_set"):
             delivered &= bitmap(fields["ack_set"])
         repeated = delivered & ~acked.unacknowledged
@@ -145,7 +146,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             self._size -= 1
             where = where_of(row)
             ledger, entry = position
-            messages = f"{quantity(repeated.bit_count(), 'message')} of " if (row.num_messages or 1) > 1 else ""
+            messages = f"{quantity(repeated.bit_count(), 'message')} of " if batch_size(row) > 1 else ""
             text = f"{consumer.title} got {messages}{ledger}:{entry} again {duration(where.time - acked.where.time)} after the ACK."
             evidence = {
                 "frames": [acked.where.name, where.name],

@@ -1,14 +1,14 @@
-"""Message ids and ack sets as the rules compare them."""
+"""Message ids as the rules compare them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pulsarscope.model.records import FrameRow
+
 Position = tuple[int, int]
 """(ledger, entry); the entries of a topic are in this order."""
-
-_WORD = (1 << 64) - 1
 
 
 def position_of(message_id: Mapping[str, Any] | None) -> Position:
@@ -29,9 +29,10 @@ def entry_key(message_id: Any) -> str | None:
     return f"{ledger}:{entry}" if ledger > 0 and entry >= 0 else None
 
 
-def bitmap(ack_set: list[int]) -> int:
-    """Return an ack set as one number: bit n is set when the message of batch index n is not acknowledged."""
-    return int.from_bytes(b"".join([(word & _WORD).to_bytes(8, "little") for word in ack_set]), "little")
+def batch_size(row: FrameRow) -> int:
+    """Return the number of messages in the entry of a MESSAGE, acknowledged ones included."""
+    size: int = (row.metadata or {}).get("num_messages_in_batch", 1)
+    return max(size, 1)
 
 
 def indexes_of(bits: int, limit: int) -> list[int]:

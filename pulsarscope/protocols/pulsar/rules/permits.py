@@ -13,9 +13,10 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, position_of
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -118,9 +119,9 @@ class PermitRule(ConsumerRule[PermitState]):
         fields = row.fields or {}
         where = where_of(row)
         self._emit_wait(consumer, where.time, ending=True)
-        cost = messages = max(row.num_messages or 1, 1)
+        cost = messages = batch_size(row)
         if fields.get("ack_set"):
-            cost = min(bitmap(fields["ack_set"]).bit_count(), messages)
+            cost = left_of(fields["ack_set"], messages)
         consumer.delivered += messages
         consumer.permits -= cost
         consumer.entry_permits -= messages

@@ -11,9 +11,10 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
-from pulsarscope.protocols.pulsar.rules.message_ids import Position, bitmap, indexes_of, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
@@ -132,7 +133,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         fields = row.fields or {}
         where = where_of(row)
         indexes = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
-        messages = max(row.num_messages or 1, 1) if indexes is None else indexes.bit_count()
+        messages = batch_size(row) if indexes is None else indexes.bit_count()
         position = position_of(fields.get("message_id"))
         if self._take(consumer, position):
             consumer.untracked += 1

@@ -8,6 +8,7 @@ from typing import Any
 from pulsarscope.dissect.capabilities import FollowTest
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.ack_sets import is_left
 
 CONSUMERS_MAX = 10_000
 """Consumers with a delivery of a followed message that is not acknowledged: each subscription has few."""
@@ -55,8 +56,7 @@ class _MessageStory:
             return True
         left = message_id.get("ack_set")  # bits of the messages that are not acknowledged
         if type(left) is list and left:
-            word, bit = divmod(self._index, 64)
-            return word >= len(left) or not left[word] >> bit & 1
+            return not is_left(left, self._index)
         return message_id.get("batch_index", -1) in (-1, self._index)
 
 

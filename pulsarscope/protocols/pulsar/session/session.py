@@ -15,10 +15,12 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
+from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.frame.commands import commands_with
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.session.awaiting_schema import Late, UnreadEntries
+from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, request_of
@@ -63,6 +65,7 @@ class PulsarSession(Session):
         self._requests = OpenRequests(context.pairing, wants_exchanges="exchange" in settings.kinds)
         self._sends = Sends(self._requests)
         self._consumers: dict[int, Consumer] = {}
+        self._batch_sizes = BatchSizes()
         self._connect: dict[str, Any] | None = None
         self._connected: dict[str, Any] | None = None
         self._creating: dict[int, int] = {}  # request_id of a PRODUCER → its producer_id
@@ -191,7 +194,11 @@ class PulsarSession(Session):
         if metadata is None:
             return
         frame.producer_name = metadata.get("producer_name")
-        frame.num_messages = metadata.get("num_messages_in_batch", 1)
+        messages = metadata.get("num_messages_in_batch", 1)
+        ack_set = fields.get("ack_set")
+        frame.num_messages = left_of(ack_set, messages) if ack_set else messages
+        if messages > 1:
+            self._batch_sizes.delivered(fields.get("message_id") or {}, messages)
         if not self._opens_payloads or self._is_plain(metadata):
             return
         notes: list[Note] = []
@@ -203,6 +210,8 @@ class PulsarSession(Session):
         base.direction, base.topic, base.subscription, base.consumer_id = DELIVER, consumer.topic, consumer.subscription, number
         base.redelivery_count = fields.get("redelivery_count")
         entry.set_id(fields.get("message_id") or {})
+        if ack_set:
+            entry.acknowledge(ack_set)
         if self._unread is not None and entry.unread is not None:
             late = response_of(frame)
             late.fields = {"offset": frame.offset, "size": frame.size}
@@ -232,6 +241,8 @@ class PulsarSession(Session):
                 self._report_late(self._unread.observe(command, fields), events)
             if self._unread.deadline < frame.time:
                 self._report_late(self._unread.overdue(frame.time), events)
+        if command == "ACK":
+            frame.extra = self._batch_sizes.acknowledged(fields)
         names = topic, name, subscription = self._names(command, fields) if command in _NAMING_COMMANDS else _NO_NAMES
         if direction == CLIENT and command in ANSWERED_BY and isinstance(number := fields.get("request_id"), int):
             if command in ("PRODUCER", "SUBSCRIBE"):

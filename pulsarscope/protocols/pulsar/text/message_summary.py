@@ -37,6 +37,8 @@ def message_summary(row: MessageRow) -> str:
         texts.append(f"txn {row.txn}")
     if row.redelivery_count:
         texts.append(f"redelivery {row.redelivery_count}")
+    if row.acknowledged:
+        texts.append("acknowledged before")
     if row.properties:
         texts.append(_properties(row.properties))
     return GAP.join(texts)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.ack_sets import bitmap, is_left
 from pulsarscope.protocols.pulsar.text.formatting import (
     GAP,
     NAMES_MAX,
@@ -209,15 +210,30 @@ def partitions(_row: FrameRow, fields: Fields) -> str:
     return "" if count is None else "not partitioned" if count == 0 else f"{thousands(count)} partitions"
 
 
-def acked(_row: FrameRow, fields: Fields) -> str:
+INDEXES_MAX = 1_000
+"""Messages of a batch whose acknowledgment is shown, of which clients make no more by default."""
+
+
+def acked(row: FrameRow, fields: Fields) -> str:
     """Return the count and the first message ids of an ACK."""
     if not (ids := as_list(fields.get("message_id"))):
         return "no ids"
-    if len(ids) == 1:
-        partly = " (part of the batch)" if type(ids[0]) is dict and ids[0].get("ack_set") else ""
-        return f"{message_id_text(ids[0])}{partly}"
-    more = ", …" if len(ids) > NAMES_MAX else ""
-    return f"{len(ids):,} ids: {', '.join(map(message_id_text, ids[:NAMES_MAX]))}{more}"
+    sizes = as_list((row.extra or {}).get("batch_sizes")) or [None] * len(ids)
+    first = ", ".join(map(_acked_text, ids[:NAMES_MAX], sizes))
+    return first if len(ids) == 1 else f"{len(ids):,} ids: {first}{', …' if len(ids) > NAMES_MAX else ''}"
+
+
+def _acked_text(message_id: Any, size: Any) -> str:
+    """Return a message id with the acknowledged indexes of its batch if not all are; without its size, those below the last that is not."""
+    text = message_id_text(message_id)
+    ack_set = message_id.get("ack_set") if type(message_id) is dict else None
+    if type(ack_set) is not list or not ack_set or not all(type(word) is int for word in ack_set):
+        return text
+    known = size if type(size) is int else bitmap(ack_set).bit_length()
+    indexes = [str(index) for index in range(min(known, INDEXES_MAX)) if not is_left(ack_set, index)]
+    if known > INDEXES_MAX or type(size) is not int:
+        indexes.append("…")
+    return f"{text}[{','.join(indexes)}]"
 
 
 def redelivered(row: FrameRow, fields: Fields) -> str:

@@ -26,7 +26,11 @@ def vocabulary() -> Vocabulary:
     names = tuple(commands)
     return Vocabulary(
         commands=commands,
-        objects={"frame.metadata": _fields("MessageMetadata"), "frame.broker_entry_metadata": _fields("BrokerEntryMetadata")},
+        objects={
+            "frame.metadata": _fields("MessageMetadata"),
+            "frame.extra": (FieldType("batch_sizes", "int64", "Of an ACK, sizes of its message ids' batches.", repeated=True),),
+            "frame.broker_entry_metadata": _fields("BrokerEntryMetadata"),
+        },
         values={
             "frame.command": names,
             "exchange.request": names,

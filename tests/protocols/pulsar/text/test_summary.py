@@ -118,7 +118,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "ACK",
         {"consumer_id": 1, "ack_type": "Individual", "message_id": [{"ledgerId": 26, "entryId": 14, "ack_set": [1]}], "request_id": 9},
         {"topic": TOPIC, "subscription": "billing"},
-        "orders  26:14 (part of the batch)  sub billing  consumer 1  request 9",
+        "orders  26:14[…]  sub billing  consumer 1  request 9",
     ),
     (
         "ACK",

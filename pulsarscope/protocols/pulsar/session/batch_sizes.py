@@ -1,0 +1,29 @@
+"""Sizes of the batches that a connection delivered: the ack set of an ACK alone does not tell where its batch ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BATCHES_MAX = 4096
+"""Batches remembered of one connection; clients acknowledge within seconds, and what they get at once is bounded by their permits."""
+
+
+class BatchSizes:
+    """The latest batches by ledger and entry."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[tuple[Any, Any], int] = {}
+
+    def delivered(self, message_id: dict[str, Any], size: int) -> None:
+        """Remember a batch."""
+        sizes = self._sizes
+        sizes[message_id.get("ledgerId"), message_id.get("entryId")] = size
+        if len(sizes) > BATCHES_MAX:
+            del sizes[next(iter(sizes))]
+
+    def acknowledged(self, fields: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what to say beside an ACK: the sizes of its batches, if it acknowledges parts of any."""
+        ids = fields.get("message_id") or ()
+        if not any(message_id.get("ack_set") for message_id in ids):
+            return None
+        return {"batch_sizes": [one.get("batch_size") or self._sizes.get((one.get("ledgerId"), one.get("entryId"))) for one in ids]}
