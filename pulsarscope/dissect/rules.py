@@ -48,6 +48,9 @@ class Fact(NamedTuple):
     """Plain values: text, numbers, lists and dicts of them."""
 
 
+UNOPENED = "unopened"
+
+
 class ReportedFinding(NamedTuple):
     """A finding of the layers below about a connection."""
 
@@ -137,3 +140,7 @@ class Rules(NamedTuple):
     """A rule handles MessageRows: payloads are then opened."""
     thresholds: tuple[Threshold, ...] = ()
     """Limits that decide their findings: each finding names those of its code, unless its evidence says which one."""
+    unopened: str | None = None
+    """Name of the key rule that also gets a fact `UNOPENED` of each connection on which the server said nothing, whatever its protocol:
+    a SYN without an answer, or refused. The key is the server's endpoint; the values are client, client_bytes, closed, closed_by and
+    end."""

@@ -16,6 +16,7 @@ from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from tests.scenarios import rows
 from tests.scenarios.dialogue import dissector_with
 
 MADE: list[str] = []
@@ -229,3 +230,27 @@ def test_evidence_names_the_thresholds_of_the_code_unless_the_rule_says_which(sa
     assert row.text == "2000000000"
     assert (row.evidence or {}).get("threshold") == named
     assert next(iter(row.evidence or {})) == "frames"
+
+
+@pytest.mark.parametrize(
+    ("values", "emitted"),
+    [
+        ({}, True),
+        ({"client_bytes": 60}, True),
+        ({"server_bytes": 1}, False),
+        ({"opened": "midstream"}, False),
+        ({"dissector": "d"}, False),
+    ],
+)
+def test_connections_on_which_the_server_said_nothing_are_facts_for_the_rule_that_asks(values: dict[str, Any], *, emitted: bool) -> None:
+    heard: list[tuple[str, str, Any, str]] = []
+
+    def note(key: str, facts: Sequence[Fact], _report: ReportFinding, _thresholds: Thresholds) -> None:
+        heard.extend((key, fact.what, fact.values["client"], fact.where.name) for fact in facts)
+
+    rules = Rules({}, (), (KeyRule("addresses", 1, note),), unopened="addresses")
+    engine = RuleEngine([dissector_with(rules, "d"), dissector_with(Rules({}), "e")], {}, {})
+    silent = {"dissector": None, "client_bytes": 0, "server_bytes": 0, "packet": 4, "connection": "0:4", **values}
+    engine.feed([Closed(rows.connection(**silent))])
+    engine.finish()
+    assert heard == [("10.0.0.2:6650", "unopened", "10.0.0.1:50886", "0:4.0")] * emitted
