@@ -85,6 +85,9 @@ class Statistics:
                 if row.num_messages is not None:
                     counts[1] += max(row.num_messages, 0)
                 counts[2] += row.size or 0
+                if row.topics is not None:
+                    for topic, share in row.topics.items():
+                        self.topics.of(cut(topic) or "").add_frames(row.direction, 1, share["messages"], share["bytes"])
                 self._extend_span(row.time)
                 if series is not None:
                     series.frame(row)

@@ -109,6 +109,7 @@ class Catalogue:
         tables["finding"]["finding"] = KnownField("finding", ("string",), "As code.", names, column="code")
         frame = tables["frame"]
         frame["findings"].values = names
+        frame["topic"] = KnownField("topic", ("string",), "Topic, from the session; any of several.", (), True, column="frame.topic")
         frame["finding"] = KnownField(
             "finding",
             ("string",),

@@ -175,10 +175,8 @@ def _topic_test(name: str, topics: TopicNames) -> FollowTest:
     """Return the test for frames of a topic: by its name, full or short, or that of the partitioned topic that it belongs to."""
     short_name = topics.short(name)
 
-    def test(row: FrameRow) -> bool:
-        if row.topic is None:
-            return False
-        row_name = topics.short(row.topic)
-        return row.topic == name or short_name in (row_name, topics.base(row_name))
+    def is_it(topic: str) -> bool:
+        row_name = topics.short(topic)
+        return topic == name or short_name in (row_name, topics.base(row_name))
 
-    return test
+    return lambda row: any(map(is_it, row.topics or ())) if row.topic is None else is_it(row.topic)

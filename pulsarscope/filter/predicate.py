@@ -334,6 +334,7 @@ DERIVED: Mapping[str, Callable[[EvaluationContext], Reader]] = {
     "server.port": _end(1, 1),
     "ip": _ends(0),
     "port": _ends(1),
+    "frame.topic": lambda _context: lambda row: list(row.topics or ()) if row.topic is None else [row.topic],
     "finding.severity": _of_codes("severity"),
     "finding.layer": _of_codes("layer"),
     "checksum.status": _of_checksum("status"),

@@ -61,7 +61,9 @@ class Metrics:
                 frames[key] += 1
                 sizes[key] += row.size or 0
                 if row.num_messages is not None and row.num_messages > 0:
-                    messages[self._label_value("topic", row.topic), row.direction or ""] += row.num_messages
+                    shares = {row.topic: {"messages": row.num_messages}} if row.topics is None else row.topics
+                    for topic, share in shares.items():
+                        messages[self._label_value("topic", topic), row.direction or ""] += share["messages"]
             elif type(row) is ExchangeRow:
                 request = self._label_value("request", row.request)
                 self._exchanges.labels(request, row.status or "").inc()

@@ -142,6 +142,7 @@ class FrameRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag
         list[str] | None, Doc("Codes of the findings about the form of this frame; those about its payload are rows of their own.")
     ] = None
     extra: Annotated[Object | None, Doc("What the protocol has that no column holds.")] = None
+    topics: Annotated[Object | None, Doc("Of a frame with several topics: messages and bytes of each.", "json")] = None
 
 
 class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="message"):

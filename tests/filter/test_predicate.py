@@ -196,6 +196,8 @@ def top(column: str, row: Any) -> Any:
         return row.checksum and getattr(row.checksum, part)
     if name == "payload":
         return None if row.payload is None else {"": b"", "YQ==": b"a", "CgsM": b"\x0a\x0b\x0c"}[row.payload]
+    if column == "frame.topic":
+        return list(row.topics or ()) if row.topic is None else [row.topic]
     return getattr(row, column)
 
 

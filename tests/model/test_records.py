@@ -51,6 +51,7 @@ CONTRACT: dict[str, list[str]] = {
         "status",
         "findings",
         "extra",
+        "topics",
     ],
     "message": [
         "direction",
@@ -151,7 +152,14 @@ def test_every_column_has_a_type_and_a_meaning(kind: str) -> None:
 def test_the_types_are_those_of_the_contract() -> None:
     types = {(kind, column.name): column.type for kind in ROWS for column in columns(kind)}
     objects = {("frame", name) for name in ("fields", "metadata", "broker_entry_metadata")}
-    objects |= {("finding", "evidence"), ("message", "value"), ("message", "properties"), ("frame", "extra"), ("message", "extra")}
+    objects |= {
+        ("finding", "evidence"),
+        ("message", "value"),
+        ("message", "properties"),
+        ("frame", "extra"),
+        ("message", "extra"),
+        ("frame", "topics"),
+    }
     assert {place for place, type_ in types.items() if type_ == "json"} == objects
     times = {(kind, "time") for kind in ROWS} | {("connection", "start"), ("connection", "end")}
     times |= {("message", name) for name in ("publish_time", "event_time", "deliver_at", "broker_time")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, LaterMessages, Remark, SingleMessage, message_row
 from pulsarscope.dissect.frames import OK, Note
@@ -16,6 +16,16 @@ from pulsarscope.protocols.kafka07.messages import Message, MessageTotals, read_
 from pulsarscope.protocols.kafka07.requests import MessageSet
 
 
+class Taken(NamedTuple):
+    """What was read of a set."""
+
+    whole: int
+    """Bytes of whole entries."""
+    cut: int
+    """Bytes of a cut one."""
+    messages: int
+
+
 class Deliveries:
     """Opens the message sets of one frame after the other: `take` them, then `report` their messages."""
 
@@ -24,17 +34,17 @@ class Deliveries:
         self._wanted = wanted
         self._events: list[Event] = []
 
-    def take(self, frame: FrameRow, data: bytes, direction: str, sets: Sequence[MessageSet], notes: list[Note]) -> list[tuple[int, int]]:
+    def take(self, frame: FrameRow, data: bytes, direction: str, sets: Sequence[MessageSet], notes: list[Note]) -> list[Taken]:
         """Count and check the messages of these sets of a frame, and complete the frame with counts and the checksums' verdict.
 
-        Return the bytes of whole entries, and of a cut one, of each set. `direction` is PRODUCE or DELIVER; `notes` take the findings.
+        Return what was read of each set. `direction` is PRODUCE or DELIVER; `notes` take the findings.
         """
         template = message_row(frame, direction)
         totals = _totals(template, data)
-        taken: list[tuple[int, int]] = []
+        taken: list[Taken] = []
         messages: list[Event] = []
         for place in sets:
-            end, before = 0, totals.cut
+            end, before, first = 0, totals.cut, totals.messages
             for message in read_set(data, place.start, place.end, totals):
                 end = message.end
                 if self._wanted and totals.messages <= ROWS_MAX:
@@ -43,7 +53,7 @@ class Deliveries:
             if cut and frame.status == OK and _ends_early(place, direction):
                 totals.note("message-set-corrupt", f"the set ends {cut:,} bytes behind the begin of a message, which is longer")
                 cut = 0
-            taken.append((end, cut))
+            taken.append(Taken(end, cut, totals.messages - first))
         if sets:
             frame.payload_size = sum(place.end - place.start for place in sets)
             frame.num_messages = totals.messages
@@ -97,3 +107,15 @@ def _message(template: MessageRow, place: MessageSet, message: Message) -> Singl
         extra |= {"offset": place.offset + message.entry, "next_offset": place.offset + behind}
     row.status = "undecodable" if message.payload is None else "ok"
     return SingleMessage(row, message.payload)
+
+
+def shares(parts: Sequence[dict[str, Any]], sets: Sequence[MessageSet], taken: Sequence[Taken]) -> dict[str, Any] | None:
+    """Return messages and bytes of message sets by topic, for a frame with several topics."""
+    if len({part.get("topic") for part in parts}) < 2:
+        return None
+    topics = {topic: {"messages": 0, "bytes": 0} for part in parts if (topic := part.get("topic")) is not None}
+    for place, counts in zip(sets, taken, strict=True):
+        if place.topic is not None:
+            topics[place.topic]["messages"] += counts.messages
+            topics[place.topic]["bytes"] += place.end - place.start
+    return topics

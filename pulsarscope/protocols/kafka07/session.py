@@ -20,7 +20,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, RESPONSE
 from pulsarscope.protocols.kafka07.cursor import ParseError
-from pulsarscope.protocols.kafka07.deliveries import Deliveries
+from pulsarscope.protocols.kafka07.deliveries import Deliveries, Taken, shares
 from pulsarscope.protocols.kafka07.requests import only_topic, parts_of, read_request
 from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, possible_commands, read_response, shape
 
@@ -154,10 +154,11 @@ class Kafka07Session(Session):
         elif whole and request.end < len(data):
             notes.append(("trailing-bytes", f"{len(data) - request.end} bytes follow the request"))
         parts = parts_of(request.command, request.fields)
-        frame.topic = only_topic(parts)
         if len(parts) == 1:
             frame.extra = {name: value for name, value in parts[0].items() if name in LOCATING} or None
-        self._deliveries.take(frame, data, PRODUCE, request.sets, notes)
+        frame.topic = only_topic(parts)
+        taken = self._deliveries.take(frame, data, PRODUCE, request.sets, notes)
+        frame.topics = shares(parts, request.sets, taken)
         if request.command in ANSWERED_BY and frame.status == OK:
             self._ask(frame, _WaitingRequest(request.command, parts, (frame.file, frame.packet)), out)
 
@@ -193,6 +194,7 @@ class Kafka07Session(Session):
             _malformed(frame, notes, problem)
         frame.topic = only_topic(parts) if parts else None
         taken = self._deliveries.take(frame, data, DELIVER, response.sets, notes)
+        frame.topics = shares(parts, response.sets, taken)
         _locate(frame, response, taken)
         if request is not None:
             answer(frame, request)
@@ -296,11 +298,11 @@ def _malformed(frame: FrameRow, notes: list[Note], problem: str) -> None:
     notes.append(("frame-malformed", problem))
 
 
-def _locate(frame: FrameRow, response: ParsedResponse, taken: Sequence[tuple[int, int]]) -> None:
+def _locate(frame: FrameRow, response: ParsedResponse, taken: Sequence[Taken]) -> None:
     """Note the offsets in the log of what was delivered and of the next fetch, and the size of a message that was cut off."""
     fields = response.fields
     places = []
-    for part, batch, (size, cut) in zip(fields.get("parts") or (fields,), response.sets, taken, strict=False):
+    for part, batch, (size, cut, _) in zip(fields.get("parts") or (fields,), response.sets, taken, strict=False):
         if cut:
             part["cut"] = cut
         if batch.offset is not None:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import accumulate
+from pathlib import Path
 
 import pytest
 
 import pulsarscope as ps
+from pulsarscope.analysis.statistics import Statistics
+from pulsarscope.filter.fields import Catalogue
+from pulsarscope.filter.follow import FollowFilter
+from pulsarscope.filter.selection import Filter
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.kafka07.summary import summary
 from tests.places import CAPTURES
 from tests.protocols.kafka07.cases import look, talk
+from tests.scenarios.capturefile import pcap
+from tests.scenarios.conversation import Conversation
 from tests.scenarios.kafka07 import (
     GZIP,
     compressed,
@@ -20,6 +29,7 @@ from tests.scenarios.kafka07 import (
     message,
     multifetch,
     multifetch_response,
+    multiproduce,
     offsets,
     offsets_response,
 )
@@ -125,3 +135,41 @@ def test_a_message_larger_than_the_fetch_is_no_damage(max_size: int) -> None:
 def test_a_negative_partition_is_told_from_the_topic(partition: int) -> None:
     seen = look(talk().client(fetch("t", 0, 0)).client(fetch("t", partition, 0)).close())
     assert summary(seen.frames[1]).startswith(f"t partition {partition} at 0")
+
+
+def of_several_topics() -> Conversation:
+    conversation = talk().client(multiproduce(("a", 0, LOG), ("b", 0, message(b"x")), ("a", 1, message(b"y"))))
+    conversation.client(multifetch(("a", 0, 0, 9_999), ("b", 0, 0, 9_999)))
+    return conversation.server(multifetch_response(fetch_response(LOG), fetch_response(message(b"x")))).close()
+
+
+def test_a_frame_of_several_topics_tells_messages_and_bytes_of_each() -> None:
+    produced, asked, answer = look(of_several_topics()).frames
+    one = {"messages": 1, "bytes": len(message(b"x"))}
+    log = {"messages": 7, "bytes": len(LOG)}
+    assert produced.topics == {"a": {"messages": 8, "bytes": len(LOG + message(b"y"))}, "b": one}
+    assert asked.topics == {name: {"messages": 0, "bytes": 0} for name in "ab"}
+    assert answer.topics == {"a": log, "b": one}
+    assert {row.topic for row in (produced, asked, answer)} == {None}
+    assert look(talk().client(multiproduce(("a", 0, LOG), ("a", 1, LOG))).close()).frames[0].topics is None
+
+
+def filtered(text: str, path: Path) -> list[FrameRow]:
+    dissector = Kafka07Dissector()
+    display_filter = Filter(text, ["frame"], Catalogue([dissector.vocabulary], dissector.codes))
+    return display_filter.select(list(ps.open(str(path)).frames()), {})
+
+
+def test_statistics_filters_and_follow_find_each_of_several_topics(tmp_path: Path) -> None:
+    path = tmp_path / "several.pcap"
+    path.write_bytes(pcap(of_several_topics().packets))
+    statistics = Statistics()
+    statistics.feed(ps.open(str(path)).frames())
+    records = {record["topic"]: record for record in statistics.sections(["topics"])["topics"]}
+    assert {name: (record["client_messages"], record["server_messages"]) for name, record in records.items()} == {"a": (8, 7), "b": (1, 1)}
+    for topic, count in (("a", 3), ("b", 3), ("c", 0)):
+        assert len(filtered(f'topic == "{topic}"', path)) == count
+        follow = FollowFilter("topic", topic, [Kafka07Dissector()])
+        assert len(follow.select(list(ps.open(str(path)).frames()), {})) == count
+    assert len(filtered('topic != "c"', path)) == 3
+    assert not filtered('topic != "a"', path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +44,12 @@ _WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys",
 """Fields of the metadata without which a payload is bytes that the application sent: nothing to open."""
 
 _NAMING_COMMANDS = commands_with("topic", "producer_name", "subscription", "consumer_id", "producer_id")
+
+_TOPICS_OF: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "ADD_PARTITION_TO_TXN": lambda fields: list(fields.get("partitions") or ()),
+    "ADD_SUBSCRIPTION_TO_TXN": lambda fields: [part["topic"] for part in fields.get("subscription") or () if "topic" in part],
+}
+"""Commands about any number of topics, and their readers."""
 
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
@@ -244,6 +251,11 @@ class PulsarSession(Session):
         if command == "ACK":
             frame.extra = self._batch_sizes.acknowledged(fields)
         names = topic, name, subscription = self._names(command, fields) if command in _NAMING_COMMANDS else _NO_NAMES
+        if command in _TOPICS_OF:
+            topics = _TOPICS_OF[command](fields)
+            if len(topics) > 1:
+                frame.topics = {several: {"messages": 0, "bytes": 0} for several in topics}
+            topic = topics[0] if len(topics) == 1 else None
         if direction == CLIENT and command in ANSWERED_BY and isinstance(number := fields.get("request_id"), int):
             if command in ("PRODUCER", "SUBSCRIBE"):
                 self._register(command, fields, events)
