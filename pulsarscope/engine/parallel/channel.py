@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 LENGTH_BYTES = 8
 
 
-def packed(message: Any) -> bytes:
-    """Return an object as the bytes to send."""
-    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-
-
-def send(pipe: BinaryIO, data: bytes) -> None:
-    """Write an object that is packed."""
+def send(pipe: BinaryIO, message: Any) -> None:
+    """Write an object."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     pipe.write(len(data).to_bytes(LENGTH_BYTES, "big"))
     pipe.write(data)
     pipe.flush()
 
 
-def received(pipe: BinaryIO) -> Iterator[Any]:
-    """Give the objects until the other process sends no more, or died."""
-    while len(head := pipe.read(LENGTH_BYTES)) == LENGTH_BYTES:
-        size = int.from_bytes(head, "big")
-        if len(data := pipe.read(size)) != size:
-            return
-        yield pickle.loads(data)  # noqa: S301 - the pipe ends in a process of ours
+def receive(pipe: BinaryIO) -> bytes | None:
+    """Receive the next object, for `unpack`; None when the other process sends no more, or died."""
+    head = pipe.read(LENGTH_BYTES)
+    size = int.from_bytes(head, "big")
+    data = pipe.read(size)
+    return data if len(head) == LENGTH_BYTES and len(data) == size else None
+
+
+def unpack(data: bytes) -> Any:
+    """Return the object."""
+    return pickle.loads(data)  # noqa: S301 - the pipe ends in a process of ours

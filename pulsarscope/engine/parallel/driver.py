@@ -1,18 +1,17 @@
 """The driver of several processes: a run that cannot be told from that of one.
 
 Each process reads all files and assembles all streams, which takes little, and decodes the connections of its share; so all that packets
-alone decide is the same in each. This process is the first of them: it has a smaller share, and merges the rows of all part by part, by
-their keys. Rules of one connection run where the connection is decoded; facts for rules across connections are evaluated here, in the
-order in which one process emits them.
+alone decide is the same in each. Rows come with keys, and are merged part by part. Rules of one connection run where the connection is
+decoded; facts for rules across connections come here, in the order in which one process emits them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pulsarscope.capture import Inputs
 from pulsarscope.engine import local
@@ -42,7 +41,7 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
 
 
 class ParallelRun(Totals):
-    """One decode of a list of files, in several processes; `endpoints` and `dissector_of` are of the connections in the latest batch."""
+    """A decode of a list of files, in several processes; `endpoints` and `dissector_of` are of the connections in the latest batch."""
 
     def __init__(self, inputs: Inputs, options: Options, jobs: int, prepare: Prepare | None) -> None:
         """Start nothing yet.
@@ -50,8 +49,8 @@ class ParallelRun(Totals):
         Args:
             inputs: captures, all of them files.
             options: options of the run.
-            jobs: number of processes, this one included.
-            prepare: conversion of rows by the process that decodes them.
+            jobs: number of processes.
+            prepare: what the processes make of rows before they hand them over.
 
         Raises:
             UsageError: the options cannot be carried out.
@@ -86,19 +85,17 @@ class ParallelRun(Totals):
     def __iter__(self) -> Generator[RowBatch, None, None]:
         prepare = self._prepare
         with ExitStack() as stack:
-            others = [stack.enter_context(Process()) for _ in range(self._jobs - 1)]
-            own, *tasks = [Decode(self.inputs, self._options, number, self._jobs, prepare) for number in range(self._jobs)]
-            for process, task in zip(others, tasks, strict=True):
-                process.ask(task)
-            sources = [own().__next__, *(process.answer for process in others)]
-            firsts = [answer() for answer in sources]
+            processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
+            for number, process in enumerate(processes):
+                process.ask(Decode(self.inputs, self._options, number, self._jobs, prepare))
+            firsts = [process.answer() for process in processes]
             while not any(isinstance(answer, Finished) for answer in firsts):
                 self.endpoints, self.dissector_of, self._preambles, self._places = {}, {}, {}, {}
-                answers = [partial(next, self._results(*source)) for source in zip(firsts, sources, strict=True)]
+                answers = [partial(next, self._results(*source)) for source in zip(firsts, processes, strict=True)]
                 for batch in merged(answers, self._conclude, None if prepare is None else prepare.join):
                     self._engine.progress = batch.file, batch.bytes_read, batch.last_packet
                     yield batch
-                firsts = [answer() for answer in sources]
+                firsts = [process.answer() for process in processes]
         for answer in firsts:
             self.endpoints |= answer.endpoints
             self.dissector_of |= answer.dissector_of
@@ -108,7 +105,7 @@ class ParallelRun(Totals):
             yield batch
         self.complete = True
 
-    def _results(self, result: Result, answer: Callable[[], Any]) -> Iterator[Result]:
+    def _results(self, result: Result, process: Process) -> Iterator[Result]:
         """Give the results of one process from this one on, counted."""
         while True:
             self.packets += result.packets
@@ -121,7 +118,7 @@ class ParallelRun(Totals):
             self._places |= result.places
             self._preambles |= result.preambles
             yield result
-            result = answer()
+            result = process.answer()
 
     def _conclude(self, facts: list[KeyedFact]) -> RowBatch:
         """Return the findings that facts bring about before the end of the run."""
@@ -132,4 +129,4 @@ class ParallelRun(Totals):
 
 
 AnyRun: TypeAlias = local.Run | ParallelRun
-"""A run in one process or in several."""
+"""A run, whoever carries it out."""

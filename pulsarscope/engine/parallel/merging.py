@@ -12,14 +12,14 @@ from pulsarscope.engine.parallel.worker import Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch
 
 Answer = Callable[[], Result]
-"""Function that returns the next result of a process."""
+"""Gives the next result of a process."""
 
 Conclude = Callable[[list[KeyedFact]], RowBatch]
-"""Function that returns the findings that the facts of all processes bring about when the part ends, with keys."""
+"""Gives what the facts of all processes bring about, with keys, when the part ends."""
 
 
 class _Stream:
-    """Results of one process for the part: the batch at hand, of which the first rows are taken already."""
+    """The share of one process in the part: the batch at hand, of which the first rows are taken already."""
 
     def __init__(self, answer: Answer, facts: list[KeyedFact]) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""A decoding process, seen from the one that started it."""
+"""A process that decodes, from outside."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from threading import Thread
 from typing import Any
 
-from pulsarscope.engine.parallel.channel import packed, received, send
+from pulsarscope.engine.parallel.channel import receive, send, unpack
+from pulsarscope.engine.parallel.spool import Spool
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, LikeMe
 from pulsarscope.model.errors import OutputError
 
@@ -17,7 +19,7 @@ PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from pulsarscope.engine.paral
 
 
 class Process:
-    """A process that answers the tasks that it is given, in order. Enter it; it ends when it is left."""
+    """Gives the answers to the tasks that it is asked, in order. Enter it; it ends when it is left."""
 
     def __init__(self) -> None:
         """Start it.
@@ -36,7 +38,9 @@ class Process:
         except OSError as error:
             message = f"cannot start a decoding process: {error.strerror or error}"
             raise OutputError(message) from error
-        self._answers = received(self._process.stdout)  # type: ignore[arg-type]
+        self._spool = Spool()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
         self.ask(LikeMe(gc.get_threshold()))
 
     def __enter__(self) -> Process:  # noqa: PYI034 - typing.Self is newer than Python 3.10
@@ -44,27 +48,40 @@ class Process:
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
+        self._spool.close()
         self._process.wait()
+        self._reader.join()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):  # what it did not read is of no use
                 pipe.close()  # type: ignore[union-attr]
 
     @property
     def number(self) -> int:
-        """Return the number of the process for the operating system."""
+        """Of the process, for the operating system."""
         return self._process.pid
 
     def ask(self, task: Any) -> None:
         """Give it a task: a call that gives its answers."""
         with suppress(BrokenPipeError):  # it has died: `answer` says so
-            send(self._process.stdin, packed(task))  # type: ignore[arg-type]
+            send(self._process.stdin, task)  # type: ignore[arg-type]
 
     def answer(self) -> Any:
-        """Return the next answer. Raises OutputError when the process died."""
-        for answer in self._answers:
-            return answer
-        message = f"one of the decoding processes {_end(self._process.wait())}; the output is not complete"
-        raise OutputError(message)
+        """Return the next answer.
+
+        Raises:
+            OutputError: the process died.
+        """
+        data = self._spool.get()
+        if data is None:
+            message = f"one of the decoding processes {_end(self._process.wait())}; the output is not complete"
+            raise OutputError(message)
+        return unpack(data)
+
+    def _read(self) -> None:
+        pipe: Any = self._process.stdout
+        while (data := receive(pipe)) is not None and self._spool.put(data):
+            pass
+        self._spool.end()
 
 
 def _end(code: int) -> str:

@@ -1,4 +1,4 @@
-"""A queue of the results of a process before their turn: in memory, then in a temporary file, and then whoever fills it waits."""
+"""Results that are ready before their turn: a queue of bytes, in memory, then in a temporary file, and then whoever fills it waits."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ class Spool:
         self._disk_messages = 0
         self._disk_max = JOB_DISK_MAX_BYTES
         self._ended = False
+        self._closed = False
 
-    def put(self, message: bytes) -> None:
-        """Add a message, however large, when there is room."""
+    def put(self, message: bytes) -> bool:
+        """Add a message, however large, when there is room; false when nobody wants it any more."""
         with self._changed:
-            while not self._keep(message):
+            while not (self._closed or self._keep(message)):
                 self._changed.wait()
             self._changed.notify_all()
+            return not self._closed
 
     def end(self) -> None:
-        """Say that no message follows."""
+        """No message follows."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def get(self) -> bytes | None:
-        """Return the oldest message, once there is one; None at the end."""
+        """Take the oldest message, once there is one; None at the end."""
         with self._changed:
             while not self._queue:
                 if self._ended:
@@ -49,9 +51,13 @@ class Spool:
             return message
 
     def close(self) -> None:
-        """Remove the temporary file."""
-        if self._disk is not None:
-            self._disk.close()
+        """Drop all there is."""
+        with self._changed:
+            self._closed = self._ended = True
+            self._queue.clear()
+            if self._disk is not None:
+                self._disk.close()
+            self._changed.notify_all()
 
     def _keep(self, message: bytes) -> bool:
         if not self._queue or self._memory + len(message) <= JOB_MEMORY_MAX_BYTES:

@@ -1,4 +1,4 @@
-"""Tasks of a process, and its loop over them."""
+"""Inside one of the processes: the tasks that it is given, and its loop."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from threading import Thread
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,9 +19,8 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import pack
-from pulsarscope.engine.parallel.channel import packed, received, send
+from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.share import Share
-from pulsarscope.engine.parallel.spool import Spool
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.records import FrameRow, Row
 
@@ -34,13 +32,13 @@ OUT_OF_MEMORY = 77
 
 
 class Prepare(Protocol):
-    """Conversion of rows by the process that decodes them. It is sent to the processes, so it must be picklable."""
+    """The step that a process applies to rows before it hands them over. It goes to the processes itself, so it must be picklable."""
 
     def prepare(self, rows: list[Any]) -> list[Any]:
         """Return a value for each row. The rows are handed over."""
 
     def join(self, prepared: list[Any]) -> Any:
-        """Return the values of all rows of a batch, in order, as one."""
+        """Return what the values of all rows of a batch, in order, become."""
 
 
 class LikeMe(msgspec.Struct, frozen=True):
@@ -55,7 +53,7 @@ class LikeMe(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct):
-    """Rows of one part of a run, in order, and the counts and facts that come with them."""
+    """Some rows of one part of a run, in order, and what they add to the run."""
 
     batch: RowBatch
     ends: bool
@@ -72,11 +70,11 @@ class Result(msgspec.Struct):
     preambles: dict[str, tuple[int, int]] = {}
     """See `Engine.preamble`; of connections inside TLS, if the options ask for places."""
     places: dict[FramePlace, tuple[int, int]] = {}
-    """Places of their frames; see `Engine.place`."""
+    """Where their frames lie; see `Engine.place`."""
 
 
 class Finished(msgspec.Struct):
-    """Last answer of a process: the connections that had not ended before the last part, unless rows are prepared."""
+    """The last answer of a process: what it knows of the connections that had not ended before the last part, unless rows are prepared."""
 
     endpoints: dict[str, tuple[str, str]]
     dissector_of: dict[str, str]
@@ -135,31 +133,11 @@ def serve() -> None:
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what any library may print must not get among the answers
     warnings.simplefilter("ignore", PluginWarning)  # who asks has been told
-    spool = Spool()
-    # Not in the process that reads them: it decodes, too, and a thread there would wait for its turn after every few pages of the pipe.
-    sender = Thread(target=_send_all, args=(spool, answers))
-    sender.start()
-    code = 0
     try:
-        for task in received(tasks):
-            for answer in task():
-                spool.put(packed(answer))
-    except MemoryError:
-        code = OUT_OF_MEMORY
-    finally:
-        spool.end()
-        sender.join()
-    sys.exit(code)
-
-
-def _send_all(spool: Spool, pipe: BinaryIO) -> None:
-    try:
-        while (data := spool.get()) is not None:
-            send(pipe, data)
-        spool.close()
+        while (task := receive(tasks)) is not None:
+            for answer in unpack(task)():
+                send(answers, answer)
     except BrokenPipeError:
         os._exit(0)
-    except OSError:  # of the temporary file
-        os._exit(1)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)

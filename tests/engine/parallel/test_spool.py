@@ -15,7 +15,8 @@ from pulsarscope.engine.parallel.spool import Spool
 def fill(store: Spool, messages: list[bytes]) -> Thread:
     def put_all() -> None:
         for message in messages:
-            store.put(message)
+            if not store.put(message):
+                return
         store.end()
 
     thread = Thread(target=put_all)
@@ -44,8 +45,7 @@ def test_what_does_not_fit_waits_on_disk_and_then_in_front_of_the_door(monkeypat
     monkeypatch.setattr(spool, "JOB_DISK_MAX_BYTES", 20)
     store = Spool()
     messages = [bytes([number]) * 10 for number in range(5)]
-    for message in messages[:3]:
-        store.put(message)
+    assert all(store.put(message) for message in messages[:3])
     assert store._disk is not None
     thread = fill(store, messages[3:])
     thread.join(0.1)
@@ -68,3 +68,15 @@ def test_a_full_disk_makes_it_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert empty(store) == messages
     thread.join()
     store.close()
+
+
+def test_closing_lets_the_one_who_waits_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "JOB_MEMORY_MAX_BYTES", 1)
+    monkeypatch.setattr(spool, "JOB_DISK_MAX_BYTES", 0)
+    store = Spool()
+    thread = fill(store, [b"one", b"two", b"three"])
+    assert store.get() == b"one"
+    store.close()
+    thread.join()
+    assert store.get() is None
+    assert not store.put(b"four")

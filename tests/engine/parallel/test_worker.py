@@ -14,7 +14,7 @@ import pytest
 from pulsarscope.capture import expand_inputs
 from pulsarscope.engine.local import Run
 from pulsarscope.engine.options import ALL_RECORDS
-from pulsarscope.engine.parallel.channel import packed, received, send
+from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, Decode, Finished, LikeMe, Result
 from pulsarscope.model.records import Row
 from tests.places import CAPTURES
@@ -91,7 +91,7 @@ def test_the_collector_is_set_as_in_the_process_that_asks() -> None:
 def serve(*tasks: object) -> subprocess.CompletedProcess[bytes]:
     pipe = io.BytesIO()
     for task in tasks:
-        send(pipe, packed(task))
+        send(pipe, task)
     command = [sys.executable, "-c", "from pulsarscope.engine.parallel.worker import serve; serve()"]
     return subprocess.run(command, input=pipe.getvalue(), capture_output=True, timeout=60, check=False)
 
@@ -100,7 +100,8 @@ def test_tasks_are_carried_out_until_none_follows() -> None:
     tasks = [Decode(INPUTS, Options(), number, 2, Counting()) for number in (0, 1)]
     result = serve(LikeMe(gc.get_threshold()), *tasks)
     assert (result.returncode, result.stderr) == (0, b"")
-    assert [*received(io.BytesIO(result.stdout))] == [answer for task in tasks for answer in task()]
+    answers = io.BytesIO(result.stdout)
+    assert [unpack(data) for data in iter(lambda: receive(answers), None)] == [answer for task in tasks for answer in task()]
 
 
 class Chatty:
