@@ -8,12 +8,13 @@ The codes come from the package, the kinds of bad input from bad_inputs.tsv besi
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from pulsarscope.dissect.catalogue import FindingEntry, finding_entries
+from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Threshold
 from pulsarscope.protocols import make_dissectors
 
 HERE = Path(__file__).resolve().parent
@@ -33,6 +34,11 @@ finding names it with its value.
 ```
 pulsarscope decode FILE --records finding
 ```
+"""
+
+VERDICT = """## Verdict
+
+Limits of what the verdict of `diagnose` calls [not judged](reports.md#diagnose):
 """
 
 CATALOGUE = """
@@ -80,7 +86,7 @@ def bad_inputs() -> list[BadInput]:
 
 def page() -> str:
     """Return the page as Markdown."""
-    return "\n".join([INTRODUCTION, *_codes(), CATALOGUE, *_catalogue()]) + "\n"
+    return "\n".join([INTRODUCTION, *_codes(), VERDICT, *_limits(VERDICT_THRESHOLDS), CATALOGUE, *_catalogue()]) + "\n"
 
 
 def _codes() -> Iterator[str]:
@@ -91,9 +97,13 @@ def _codes() -> Iterator[str]:
             for protocols, meaning, hint in entry.wordings:
                 whose = f" ({', '.join(protocols)})" if len(entry.wordings) > 1 else ""
                 yield f"**{entry.severity}**{whose}: {_cell(meaning)} *Try:* {_cell(hint)}\n"
-            for limit in entry.thresholds:
-                yield f"- `{limit.name}` = {limit.value:g} {limit.unit}: {_cell(limit.why)}"
+            yield from _limits(entry.thresholds)
             yield f"{chr(10) * bool(entry.thresholds)}```\n{entry.example}\n```\n"
+
+
+def _limits(thresholds: Iterable[Threshold]) -> Iterator[str]:
+    for limit in thresholds:
+        yield f"- `{limit.name}` = {limit.value:g} {limit.unit}: {_cell(limit.why)}"
 
 
 def _catalogue() -> Iterator[str]:

@@ -12,9 +12,6 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
 
-SYN_RETRY_NS = 900_000_000
-"""Time between two packets of a connection without any byte that only the repetition of a SYN takes: 1 s (RFC 6298)."""
-
 STILL_OPEN = "still-open"
 
 
@@ -62,15 +59,15 @@ class Coverage:
     def add(self, row: ConnectionRow) -> None:
         """Count a connection."""
         host, port = row.client.rpartition(":")[0], int(row.server.rpartition(":")[2])
-        if failure := _failure_at_start(row):
+        if failure := self._failure_at_start(row):
             self._counts[failure] += 1
-            if (host, row.server) in self._refusals or len(self._refusals) < DIAGNOSIS_NAMES_MAX:
+            is_last_syn = row.packets == 1  # the answer may have come when the capture was over
+            if not is_last_syn and ((host, row.server) in self._refusals or len(self._refusals) < DIAGNOSIS_NAMES_MAX):
                 before = self._refusals.get((host, row.server), Refusals(host, row.server, 0, row.start))
                 self._refusals[host, row.server] = before._replace(times=before.times + 1, latest=max(before.latest, row.start))
             return
         if row.server_bytes and ((host, port) in self._opened or len(self._opened) < DIAGNOSIS_NAMES_MAX):
             self._opened[host, port] = max(row.start, self._opened.get((host, port), 0))
-        self._counts[STILL_OPEN] += row.closed == "open"
         if row.dissector is None:
             if row.tls is not None and " content=" not in row.tls:
                 self._counts["encrypted"] += 1
@@ -79,6 +76,7 @@ class Coverage:
             return
         if len(self._broker_ports) < DIAGNOSIS_NAMES_MAX:
             self._broker_ports.add(port)
+        self._counts[STILL_OPEN] += row.closed == "open"
         self._counts["midstream"] += row.opened == "midstream"
         missing = (row.client_missing or 0) + (row.server_missing or 0)
         self._missing_bytes += missing
@@ -125,12 +123,12 @@ class Coverage:
             parts += [Unjudged(code, {"connections": counts[code]})] * bool(counts[code])
         return parts
 
-
-def _failure_at_start(row: ConnectionRow) -> str:
-    """Return how a connection failed before the server said anything: refused (or reset, or closed at once), or unanswered; else ""."""
-    if row.opened != "syn" or row.server_bytes:
-        return ""
-    if row.closed_by == SERVER:
-        return "refused" if row.closed == "rst" or not row.client_bytes else ""
-    silent = row.closed == "open" and not row.client_bytes
-    return "unanswered" if silent and (row.packets == 1 or row.end - row.start >= SYN_RETRY_NS) else ""
+    def _failure_at_start(self, row: ConnectionRow) -> str:
+        """Return how a connection failed before the server said anything: refused (or reset, or closed at once), or unanswered; else ""."""
+        if row.opened != "syn" or row.server_bytes:
+            return ""
+        if row.closed_by == SERVER:
+            return "refused" if row.closed == "rst" or not row.client_bytes else ""
+        silent = row.closed == "open" and not row.client_bytes
+        waits = row.packets == 1 or row.end - row.start >= self._thresholds.ns("never-opened-seconds")
+        return "unanswered" if silent and waits else ""

@@ -99,5 +99,12 @@ VERDICT_THRESHOLDS = (
         "A shorter capture cannot show what takes longer: time-outs, keep-alives and redelivery.",
         ("too-short",),
     ),
+    Threshold(
+        "never-opened-seconds",
+        0.9,
+        SECONDS,
+        "Between two packets of a connection without any byte: a SYN without an answer is repeated after 1 s (RFC 6298).",
+        ("never-opened",),
+    ),
 )
-"""Thresholds of the verdict on a run, whatever its protocols."""
+"""Thresholds of the verdict on a run, whatever its protocols; their codes are those of what was not judged."""

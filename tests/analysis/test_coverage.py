@@ -91,7 +91,15 @@ def test_how_long_it_must_last_can_be_set() -> None:
 
 def test_an_idle_connection_at_the_end_of_the_capture_is_no_failure() -> None:
     opening = FAILED | {"closed": "open", "closed_by": None, "packets": 3}
-    assert [part.code for part in covered(LONG, opening).not_judged()] == ["still-open"]
+    assert covered(LONG, opening).healthy
+    assert covered(LONG, opening).not_judged() == []
+
+
+@pytest.mark.parametrize(("packets", "lasts", "counts"), [(1, 0, False), (2, SECOND, True), (5, 9 * SECOND, True), (3, SECOND // 2, False)])
+def test_a_syn_without_an_answer_counts_when_it_was_repeated(packets: int, lasts: int, *, counts: bool) -> None:
+    start = rows.START + SECOND
+    syn = FAILED | {"closed": "open", "closed_by": None, "packets": packets, "start": start, "end": start + lasts}
+    assert bool(covered(LONG, syn).refused) == counts
 
 
 @pytest.mark.parametrize("values", [{"closed_by": "client"}, {"opened": "midstream"}, {"server_bytes": 9}])

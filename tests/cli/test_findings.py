@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from pulsarscope.cli.findings import LayerName, SeverityName
 from pulsarscope.dissect.catalogue import finding_entries
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import LAYERS, SEVERITIES
+from pulsarscope.model.thresholds import VERDICT_THRESHOLDS
 from pulsarscope.protocols import make_dissectors
 
 KNOWN = finding_entries(make_dissectors())
@@ -23,7 +25,9 @@ def output(*arguments: str) -> str:
 
 
 def test_all_codes_are_listed_with_severity_and_meaning_by_layer() -> None:
-    lines = output().splitlines()
+    text, _, limits = output().partition("\nlimits of the verdict")
+    assert [*re.findall(r"^  (\S+)=", limits, re.MULTILINE)] == [threshold.name for threshold in VERDICT_THRESHOLDS]
+    lines = text.splitlines()
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == [*KNOWN]
     assert {line for line in lines if line and not line.startswith(" ")} == {entry.layer for entry in KNOWN.values()}
     assert max(map(len, lines)) <= 100

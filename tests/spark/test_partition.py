@@ -226,6 +226,17 @@ def test_secrets_keys_and_schemas_reach_the_partitions(captures: Path, tmp_path:
     assert {kind for kind, rows in cluster.tables().items() if rows != without[kind]} == set(cluster.tables())
 
 
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_thresholds_reach_the_partitions(captures: Path, partitions: int) -> None:
+    """Of a rule about connections, and of one across them."""
+    options = msgspec.structs.replace(EVERYTHING, thresholds={"slow-exchange-seconds": 0, "reconnect-loop-failures": 1})
+    inputs = expand_inputs([str(captures / name) for name in ("errors.pcap", "raw-strange.pcap")], SOURCE_PER_FILE)
+    tables = Cluster(inputs, options, partitions=partitions).tables()
+    assert tables == local(inputs, options)
+    for code in ("slow-exchange", "reconnect-loop"):
+        assert any(f"'{code}'" in row for row in tables["finding"])
+
+
 def test_what_is_wrong_with_the_secrets_that_a_capture_brings_is_said_once(captures: Path, tmp_path: Path) -> None:
     path = tmp_path / "dsb.pcapng"
     whole = (captures / "go-tls13-dsb.pcapng").read_bytes()

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from pulsarscope.dissect.catalogue import FindingEntry
 from pulsarscope.model.findings import SEVERITIES
+from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Threshold
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.text_report import ReportOptions, TextReport
 
@@ -23,6 +24,7 @@ def catalogue_text(entries: Sequence[FindingEntry], options: ReportOptions) -> b
             head = f"{escape(entry.code):{width}}  {entry.severity:{SEVERITY_WIDTH}}  "
             # Spaces that must not be wrapped at become spaces again behind the wrapping.
             report.paragraph(head.replace(" ", "\0") + escape(entry.wordings[0].meaning), 2, hang=len(head))
+    _limits(report, "limits of the verdict", VERDICT_THRESHOLDS)
     return report.text().replace(b"\0", b" ")
 
 
@@ -37,10 +39,14 @@ def entry_text(entry: FindingEntry, options: ReportOptions) -> bytes:
         report.paragraph(escape(protocols + wording.meaning), 2)
         report.paragraph(f"Try: {escape(wording.hint)}", 2, hang=5)
     if entry.thresholds:
-        report.heading("limits", "--threshold NAME=VALUE sets one")
-        for threshold in entry.thresholds:
-            limit = f"{threshold.name}={threshold.value:g} ({threshold.unit})"
-            report.paragraph(f"{escape(limit)}: {escape(threshold.why)}", 2, hang=2)
+        _limits(report, "limits", entry.thresholds)
     report.heading("example")
     report.lines.append(f"  {escape(entry.example)}")
     return report.text()
+
+
+def _limits(report: TextReport, title: str, thresholds: Sequence[Threshold]) -> None:
+    report.heading(title, "--threshold NAME=VALUE sets one")
+    for threshold in thresholds:
+        limit = f"{threshold.name}={threshold.value:g} ({threshold.unit})"
+        report.paragraph(f"{escape(limit)}: {escape(threshold.why)}", 2, hang=2)
