@@ -129,12 +129,17 @@ SHAPES = {
 }
 
 
-def make(shape: Shape, share: float, out: Path) -> None:
+def write(out: Path, make: Callable[[Capture, int], None], size: int) -> None:
     """Write the capture of a shape."""
     with out.open("wb") as file:
         capture = Capture(file)
-        shape.make(capture, max(round(shape.size * share), 1))
+        make(capture, size)
         capture.flush()
+
+
+def command(capture: Path, line: str) -> Measurement:
+    """Return the measurement of a command yet to be run."""
+    return Measurement(capture, line, Tool(line, f"{OURS} {line} -q"))
 
 
 def measured(shapes: Iterable[str], share: float) -> Iterable[tuple[str, Measurement]]:
@@ -142,9 +147,10 @@ def measured(shapes: Iterable[str], share: float) -> Iterable[tuple[str, Measure
     with TemporaryDirectory() as folder:
         capture = Path(folder) / "shape.pcap"
         for name in shapes:
-            make(SHAPES[name], share, capture)
-            for command in SHAPES[name].commands:
-                measurement = Measurement(capture, command, Tool(command, f"{OURS} {command} -q"))
+            shape = SHAPES[name]
+            write(capture, shape.make, max(round(shape.size * share), 1))
+            for line in shape.commands:
+                measurement = command(capture, line)
                 run(measurement, Path(folder) / "out")
                 yield name, measurement
 

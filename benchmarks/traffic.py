@@ -101,9 +101,13 @@ class Connection:
         self._next = [1_000_000 + number * 7_919, 2_000_000 + number * 104_729]
         self._headers: dict[tuple[int, int], bytes] = {}
 
+    def knock(self) -> None:
+        """Write the first packet of the handshake."""
+        self._packet(CLIENT, SYN)
+
     def open(self) -> None:
         """Write the handshake."""
-        self._packet(CLIENT, SYN)
+        self.knock()
         self._next[CLIENT] += 1
         self._packet(SERVER, SYN | ACK)
         self._next[SERVER] += 1

@@ -32,6 +32,8 @@ class Response(msgspec.Struct, gc=False):
     time: int
     command: str
     fields: dict[str, Any]
+    size: int = 0
+    """Bytes of the frame."""
 
 
 class Placed(Protocol):
@@ -59,7 +61,7 @@ def request_of(frame: FrameRow, key: str | None) -> Request:
 
 def response_of(frame: FrameRow) -> Response:
     """Return a frame as a response; a copy, because outputs may change rows."""
-    return Response(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", frame.fields or {})
+    return Response(frame.file, frame.packet, frame.sub, frame.time, frame.command or "", frame.fields or {}, frame.size or 0)
 
 
 def answer(frame: FrameRow, request: Request) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from operator import itemgetter
 
 from pulsarscope.dissect.exchange import Request
-from pulsarscope.model.limits import PENDING_REQUESTS_MAX
+from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 
 
 class Pairing:
@@ -19,9 +19,13 @@ class Pairing:
         self._keys: dict[int, Hashable] = {}
         """By ticket, the longest-waiting first."""
         self._tickets = 0
+        self._oldest = 1
+        """Ticket before which none waits."""
+        self.names_bytes = 0
+        """Size of the names in the waiting requests."""
 
-    def ask(self, key: Hashable, request: Request) -> Request | None:
-        """Let a request wait under a key; return the longest-waiting one when there are too many: it is given up."""
+    def ask(self, key: Hashable, request: Request) -> list[Request]:
+        """Let a request wait under a key; return those that are given up for it, oldest first: too many wait, or too long names."""
         self._tickets += 1
         self._keys[self._tickets] = key
         queue = self._waiting.get(key)
@@ -29,7 +33,14 @@ class Pairing:
             self._waiting[key] = deque(((self._tickets, request),))
         else:
             queue.append((self._tickets, request))
-        return self.answer(next(iter(self._keys.values()))) if len(self._keys) > PENDING_REQUESTS_MAX else None
+        self.names_bytes += _names_bytes(request)
+        given_up = []
+        while len(self._keys) > PENDING_REQUESTS_MAX or (self.names_bytes > PENDING_NAMES_MAX_BYTES and len(self._keys) > 1):
+            while self._oldest not in self._keys:  # the first of a table that is emptied from its front takes ever longer to find
+                self._oldest += 1
+            if (oldest := self.answer(self._keys[self._oldest])) is not None:
+                given_up.append(oldest)
+        return given_up
 
     def answer(self, key: Hashable) -> Request | None:
         """Remove and return the request of this key that has waited longest."""
@@ -40,6 +51,10 @@ class Pairing:
         del self._keys[ticket]
         if not queue:
             del self._waiting[key]
+            if not self._waiting:  # most connections wait for nothing most of the time: the memory of a used table is four times as much
+                self._waiting.clear()
+                self._keys.clear()
+        self.names_bytes -= _names_bytes(request)
         return request
 
     def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
@@ -62,4 +77,9 @@ class Pairing:
         entries = sorted((entry for queue in self._waiting.values() for entry in queue), key=itemgetter(0))
         self._waiting.clear()
         self._keys.clear()
+        self.names_bytes = 0
         return [request for _, request in entries]
+
+
+def _names_bytes(request: Request) -> int:
+    return len(request.topic or "") + len(request.producer_name or "") + len(request.subscription or "")

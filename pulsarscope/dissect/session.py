@@ -50,9 +50,7 @@ class Session:
 
     def ask(self, frame: FrameRow, key: Hashable, events: list[Event]) -> None:
         """Let a frame wait for its answer under a key."""
-        given_up = self.context.pairing.ask(key, request_of(frame, str(key)))
-        if given_up is not None:
-            events.append(Exchange(given_up))
+        events += [Exchange(given_up) for given_up in self.context.pairing.ask(key, request_of(frame, str(key)))]
 
     def answer(self, frame: FrameRow, key: Hashable, events: list[Event], error: str | None = None) -> Request | None:
         """Pair a frame with the oldest request of a key, if one waits; `error`: name of the error with which it refuses."""

@@ -16,6 +16,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FindingRow, FrameRow, RawFrame
+from pulsarscope.model.tables import remember
 
 FramePlace = tuple[int | None, int | None, int | None]
 """File, packet and sub."""
@@ -96,9 +97,7 @@ class FollowFilter:
         return passed
 
     def _remember_passed(self, name: str) -> None:
-        self._passed[name] = None
-        if len(self._passed) > PENDING_REQUESTS_MAX:
-            del self._passed[next(iter(self._passed))]
+        remember(self._passed, name, None, PENDING_REQUESTS_MAX)
 
     def _remember_unanswered(self, frames: Iterable[tuple[str, FrameRow]]) -> None:
         self._unanswered.update(frames)

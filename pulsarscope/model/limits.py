@@ -203,6 +203,13 @@ CHUNKED_MESSAGES_MAX = 1_024
 PENDING_REQUESTS_MAX = 65_536
 """Requests of one connection that wait for a response (h2 remembers 2^16 closed streams)."""
 
+NAME_MAX_CHARACTERS = 4_096
+"""Longest topic, producer or subscription that is remembered of a Pulsar connection, and a column holds: names have some 50 characters, a
+hostile one fills a frame."""
+
+PENDING_NAMES_MAX_BYTES = 16 << 20
+"""Names in the waiting requests of one connection: 256 characters for each of as many as may wait; and of its producers and consumers."""
+
 PENDING_MESSAGES_MAX = 65_536
 """Produced messages of one connection that wait for their receipt; older ones are written without ledger and entry."""
 

@@ -14,7 +14,7 @@ from pulsarscope.model.records import ConnectionRow, FindingRow
 @pytest.mark.parametrize("name", memory.SHAPES)
 def test_each_shape_is_a_capture_without_damage(name: str, tmp_path: Path) -> None:
     capture = tmp_path / "shape.pcap"
-    memory.make(memory.SHAPES[name], 0.001, capture)
+    memory.write(capture, memory.SHAPES[name].make, 2)
     rows = list(pulsarscope.open(str(capture)).records("connection", "finding"))
     assert {row.dissector for row in rows if isinstance(row, ConnectionRow)} == {"pulsar"}
     assert not [row for row in rows if isinstance(row, FindingRow) and row.layer in {"capture", "tcp"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from pulsarscope.dissect import pairing as module
 from pulsarscope.dissect.exchange import Request, Response, elapsed
 from pulsarscope.dissect.pairing import Pairing
+from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from tests.scenarios.chance import randoms
 
 
@@ -24,7 +26,7 @@ def packet(found: Request | None) -> int | None:
 def test_each_key_is_first_in_first_out() -> None:
     pairing = Pairing()
     for number, key in enumerate("abaab"):
-        assert pairing.ask(key, request(number)) is None
+        assert pairing.ask(key, request(number)) == []
     assert [packet(pairing.answer(key)) for key in "aabbab"] == [0, 2, 1, 4, 3, None]
 
 
@@ -64,11 +66,39 @@ def test_beyond_the_bound_the_longest_waiting_is_given_up(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "PENDING_REQUESTS_MAX", 3)
     pairing = Pairing()
     for number, key in enumerate("aba"):
-        assert pairing.ask(key, request(number)) is None
+        assert pairing.ask(key, request(number)) == []
     assert packet(pairing.answer("a")) == 0
-    assert pairing.ask("c", request(3)) is None
-    assert packet(pairing.ask("d", request(4))) == 1, "the key a is older, but its request that waits is not"
+    assert pairing.ask("c", request(3)) == []
+    assert [packet(one) for one in pairing.ask("d", request(4))] == [1], "the key a is older, but its request that waits is not"
     assert [packet(one) for one in pairing.rest()] == [2, 3, 4]
+
+
+def test_long_names_make_room_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PENDING_NAMES_MAX_BYTES", 1_000)
+    pairing = Pairing()
+
+    def ask(number: int, characters: int) -> list[int | None]:
+        named = Request(0, number, 1, number, "ASK", None, "t" * characters)
+        return [packet(one) for one in pairing.ask(number, named)]
+
+    assert [ask(number, 400) for number in (1, 2)] == [[], []]
+    assert packet(pairing.answer(1)) == 1
+    assert ask(3, 400) == []
+    assert ask(4, 300) == [2]
+    assert ask(5, 2_000) == [3, 4], "one of any length may wait"
+    assert ask(6, 0) == [5]
+    assert [packet(one) for one in pairing.rest()] == [6]
+    assert ask(7, 900) == []
+
+
+def test_giving_up_takes_no_longer_the_more_were_given_up() -> None:
+    pairing = Pairing()
+    for number in range(PENDING_REQUESTS_MAX):
+        pairing.ask(number, request(number))
+    start = process_time()
+    for number in range(100_000):
+        assert [packet(one) for one in pairing.ask(("more", number), request(number))]
+    assert process_time() - start < 1.5, "to find the first of a table that is emptied from its front takes 4 s"
 
 
 @given(randoms)
@@ -83,8 +113,8 @@ def test_it_does_what_a_list_does(random: Random) -> None:
             key = random.choice("abcd")
             if random.random() < 0.55:
                 waiting.append((key, number))
-                want = waiting.pop(0)[1] if len(waiting) > bound else None
-                assert packet(pairing.ask(key, request(number))) == want
+                want = [waiting.pop(0)[1]] if len(waiting) > bound else []
+                assert [packet(one) for one in pairing.ask(key, request(number))] == want
             else:
                 keys = random.sample("abcd", random.randint(1, 3))
                 chosen = next((entry for entry in waiting if entry[0] in keys), None)

@@ -173,7 +173,7 @@ class Kafka07Session(Session):
             self._exchange(request, unmatched, out)
             return
         self._waiting.append(waiting)
-        if (given_up := self._pairing.ask(_QUEUE, request)) is not None:
+        for given_up in self._pairing.ask(_QUEUE, request):
             self._waiting.popleft()
             self._exchange(given_up, None, out)
             out.append(Remark("session-cap", given_up, "it is given up, too many requests wait"))

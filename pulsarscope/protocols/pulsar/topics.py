@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from pulsarscope.model.limits import NAME_MAX_CHARACTERS
+
 SCHEME, NAMESPACE = "persistent://", "public/default/"
 
 _PARTITION = re.compile(r"-partition-\d+$")
+
+
+def bounded_name(name: str | None) -> str | None:
+    """Return a name off the wire, or its beginning when it is longer than NAME_MAX_CHARACTERS."""
+    return name if name is None or len(name) <= NAME_MAX_CHARACTERS else f"{name[: NAME_MAX_CHARACTERS - 1]}…"
 
 
 def short_topic(topic: str) -> str:

@@ -14,9 +14,9 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
-from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
 from pulsarscope.protocols.pulsar.text.formatting import quantity

@@ -14,6 +14,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, quantity
+from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(
     SESSION.warning(
@@ -143,7 +144,7 @@ class ClosingRule(ConnectionRule):
         field, noun = _OPENS[row.command or ""]
         number = fields.get(field, -1)
         if len(self._requests) < OPEN_MAX:
-            name = fields.get("producer_name") or fields.get("consumer_name") or number
+            name = bounded_name(fields.get("producer_name") or fields.get("consumer_name")) or number
             self._requests[where_of(row).name] = (noun, number), f"{noun} {name}"
 
     def _producer_success(self, row: FrameRow) -> None:

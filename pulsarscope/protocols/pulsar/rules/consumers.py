@@ -6,12 +6,14 @@ connection.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CONSUMERS_MAX = 10_000
 """Consumers followed on one connection; those of a client that reads thousands of partitions fit."""
@@ -102,7 +104,8 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     def _add(self, consumer: State, now: int) -> State:
         if len(self.consumers) >= CONSUMERS_MAX:
-            self._remove(next(iter(self.consumers)), now)
+            for number in [*islice(self.consumers, 1 + CONSUMERS_MAX // 8)]:  # many at once, as in `tables.drop_oldest`
+                self._remove(number, now)
         self.consumers[consumer.number] = consumer
         return consumer
 
@@ -112,10 +115,10 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         self._remove(number, row.time)
         consumer = self._state(
             number,
-            fields.get("topic"),
-            fields.get("subscription"),
+            row.topic,
+            row.subscription,
             fields.get("subType"),
-            fields.get("consumer_name"),
+            bounded_name(fields.get("consumer_name")),
             fields.get("durable", True),
             fields.get("read_compacted", False),
             (fields.get("keySharedMeta") or {}).get("allowOutOfOrderDelivery", False),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.rules.evidence import response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, response_name
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, error_text
+from pulsarscope.protocols.pulsar.topics import bounded_name
 
 ERRORS = frozenset({"ProducerBusy", "ProducerFenced", "ConsumerBusy"})
 """Errors that the rules of this theme report."""
@@ -42,14 +43,14 @@ class HolderRule(ConnectionRule):
         self._request(
             row,
             id=fields.get("producer_id", -1),
-            name=fields.get("producer_name"),
+            name=row.producer_name,
             mode=fields.get("producer_access_mode", "Shared"),
             epoch=fields.get("epoch", 0),
         )
 
     def _subscribe(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        self._request(row, id=fields.get("consumer_id", -1), name=fields.get("consumer_name"), mode=fields.get("subType", ""))
+        self._request(row, id=fields.get("consumer_id", -1), name=bounded_name(fields.get("consumer_name")), mode=fields.get("subType", ""))
 
     def _request(self, row: FrameRow, **values: Any) -> None:
         remember(self._requests, where_of(row).name, values | {"client": self._context.client}, REQUESTS_MAX)

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ExchangeRow, FrameRow
+from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import Thresholds
-from pulsarscope.protocols.pulsar.rules.bounded import remember
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host, listing
+from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(
     SESSION.error(
@@ -115,7 +116,7 @@ class SchemaRule(ConnectionRule):
         schema = fields.get("schema")
         description = description_of(schema) if isinstance(schema, dict) else None
         if description is not None or row.command == "PRODUCER":
-            name = fields.get("producer_name") or fields.get("consumer_name")
+            name = bounded_name(fields.get("producer_name") or fields.get("consumer_name"))
             remember(self._requests, where_of(row).name, self._values(row.command, description, name), REQUESTS_MAX)
 
     def _values(self, command: str | None, schema: dict[str, Any] | None = None, name: str | None = None) -> dict[str, Any]:

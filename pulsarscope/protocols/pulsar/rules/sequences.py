@@ -8,7 +8,7 @@ import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.bounded import remember
+from pulsarscope.model.tables import remember
 
 SESSIONS = "sessions-of-producer"
 
@@ -75,7 +75,7 @@ class SequenceRule(ConnectionRule):
         number, where = fields.get("producer_id", -1), where_of(row)
         self._finish(number, where)
         if len(self._sessions) < PRODUCERS_MAX:
-            self._sessions[number] = ProducerSession(where, row.topic, fields.get("producer_name"), fields.get("epoch", 0))
+            self._sessions[number] = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0))
             remember(self._requests, where.name, number, PRODUCERS_MAX)
 
     def _producer_success(self, row: FrameRow) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import takewhile
 from typing import ClassVar
 
 import msgspec
@@ -156,8 +157,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         for message_id in fields.get("message_id") or ():
             position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
-                while consumer.entries and (first := next(iter(consumer.entries))) < position:
-                    self._take(consumer, first)
+                for earlier in [*takewhile(position.__gt__, consumer.entries)]:
+                    self._take(consumer, earlier)
             self._acknowledge(consumer, position, message_id.get("ack_set"))
         consumer.acknowledged_at = where.time
         self._emit(consumer, where, consumer.messages)

@@ -9,7 +9,7 @@ from pulsarscope.dissect.events import Event, Exchange, Remark
 from pulsarscope.dissect.exchange import Request, Response, answer, elapsed, response_of
 from pulsarscope.dissect.pairing import Pairing
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.limits import PENDING_REQUESTS_MAX
+from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.session.exchanges import (
     ANSWERED_BY,
@@ -24,8 +24,13 @@ from pulsarscope.protocols.pulsar.session.exchanges import (
 EARLY_RESPONSES_MAX = 4096
 """Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
 
+EARLY_MAX_BYTES = 16 << 20
+"""The same bound in bytes of their frames."""
+
 REORDERED_PACKETS_MAX = 256
 """Greatest distance in packets of a request behind its response: capturing reorders the two directions by a few."""
+
+TOO_MANY = f"more than {PENDING_REQUESTS_MAX} requests, or {PENDING_NAMES_MAX_BYTES >> 20} MiB of names in them, wait on this connection"
 
 EarlyKey = tuple[str, Hashable, int | None]
 """("SEND", producer id, sequence id), or ("id", command of the response, request id)."""
@@ -42,6 +47,9 @@ class OpenRequests:
         self.wants_exchanges = wants_exchanges
         self.early: dict[EarlyKey, Response] = {}
         """Responses whose request was not seen yet."""
+        self._early_bytes = 0
+        self._receipts: dict[Hashable, dict[EarlyKey, None]] = {}
+        """Those of SENDs by producer."""
 
     def report(self, request: Request | None, response: Response | None, events: list[Event], *, final: bool = True) -> None:
         """Report an exchange as far as anything can be said of it."""
@@ -64,10 +72,9 @@ class OpenRequests:
                 if early is not None:
                     self.report(request, early, events)
                     return early
-        given_up = self._pairing.ask(key, request)
-        if given_up is not None:
+        for given_up in self._pairing.ask(key, request):
             place = {"offset": frame.offset, "size": frame.size}
-            events.append(Remark("session-cap", frame, f"more than {PENDING_REQUESTS_MAX} requests wait on this connection", place))
+            events.append(Remark("session-cap", frame, TOO_MANY, place))
             self.report(given_up, None, events)
         return None
 
@@ -101,13 +108,21 @@ class OpenRequests:
             return
         self.forget(key, events)
         self.early[key] = response_of(frame)
-        if len(self.early) > EARLY_RESPONSES_MAX:
+        if key[0] == "SEND":
+            self._receipts.setdefault(key[1], {})[key] = None
+        self._early_bytes += frame.size or 0
+        while len(self.early) > EARLY_RESPONSES_MAX or (self._early_bytes > EARLY_MAX_BYTES and len(self.early) > 1):
             self.forget(next(iter(self.early)), events)
 
     def forget(self, key: EarlyKey, events: list[Event]) -> None:
         """Report an early response as one without a request."""
         if key in self.early:
-            self.report(None, self.early.pop(key), events)
+            self.report(None, self._pop_early(key), events)
+
+    def forget_receipts(self, producer_id: int, events: list[Event]) -> None:
+        """Report the early receipts of a producer: another one has its id now."""
+        for key in [*self._receipts.get(producer_id, ())]:
+            self.forget(key, events)
 
     def take_early(self, key: EarlyKey, request: FrameRow, events: list[Event]) -> Response | None:
         """Return the response that came before its request: because the request was held up, or the two were captured out of order.
@@ -119,9 +134,18 @@ class OpenRequests:
             return None
         near = request.file == response.file and request.packet - response.packet <= REORDERED_PACKETS_MAX
         if near or (request.file, request.packet) <= (response.file, response.packet):
-            return self.early.pop(key)
+            return self._pop_early(key)
         self.forget(key, events)
         return None
+
+    def _pop_early(self, key: EarlyKey) -> Response:
+        response = self.early.pop(key)
+        self._early_bytes -= response.size
+        if key[0] == "SEND":
+            self._receipts[key[1]].pop(key)
+            if not self._receipts[key[1]]:
+                del self._receipts[key[1]]
+        return response
 
     def finish(self, unanswered: list[Request], events: list[Event]) -> None:
         """Report all that still waits, together with other requests that do."""

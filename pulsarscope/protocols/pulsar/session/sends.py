@@ -10,6 +10,7 @@ import msgspec
 from pulsarscope.dissect.events import Event
 from pulsarscope.dissect.exchange import Request
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.model.tables import drop_oldest
 from pulsarscope.protocols.pulsar.entry.reader import Entry
 from pulsarscope.protocols.pulsar.session.open_requests import OpenRequests
 
@@ -53,15 +54,15 @@ class Sends:
         self._requests = requests
         self._holding: dict[int, Sent] = {}  # SENDs whose messages wait, by ticket, the longest-waiting first
         self._tickets = 0
+        self._oldest = 1  # ticket before which none waits
         self._held_rows = 0
         self._held_bytes = 0
 
     def add_producer(self, number: int, producer: Producer, events: list[Event]) -> Producer:
         """Register a producer under its id; of too many the oldest is given up."""
         self.producers[number] = producer
-        if len(self.producers) > IDS_MAX:
-            oldest = next(iter(self.producers))
-            self.give_up(oldest, self.producers.pop(oldest), events)
+        for oldest, given_up in drop_oldest(self.producers, IDS_MAX):
+            self.give_up(oldest, given_up, events)
         return producer
 
     def unknown_producer(self, fields: dict[str, Any], events: list[Event]) -> Producer:
@@ -115,7 +116,9 @@ class Sends:
         self._held_rows += entry.count
         self._held_bytes += entry.weight()
         while self._held_rows > PENDING_MESSAGES_MAX or self._held_bytes > PENDING_MESSAGES_MAX_BYTES:
-            self.release(next(iter(self._holding.values())), None, events)
+            while self._oldest not in self._holding:  # as in `Pairing.ask`
+                self._oldest += 1
+            self.release(self._holding[self._oldest], None, events)
 
     def release(self, sent: Sent, message_id: dict[str, Any] | None, events: list[Event]) -> None:
         """Report the messages of a SEND, under the message id of its receipt if there is one."""

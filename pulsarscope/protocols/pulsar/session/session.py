@@ -14,8 +14,9 @@ from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.limits import PENDING_REQUESTS_MAX
+from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
+from pulsarscope.model.tables import drop_oldest, remember
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.frame.commands import commands_with
@@ -25,6 +26,7 @@ from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX, Producer, Sends, Sent, request_of
+from pulsarscope.protocols.pulsar.topics import bounded_name
 from pulsarscope.protocols.pulsar.values.connection_values import Values
 from pulsarscope.protocols.pulsar.values.schemas import SCHEMA_COMMANDS
 
@@ -75,6 +77,7 @@ class PulsarSession(Session):
         self._batch_sizes = BatchSizes()
         self._connect: dict[str, Any] | None = None
         self._connected: dict[str, Any] | None = None
+        self._names_bytes = 0  # of producers and consumers, and of those that had their ids before
         self._creating: dict[int, int] = {}  # request_id of a PRODUCER → its producer_id
 
     @cached_property
@@ -258,7 +261,7 @@ class PulsarSession(Session):
             topic = topics[0] if len(topics) == 1 else None
         if direction == CLIENT and command in ANSWERED_BY and isinstance(number := fields.get("request_id"), int):
             if command in ("PRODUCER", "SUBSCRIBE"):
-                self._register(command, fields, events)
+                self._register(command, fields, names, events)
             asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, str(number), topic, name, subscription)
             response = self._requests.ask((ANSWERED_BY[command], number), frame, asked, events)
             if response is not None and response.command == "PRODUCER_SUCCESS":
@@ -298,6 +301,7 @@ class PulsarSession(Session):
         if subscription is not None and subscription.__class__ is not str:
             nested: dict[str, Any] = subscription if isinstance(subscription, dict) else {}
             topic, subscription = nested.get("topic", topic), nested.get("subscription")
+        topic, name, subscription = bounded_name(topic), bounded_name(name), bounded_name(subscription)
         consumer_id, producer_id = get("consumer_id"), get("producer_id")
         if consumer_id is not None and command not in ("SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"):
             consumer = self._consumers.get(consumer_id)
@@ -309,26 +313,40 @@ class PulsarSession(Session):
                 topic, name = producer.topic, producer.name
         return topic, name, subscription
 
-    def _register(self, command: str, fields: dict[str, Any], events: list[Event]) -> None:
+    def _register(self, command: str, fields: dict[str, Any], names: Names, events: list[Event]) -> None:
         """Give the id of a PRODUCER or SUBSCRIBE a meaning, from here on."""
+        topic, name, subscription = names
         if command == "SUBSCRIBE":
-            _put(self._consumers, fields.get("consumer_id", -1), Consumer(fields.get("topic"), fields.get("subscription")))
+            remember(self._consumers, fields.get("consumer_id", -1), Consumer(topic, subscription), IDS_MAX)
+            self._bound_names(names, events)
             return
         number = fields.get("producer_id", -1)
         before = self._sends.producers.get(number)
         if before is not None:
             self._sends.give_up(number, before, events)
-        self._sends.add_producer(number, Producer(fields.get("topic"), fields.get("producer_name")), events)
-        for key in [key for key in self._requests.early if key[:2] == ("SEND", number)]:  # of the producer that had this id before
-            self._requests.forget(key, events)
-        _put(self._creating, fields.get("request_id", -1), number)
+        self._sends.add_producer(number, Producer(topic, name), events)
+        self._requests.forget_receipts(number, events)  # of the producer that had this id before
+        self._bound_names(names, events)
+        remember(self._creating, fields.get("request_id", -1), number, IDS_MAX)
+
+    def _bound_names(self, names: Names, events: list[Event]) -> None:
+        """Count names that are remembered from here on; forget the older half of the producers and consumers when theirs are too long."""
+        self._names_bytes += sum(len(name) for name in names if name)
+        if self._names_bytes <= PENDING_NAMES_MAX_BYTES:
+            return
+        producers, consumers = self._sends.producers, self._consumers
+        for number, producer in drop_oldest(producers, len(producers) // 2):
+            self._sends.give_up(number, producer, events)
+        drop_oldest(consumers, len(consumers) // 2)
+        self._names_bytes = sum(len(each.topic or "") + len(each.name or "") for each in producers.values())
+        self._names_bytes += sum(len(each.topic or "") + len(each.subscription or "") for each in consumers.values())
 
     def _name_producer(self, fields: dict[str, Any]) -> None:
         """Give a producer without a name of its own the broker's, from PRODUCER_SUCCESS."""
         number = self._creating.pop(fields["request_id"], None) if "request_id" in fields else None
         producer = None if number is None else self._sends.producers.get(number)
         if producer is not None:
-            producer.name = fields.get("producer_name", producer.name)
+            producer.name = bounded_name(fields.get("producer_name", producer.name))
 
 
 def _report(frame: FrameRow, notes: list[Note], events: list[Event]) -> None:
@@ -342,9 +360,3 @@ def _incomplete(row: MessageRow) -> Remark:
     """Return the finding that chunks of a message are missing; `row`: of the last one seen."""
     text = f"A message of {row.chunks} chunks ends unfinished with the chunk of {frame_name(row.file, row.packet, row.sub)}."
     return Remark("chunk-incomplete", row, text, {"chunks": row.chunks}, whole=True)
-
-
-def _put(table: dict[int, Any], number: int, value: object) -> None:
-    table[number] = value
-    if len(table) > IDS_MAX:
-        del table[next(iter(table))]

@@ -13,6 +13,7 @@ from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext, Payloa
 from pulsarscope.dissect.frames import Note
 from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_MAX_BYTES, VALUES_MIN_BYTES
 from pulsarscope.model.records import MessageRow
+from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.topics import short_topic, topic_matches
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
@@ -108,7 +109,7 @@ class Values:
 
     def wait_no_more(self, name: SchemaName) -> None:
         """Note that the client does not ask for this schema."""
-        _remember(self._abandoned, name)
+        remember(self._abandoned, name, None, SCHEMAS_MAX)
 
     def _decoder(self, owner: tuple[str, int], topic: str, version: bytes | None, notes: list[Note]) -> _Decoder | bool | None:
         for schema, given in self._given:
@@ -149,16 +150,10 @@ class Values:
             return
         from pulsarscope.protocols.pulsar.text.formatting import schema_version_text  # noqa: PLC0415 - most captures have all their schemas
 
-        _remember(self._missing, name)
+        remember(self._missing, name, None, SCHEMAS_MAX)
         topic, version = name
         text = f"unknown on this connection: version {schema_version_text(version)} of the schema of {short_topic(topic) or 'its topic'}"
         notes.append(("schema-unknown", f"{text}; values are those that fit the consumer's own schema" if assumed else text))
-
-
-def _remember(table: dict[SchemaName, None], name: SchemaName) -> None:
-    table[name] = None
-    if len(table) > SCHEMAS_MAX:
-        del table[next(iter(table))]
 
 
 def _by_schema(definition: Definition, *, versioned: bool) -> _Decoder:

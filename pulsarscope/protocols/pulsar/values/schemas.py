@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.limits import SCHEMA_MAX_BYTES, SCHEMAS_MAX, SCHEMAS_MAX_BYTES
-from pulsarscope.protocols.pulsar.topics import base_topic
+from pulsarscope.model.tables import remember
+from pulsarscope.protocols.pulsar.topics import base_topic, bounded_name
 from pulsarscope.protocols.pulsar.values.definition import Definition, definition_of
 from pulsarscope.protocols.pulsar.values.reader import definition_bytes
 
@@ -77,11 +78,11 @@ class ConnectionSchemas:
         if not version or len(version) > VERSION_MAX_BYTES or definition is None:
             return None
         name = request.topic, version
-        _put(self._versions, name, definition, SCHEMAS_MAX)
+        remember(self._versions, name, definition, SCHEMAS_MAX)
         return name
 
     def _add_request(self, command: str, number: int, fields: dict[str, Any]) -> None:
-        topic = base_topic(fields.get("topic") or "")
+        topic = base_topic(bounded_name(fields.get("topic")) or "")
         definition = self._intern(fields.get("schema"))
         user = None
         if command in _USER_ID:
@@ -89,9 +90,9 @@ class ConnectionSchemas:
             self.users.pop(owner, None)
             if definition is not None or (fields.get("schema") or {}).get("type") == "AutoConsume":
                 user = SchemaUser(definition)
-                _put(self.users, owner, user, USERS_MAX)
+                remember(self.users, owner, user, USERS_MAX)
         if command != "SUBSCRIBE" and (definition is not None or command == "GET_SCHEMA"):
-            _put(self._requests, (command, number), _SchemaRequest(topic, definition, fields.get("schema_version"), user), SCHEMAS_MAX)
+            remember(self._requests, (command, number), _SchemaRequest(topic, definition, fields.get("schema_version"), user), SCHEMAS_MAX)
 
     def _intern(self, schema: Any) -> Definition | None:
         if (definition := definition_of(schema)) is None or definition in self._definitions:
@@ -122,9 +123,3 @@ _REQUESTS = frozenset({*_REQUEST_OF.values(), "SUBSCRIBE"})
 
 SCHEMA_COMMANDS = _REQUESTS | _REQUEST_OF.keys()
 """Commands that carry schemas or their versions."""
-
-
-def _put(table: dict[Any, Any], key: Any, value: Any, limit: int) -> None:
-    table[key] = value
-    if len(table) > limit:
-        del table[next(iter(table))]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from pulsarscope.dissect import pairing as pairing_module
+from pulsarscope.model.limits import NAME_MAX_CHARACTERS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.session import open_requests as requests_module
@@ -476,6 +477,38 @@ class TestBounds:
         assert {row.status for row in dialogue.exchanges} == {"unanswered"}
         assert dialogue.codes == ["session-cap"] * 4
         assert len(dialogue.end().exchanges) == 14
+
+    def test_requests_with_long_names_are_given_up_oldest_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pairing_module, "PENDING_NAMES_MAX_BYTES", 10_000)
+        dialogue = Dialogue().client(*[built("LOOKUP", topic="t" * 3_000, request_id=number) for number in range(4)])
+        assert [row.key for row in dialogue.exchanges] == ["0"]
+        assert dialogue.codes == ["session-cap"]
+
+    @pytest.mark.parametrize("characters", [NAME_MAX_CHARACTERS, NAME_MAX_CHARACTERS + 1, 1_000_000])
+    def test_a_name_as_long_as_a_frame_is_cut(self, characters: int) -> None:
+        name = "t" * characters
+        dialogue = Dialogue().client(command_frame("PRODUCER", topic=name, producer_id=1, request_id=1), send())
+        topics = {frame.topic for frame in dialogue.frames}
+        assert topics == {name if characters <= NAME_MAX_CHARACTERS else f"{name[: NAME_MAX_CHARACTERS - 1]}…"}
+        assert (dialogue.frames[0].fields or {})["topic"] == name
+
+    def test_the_older_half_of_producers_and_consumers_with_long_names_is_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        bound(monkeypatch, PENDING_NAMES_MAX_BYTES=10_000)
+        dialogue = Dialogue()
+        for number in range(8):
+            producer = command_frame("PRODUCER", topic=f"{number}" * 2_000, producer_id=number, request_id=number)
+            dialogue.client(producer, send(number, 0))
+        assert held(dialogue)["producers"] < 8
+        dialogue.client(send(7, 1), send(0, 1))
+        assert [frame.topic for frame in dialogue.frames[-2:]] == ["7" * 2_000, None]
+        assert dialogue.end().exchanges[0].topic == "0" * 2_000
+
+    @pytest.mark.parametrize("size", [10, 5_000])
+    def test_large_early_responses_make_room_for_each_other(self, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        bound(monkeypatch, EARLY_MAX_BYTES=10_000)
+        errors = [command_frame("ERROR", request_id=number, error="UnknownError", message="m" * size) for number in range(8)]
+        dialogue = Dialogue().server(*errors)
+        assert len(dialogue.exchanges) == (0 if size == 10 else 7)
 
     def test_sends_beyond_the_bound_are_given_up_oldest_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
         bound(monkeypatch, PENDING_REQUESTS_MAX=10)

@@ -1,0 +1,165 @@
+"""The time and the memory of commands on captures of N, 2N and 4N of the same thing, all of which waits or is remembered.
+
+    python -m benchmarks.growth [--only NAME] [--size 100000]
+
+Exit code 1 when a process fails, when its processor time grows faster than the capture (the slope of its logarithm is above
+SLOPE_MAX), or when it takes more memory than `benchmarks.memory` allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+import sys
+from collections.abc import Callable, Iterable
+from math import log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.measure import Measurement, run
+from benchmarks.memory import LIMIT_MIB, command, connections, idle_connections, send, write
+from benchmarks.traffic import CLIENT, SERVER, Capture, Connection, Frames
+from tests.scenarios import command_frame, ethernet, ipv4
+
+SLOPE_MAX = 1.2
+
+GROWTH = 4
+
+TOGETHER = 100
+"""Frames of one write."""
+
+COMMANDS = ("decode {} -f ndjson --records all", "diagnose {} --fail-on never")
+
+
+def written(capture: Capture, frames: Iterable[tuple[int, bytes]]) -> None:
+    """Write frames of one connection, many of a side at once."""
+    (connection,) = connections(capture, 1)
+    waiting: tuple[list[bytes], list[bytes]] = ([], [])
+    for side, frame in frames:
+        waiting[side].append(frame)
+        if len(waiting[side]) == TOGETHER:
+            for each in (CLIENT, SERVER):
+                connection.write(each, b"".join(waiting[each]))
+                waiting[each].clear()
+
+
+def requests(capture: Capture, size: int) -> None:
+    """Ask without an answer."""
+    written(capture, ((CLIENT, command_frame("LOOKUP", topic="persistent://a/b/c", request_id=10 + number)) for number in range(size)))
+
+
+def bad_checksums(capture: Capture, size: int) -> None:
+    """Write entries that were changed on their way."""
+    frame = bytearray(send(0, b"x" * 100))
+    frame[-1] ^= 1
+    written(capture, ((CLIENT, bytes(frame)) for _ in range(size)))
+
+
+def unacknowledged(capture: Capture, size: int) -> None:
+    """Deliver messages that the consumer does not acknowledge."""
+    frames = Frames()
+    written(capture, ((SERVER, frames.of(number, b"x" * 100)[2]) for number in range(size)))
+
+
+def producers(capture: Capture, size: int) -> None:
+    """Create producers on one topic, and close none."""
+    written(
+        capture,
+        (
+            frame
+            for number in range(10, 10 + size)
+            for frame in (
+                (CLIENT, command_frame("PRODUCER", topic="persistent://a/b/c", producer_id=number, request_id=number)),
+                (SERVER, command_frame("PRODUCER_SUCCESS", request_id=number, producer_name=f"producer-{number}")),
+            )
+        ),
+    )
+
+
+def topics(capture: Capture, size: int) -> None:
+    """Look each topic up, and subscribe to it."""
+    written(
+        capture,
+        (
+            frame
+            for number in range(10, 10 + size)
+            for frame in (
+                (CLIENT, command_frame("LOOKUP", topic=f"persistent://a/b/topic-{number}", request_id=2 * number)),
+                (SERVER, command_frame("LOOKUP_RESPONSE", response="Connect", request_id=2 * number)),
+                (
+                    CLIENT,
+                    command_frame(
+                        "SUBSCRIBE",
+                        topic=f"persistent://a/b/topic-{number}",
+                        subscription="s",
+                        subType="Shared",
+                        consumer_id=number,
+                        request_id=2 * number + 1,
+                    ),
+                ),
+                (SERVER, command_frame("SUCCESS", request_id=2 * number + 1)),
+            )
+        ),
+    )
+
+
+def fragments(capture: Capture, size: int) -> None:
+    """Write first fragments of packets, without the rest."""
+    packet = bytearray(ethernet(ipv4("10.0.0.1", "10.0.0.2", bytes(80))))
+    packet[20:22] = b"\x20\x00"  # more fragments follow
+    for number in range(size):
+        packet[18:20] = struct.pack(">H", number & 0xFFFF)
+        packet[29] = number >> 16
+        capture.add(bytes(packet))
+
+
+def syns(capture: Capture, size: int) -> None:
+    """Ask for connections that nobody accepts."""
+    for number in range(size):
+        Connection(capture, number).knock()
+
+
+SHAPES: dict[str, Callable[[Capture, int], None]] = {
+    "requests": requests,
+    "bad-checksums": bad_checksums,
+    "unacknowledged": unacknowledged,
+    "producers": producers,
+    "topics": topics,
+    "connections": idle_connections,
+    "fragments": fragments,
+    "syns": syns,
+}
+
+
+def slope(measurements: list[Measurement]) -> float:
+    """Return how fast the processor time grows: 1 when it is proportional to the number."""
+    return log(measurements[-1].best / measurements[0].best) / log(GROWTH)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=SHAPES, action="append")
+    parser.add_argument("--size", type=int, default=100_000)
+    options = parser.parse_args(arguments)
+    failed = False
+    with TemporaryDirectory() as folder:
+        for name in options.only or SHAPES:
+            captures = [Path(folder) / f"{times}.pcap" for times in (1, 2, GROWTH)]
+            for times, capture in zip((1, 2, GROWTH), captures, strict=True):
+                write(capture, SHAPES[name], options.size * times)
+            for line in COMMANDS:
+                measurements = [command(capture, line) for capture in captures]
+                for measurement in measurements:
+                    run(measurement, Path(folder) / "out")
+                failure = next((measurement.failure for measurement in measurements if measurement.failure), "")
+                is_bad = bool(failure) or slope(measurements) > SLOPE_MAX or max(each.most for each in measurements) > LIMIT_MIB
+                failed = failed or is_bad
+                figures = "  ".join(f"{each.best:6.2f} s {each.most:4,.0f} MiB" for each in measurements if not each.failure)
+                told = failure or f"{figures}  slope {slope(measurements):.2f}"
+                print(f"{'BAD' if is_bad else 'ok ':3} {name:15} {line:40} {told}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
