@@ -120,8 +120,21 @@ class Conversation:
 
     def waits(self) -> int:
         """Bytes held for frames that are not complete."""
-        pairs = self._tried if self._splitters is None else [self._splitters]
-        return sum(splitter.waits() for pair in pairs for splitter in pair)
+        if self._splitters is None:
+            return sum(splitter.waits() for pair in self._tried for splitter in pair)
+        first, second = self._splitters
+        return first.waits() + second.waits()
+
+    def let_go(self, moment: int) -> FrameBatch:
+        """Return the frames that are there so far, truncated; while the protocol is unknown it remains so."""
+        out = FrameBatch()
+        if self._splitters is None:
+            self._give_up()
+        for splitter in self._splitters or ():
+            if splitter.waits():
+                splitter.let_go(moment, out)
+        out.sort()
+        return out
 
     def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """Return the frames that these items of stream 0 and of stream 1 complete, by moment."""
@@ -180,12 +193,16 @@ class Conversation:
                     return frames
                 frames.truncate(SKIPPED_RUNS_MAX)
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
-                self._foreign = self.foreign
-                self._failures = self.failures
-                self._tried = []
-                self._before = []
+                self._give_up()
                 break
         return FrameBatch()
+
+    def _give_up(self) -> None:
+        """Look for no protocol any more."""
+        self._foreign = self.foreign
+        self._failures = self.failures
+        self._tried = []
+        self._before = []
 
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:
         """Return the stream that comes next when its piece is exactly the frame by which a client opens a connection, else −1."""

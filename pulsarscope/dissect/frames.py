@@ -174,5 +174,11 @@ class FrameReader(Protocol):
     def assign(self, directions: Sequence[str]) -> None:
         """Give the frames that follow the directions of stream 0 and stream 1."""
 
+    def waits(self) -> int:
+        """Return how many bytes are held for frames that are not complete."""
+
+    def let_go(self, moment: int) -> FrameBatch:
+        """Return the frames that are there so far, truncated, at packet `moment`, and hold nothing; more may follow."""
+
     def account(self, stream: int) -> StreamAccount | None:
         """Return the account of a stream; None as long as no protocol is known."""

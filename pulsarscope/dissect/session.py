@@ -65,6 +65,13 @@ class Session:
         """Append the events of all that still waits: the connection has ended."""
         events += [Exchange(request) for request in self.context.pairing.rest()]
 
+    def waits(self) -> int:
+        """Return how many bytes are kept for what may follow; the engine bounds those of all connections together."""
+        return 0
+
+    def let_go(self, events: list[Event]) -> None:
+        """Forget what waits, as if nothing followed, and append its events: all connections together keep too much."""
+
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
 

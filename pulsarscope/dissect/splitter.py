@@ -142,6 +142,10 @@ class StreamSplitter:
         self.at_start = False
         self.synced = False
 
+    def let_go(self, moment: int, out: FrameBatch) -> None:
+        """Go on behind the bytes so far as if a gap were there: the rest of a frame is skipped."""
+        self.gap(self._buffer.base + len(self._buffer), 0, moment, out)
+
     def finish(self, moment: int, out: FrameBatch) -> None:
         """End the stream."""
         if not self._buffer.ends and self._skip_start < 0:
@@ -394,7 +398,7 @@ class StreamSplitter:
             self._skip(0, remaining)
         if self._skip_start >= 0:
             self._end_skip(out)
-        self._buffer.data = b""
+        self._buffer.clear(self._buffer.base + remaining)
 
     def _truncated(self, moment: int, out: FrameBatch, *, tail: bool) -> None:
         buffer, dissector = self._buffer, self.dissector

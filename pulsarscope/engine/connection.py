@@ -136,6 +136,18 @@ class Timeline:
         frames.extend(self._conversation.finish(moment))
         return self._ready(frames, at_end=True)
 
+    def waits(self) -> int:
+        """Return how many bytes are kept for what may follow."""
+        size = self._conversation.waits()
+        return size if self._rows is None else size + self._rows.waits()
+
+    def let_go(self) -> tuple[FrameBatch, list[Row | RawFrame]]:
+        """Return the frames that are there so far, truncated, and the rows of what waits: all connections together keep too much."""
+        rows: list[Row | RawFrame] = []
+        if self._rows is not None:
+            self._rows.let_go(rows)
+        return self._ready(self._conversation.let_go(self.connection.last_packet)), rows
+
     def _look(self, items: Sequence[Sequence[Item]]) -> Sequence[Sequence[Item]]:
         """Decide between TLS and plain bytes; return the items for the conversation so far."""
         if not (items[0] or items[1]):

@@ -30,6 +30,7 @@ from pulsarscope.inputs.private_keys import rsa_keys
 from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
+from pulsarscope.model.limits import MEMORY_MAX_BYTES
 from pulsarscope.model.records import ROWS, EntryMessages, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
 from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
@@ -266,12 +267,13 @@ class Engine:
         for mine, theirs in zip(self._tables, tables, strict=True):
             mine.clear()
             mine.update(theirs)
+        self._timelines.recount()
 
     # ---- a part
 
     def _advance(self, events: Sequence[ConnectionEvents], file_findings: list[FindingRow]) -> Iterator[RowBatch]:
         """Give the rows of a block: in one batch, unless they are too many or hold too much payload."""
-        index_of, steps, findings = self._timelines.steps(self._selected(events))
+        index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
         located: list[tuple[RowKey, FindingRow]] = [((LOCATED, index_of[name]), row) for name, row in findings]
         if self._rules is not None:  # the rules know them before the rows that they are about
             self._rules.phase = REPORTED
@@ -291,7 +293,7 @@ class Engine:
 
     def _end(self, events: Sequence[ConnectionEvents]) -> Iterator[RowBatch]:
         """Give the rows of connections that end, or are written, with a file or with the run; each with what the rules report of it."""
-        index_of, steps, findings = self._timelines.steps(self._selected(events))
+        index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
         if self._rules is not None:
             self._rules.phase = 0
             self._rules.feed([row for _, row in findings])

@@ -70,6 +70,22 @@ class SessionRows:
             self._let_go(error)
         deque(frames.walk, maxlen=0)  # the last events, and what a session did not look at
 
+    def waits(self) -> int:
+        """Return how many bytes the session keeps for what may follow."""
+        try:
+            return self._session.waits()
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._let_go(error)
+            return 0
+
+    def let_go(self, out: list[Any]) -> None:
+        """Append the rows of what waits, and keep nothing of it."""
+        try:
+            self._session.let_go(self._events)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            self._let_go(error)
+        self.write(None, out)
+
     def finish(self, out: list[Any]) -> None:
         """Append the rows of all that still waits: the connection has ended."""
         try:

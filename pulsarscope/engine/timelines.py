@@ -12,15 +12,21 @@ import msgspec
 from pulsarscope.capture import Inputs
 from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
+from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import FILE_SHIFT, RowKey, Step, in_order, orders_of, spread
 from pulsarscope.engine.rule_engine import Closed
+from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.flow import source_of_key
-from pulsarscope.model.records import FindingRow, MessageRow, RowList, finding_row, row_type
+from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
+from pulsarscope.model.records import FindingRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents
 
 PAYLOADS_MAX_BYTES = 16 << 20
 """Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
+
+_BEHIND = 1 << 60
+"""Position of connections of which a part brought nothing."""
 
 KeyedRows = tuple[list[Any], list[RowKey]]
 """Rows, and their keys, if they have any."""
@@ -82,6 +88,9 @@ class Timelines:
         """Rows of messages hold payload."""
         self._gives_messages = MessageRow.kind in options.records
         self._ended: list[str] = []
+        self._ledger = Ledger()
+        self._touched: list[tuple[str, Timeline]] = []
+        """Connections of the latest part that may keep bytes."""
 
     def configure(self, settings: Settings, *, messages_evaluated: bool) -> None:
         """Take the settings of all connections, without their vantage point, and whether a rule asks for messages."""
@@ -92,12 +101,17 @@ class Timelines:
         self._by_connection = "frame" in settings.session.kinds and not self._gives_messages
         """Rows are few for each frame, and tell where those of the next one begin."""
 
-    def steps(self, events: Iterable[tuple[int, ConnectionEvents]]) -> tuple[dict[str, int], list[Step], list[tuple[str, FindingRow]]]:
+    def steps(
+        self, events: Iterable[tuple[int, ConnectionEvents]], memory: int = MEMORY_MAX_BYTES
+    ) -> tuple[dict[str, int], list[Step], list[tuple[str, FindingRow]]]:
         """Return positions of connections by name, what they have to do, and findings about them, each with the name.
 
-        `events` come with their positions among those of the part.
+        `events` come with their positions among those of the part. `memory`: bytes left for what waits.
         """
         self.forget_ended()
+        for name, touched in self._touched:
+            self._ledger.note(name, touched.waits())
+        self._touched = []
         index_of: dict[str, int] = {}
         steps: list[Step] = []
         findings: list[tuple[str, FindingRow]] = []
@@ -129,9 +143,38 @@ class Timelines:
                     steps.append((last, name, None))
                 if timeline.dissector is not None:
                     self.recognised[name] = timeline
+                if event.ended:
+                    self._ledger.note(name, 0)
+                else:
+                    self._touched.append((name, timeline))
             if found := timeline.findings(event.findings):
                 findings += [(name, finding_row(finding, timeline.source, timeline.dissector)) for finding in found]
+        if self._ledger.total > (memory := min(memory, WAITING_MAX_BYTES)):
+            findings += self._make_room(memory, index_of, steps)
+            findings.sort(key=lambda located: index_of[located[0]])
         return index_of, steps, findings
+
+    def _make_room(self, memory: int, index_of: dict[str, int], steps: list[Step]) -> Iterator[tuple[str, Any]]:
+        """Let the longest-waiting connections go until the waiting bytes are `memory`; give the rows, each with the name."""
+        while (total := self._ledger.total) > max(memory, 0):
+            name = self._ledger.longest_waiting()
+            self._ledger.note(name, 0)
+            timeline = self.table[name]
+            if isinstance(timeline, EndedTimeline) or not (size := timeline.waits()):
+                continue
+            frames, rows = timeline.let_go()
+            connection = timeline.connection
+            index_of.setdefault(name, _BEHIND)
+            if frames.rows:
+                steps.append((connection.last_file << FILE_SHIFT | connection.last_packet, name, frames))
+            text = (
+                f"{total:,} bytes were waiting on all connections for what might follow: "
+                f"the {size:,} of this one, the longest-waiting, were given up."
+            )
+            place = {"file": connection.last_file, "packet": connection.last_packet, "time": connection.last_time}
+            finding = CAPTURE_CODES["memory-cap"].at(text, {"bytes": total, "freed": size}, **place, connection=name)
+            yield name, finding_row(finding, timeline.source, timeline.dissector)
+            yield from ((name, row) for row in rows if not isinstance(row, RawFrame) and row.kind in self._options.records)
 
     def rows(self, steps: list[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
         """Carry out the steps of a block, and give their rows in the order of their moments."""
@@ -233,6 +276,11 @@ class Timelines:
     def payload_bytes(self, rows: list[Any]) -> int:
         """Return how much payload text the rows hold."""
         return sum(len(row.payload or "") for row in rows if type(row) is self.message_type)
+
+    def recount(self) -> None:
+        """Count anew what waits: the connections are others."""
+        self._ledger = Ledger()
+        self._touched = [(name, timeline) for name, timeline in self.table.items() if isinstance(timeline, Timeline)]
 
     def forget_ended(self) -> None:
         """Drop what ended in the part before the one to come: nobody asks for it any more."""

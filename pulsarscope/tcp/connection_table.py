@@ -39,7 +39,8 @@ class ConnectionTable:
         self._touched: list[ConnectionEvents] = []
         self._buffering: dict[Connection, None] = {}
         """Connections with buffered segments, the longest-waiting first."""
-        self._buffered_bytes = 0
+        self.buffered_bytes = 0
+        """Memory of the segments that wait for missing ones."""
         self._comparable: deque[tuple[int, int, int, list[Stream]]] = deque()
         """Per block: generation, file, last packet, and the streams that keep delivered data for comparison."""
         self._generation = 0
@@ -186,7 +187,7 @@ class ConnectionTable:
         """End a block: apply the process-wide bounds, sort the findings, release references; return the events."""
         for events in self._touched:
             self._account(events.connection)
-        if self._buffered_bytes > MEMORY_MAX_BYTES:
+        if self.buffered_bytes > MEMORY_MAX_BYTES:
             self._evict_waiting()
         if len(self._silent) > SILENT_CONNECTIONS_MAX:
             self._unlist_silent()
@@ -226,7 +227,7 @@ class ConnectionTable:
         if first.buffer is None and second.buffer is None and connection.strays is None and not connection.buffered:
             return
         buffered = sum(waiting.cost for waiting in (first.buffer, second.buffer, connection.strays) if waiting is not None)
-        self._buffered_bytes += buffered - connection.buffered
+        self.buffered_bytes += buffered - connection.buffered
         connection.buffered = buffered
         if buffered:
             self._buffering.setdefault(connection)
@@ -237,15 +238,15 @@ class ConnectionTable:
         """Declare gaps in the longest-waiting connections until the buffered bytes are within the bound."""
         for connection in list(self._buffering):
             text = (
-                f"{self._buffered_bytes} bytes were waiting for missing segments in all connections: "
+                f"{self.buffered_bytes} bytes were waiting for missing segments in all connections: "
                 "those missing from this one, the longest-waiting, were declared gaps."
             )
-            self._note(connection, "memory-cap", text, {"bytes": self._buffered_bytes, "freed": connection.buffered})
+            self._note(connection, "memory-cap", text, {"bytes": self.buffered_bytes, "freed": connection.buffered})
             for stream in connection.streams:
                 stream.flush(connection.last)
             connection.strays = None
             self._account(connection)
-            if self._buffered_bytes <= MEMORY_MAX_BYTES:
+            if self.buffered_bytes <= MEMORY_MAX_BYTES:
                 return
 
     def _evict_idle(self) -> None:

@@ -196,7 +196,7 @@ def test_the_connections_idle_longest_are_ended_when_too_many_are_open(monkeypat
     events = [events for block in tape.blocks() for events in assembler.feed(block)]
     assert [each.connection.name for each in events if each.finished] == ["0:2", "0:4"]
     assert sorted(finding.code for each in events for finding in each.findings) == ["memory-cap", "stream-gap"]
-    assert (assembler._buffered_bytes, assembler._buffering) == (0, {})
+    assert (assembler.buffered_bytes, assembler._buffering) == (0, {})
 
 
 def test_connections_without_data_beyond_a_bound_share_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,8 @@ class Chunks:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[Owner, str], _ChunkedMessage] = {}
-        self._bytes = 0
+        self.bytes = 0
+        """Estimated size of the waiting chunks in memory."""
         self._ended: dict[tuple[Owner, str], str] = {}
         """Code of the finding for a chunk that comes after the last one; _GIVEN_UP when the last one has not come."""
 
@@ -134,9 +135,9 @@ class Chunks:
             return None
         elif number < message.highest:
             notes.append(("chunk-missing", f"{this} comes after chunk {message.highest}"))
-        self._bytes -= message.size
+        self.bytes -= message.size
         message.take(number, payload, row, metadata_bytes)
-        self._bytes += message.size
+        self.bytes += message.size
         self._bound(notes)
         return self._finish(key, message, notes, uuid) if number == count - 1 else None
 
@@ -146,7 +147,7 @@ class Chunks:
         for _, row in incomplete:
             row.status = INCOMPLETE
         self._waiting.clear()
-        self._bytes = 0
+        self.bytes = 0
         return incomplete
 
     def _finish(self, key: tuple[Owner, str], message: _ChunkedMessage, notes: list[Note], uuid: str) -> bytes | None:
@@ -169,7 +170,7 @@ class Chunks:
         return None
 
     def _bound(self, notes: list[Note]) -> None:
-        while self._bytes > CHUNKS_MAX_BYTES or len(self._waiting) > CHUNKED_MESSAGES_MAX:
+        while self.bytes > CHUNKS_MAX_BYTES or len(self._waiting) > CHUNKED_MESSAGES_MAX:
             oldest, message = next(iter(self._waiting.items()))
             text = f"{len(message.seen)} of {message.count} chunks of message {clipped(oldest[1])} are given up: too many chunks wait"
             notes.append(("chunk-cap", text))
@@ -184,4 +185,4 @@ class Chunks:
     def _forget(self, key: tuple[Owner, str]) -> None:
         message = self._waiting.pop(key, None)
         if message is not None:
-            self._bytes -= message.size
+            self.bytes -= message.size

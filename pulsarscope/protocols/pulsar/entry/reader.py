@@ -193,6 +193,10 @@ class EntryOpener:
         row.status = OK
         return row
 
+    def waits(self) -> int:
+        """Return the approximate size of the waiting chunks, in bytes."""
+        return self._chunks.bytes
+
     def rest(self) -> list[tuple[Owner, MessageRow]]:
         """Return owner and row of the last chunk seen, for each chunked message that is not complete at the end."""
         return self._chunks.rest()

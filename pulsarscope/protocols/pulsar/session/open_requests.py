@@ -147,6 +147,10 @@ class OpenRequests:
                 del self._receipts[key[1]]
         return response
 
+    def waits(self) -> int:
+        """Return the size of the names and responses that wait, in bytes."""
+        return self._pairing.names_bytes + self._early_bytes
+
     def finish(self, unanswered: list[Request], events: list[Event]) -> None:
         """Report all that still waits, together with other requests that do."""
         unanswered = sorted([*self._pairing.rest(), *unanswered], key=lambda request: (request.file, request.packet, request.sub))

@@ -17,6 +17,9 @@ from pulsarscope.protocols.pulsar.session.open_requests import OpenRequests
 KNOWN_IDS_SLACK = 64
 """Sequence ids of SENDs that wait no more are forgotten when there are this many more than twice those that do."""
 
+SENT_BYTES = 200
+"""Size in memory of a SEND that waits, without its messages."""
+
 IDS_MAX = 65_536
 """Producers, and consumers, remembered on one connection; clients count them up from 0, hostile bytes do not."""
 
@@ -133,6 +136,10 @@ class Sends:
         events.append(entry)
         sent.entry = None
 
+    def waits(self) -> int:
+        """Return the approximate size of what waits, in bytes."""
+        return self._held_bytes + SENT_BYTES * self.waiting
+
     def finish(self, events: list[Event]) -> list[Request]:
         """Report the messages of all SENDs that wait; return the SENDs as requests."""
         unanswered = []
@@ -141,6 +148,8 @@ class Sends:
                 unanswered.append(request_of(number, producer, sent))
                 self.release(sent, None, events)
             producer.waiting.clear()
+            producer.known = None
+        self.waiting = 0
         return unanswered
 
 

@@ -143,6 +143,15 @@ class PulsarSession(Session):
         """See the contract: unanswered requests, unrequested responses, messages without a receipt."""
         if self._unread is not None:
             self._report_late(self._unread.finish(), events)
+        self.let_go(events)
+
+    def waits(self) -> int:
+        """See the contract."""
+        chunks = self._opener.waits() if "_opener" in self.__dict__ else 0
+        return chunks + self._sends.waits() + self._requests.waits() + self._names_bytes
+
+    def let_go(self, events: list[Event]) -> None:
+        """See the contract; the producers and consumers are still known."""
         for (direction, number), row in self._opener.rest() if self._opens_payloads else ():
             row.direction = direction
             if direction == PRODUCE:

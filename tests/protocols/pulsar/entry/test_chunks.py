@@ -214,7 +214,7 @@ class TestLies:
         known = {digest(data) for data in whole.values()}
         for row in dialogue.messages:
             assert row.status == "incomplete" or (row.status == "ok" and row.payload_sha256 in known)
-        assert dialogue.state._opener._chunks._bytes == 0
+        assert dialogue.state._opener._chunks.bytes == 0
 
 
 def add(
@@ -234,7 +234,7 @@ class TestBounds:
         monkeypatch.setattr(module, "CHUNKS_MAX_BYTES", 5000)
         chunks = Chunks()
         said = [note for number in range(100) for note in add(chunks, 0, 3, b"x" * 100, f"u{number}")[1]]
-        assert 4000 < chunks._bytes <= 5000
+        assert 4000 < chunks.bytes <= 5000
         assert {code for code, _ in said} == {"chunk-cap"}
         assert said[0] == ("chunk-cap", "1 of 3 chunks of message u0 are given up: too many chunks wait")
         assert [add(chunks, number, 3, b"y", "u99")[0] for number in (1, 2)] == ["ok", "whole"]
@@ -245,7 +245,7 @@ class TestBounds:
         answers = [add(chunks, number, 5, b"x" * 300) for number in range(5)]
         assert [status for status, _ in answers] == ["ok", "ok", "ok", "ok", "incomplete"]
         assert [code for _, notes in answers for code, _ in notes] == ["chunk-cap"]
-        assert chunks._bytes == 0
+        assert chunks.bytes == 0
 
     def test_even_when_its_last_chunk_is_the_one_too_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "CHUNKS_MAX_BYTES", 1000)
@@ -253,7 +253,7 @@ class TestBounds:
         assert add(chunks, 0, 2, b"x" * 500)[0] == "ok"
         status, notes = add(chunks, 1, 2, b"x" * 500)
         assert (status, [code for code, _ in notes]) == ("incomplete", ["chunk-cap"])
-        assert (chunks._bytes, chunks.rest()) == (0, [])
+        assert (chunks.bytes, chunks.rest()) == (0, [])
 
     def test_what_waits_and_what_is_remembered_is_bounded_in_messages(self) -> None:
         chunks = Chunks()
@@ -266,9 +266,9 @@ class TestBounds:
             chunks, random = Chunks(), Random(seed)  # noqa: S311 - for a test
             for _ in range(200):
                 add(chunks, random.randrange(-1, 4), random.choice((3, 3, 4)), b"x" * random.randrange(50), f"u{random.randrange(3)}")
-                assert chunks._bytes == sum(waiting.size for waiting in chunks._waiting.values())
+                assert chunks.bytes == sum(waiting.size for waiting in chunks._waiting.values())
             chunks.rest()
-            assert chunks._bytes == 0
+            assert chunks.bytes == 0
 
     @pytest.mark.parametrize("chunk", [(2, b"x"), (1, None)])
     def test_of_a_message_that_cannot_be_whole_no_payload_is_held(self, chunk: tuple[int, bytes | None]) -> None:
@@ -276,7 +276,7 @@ class TestBounds:
         add(chunks, 0, 9, b"x" * 10_000)
         add(chunks, chunk[0], 9, chunk[1])
         add(chunks, 5, 9, b"x" * 10_000)
-        assert chunks._bytes < 1000
+        assert chunks.bytes < 1000
 
     def test_empty_chunks_take_no_more_than_is_reckoned(self) -> None:
         chunks = Chunks()
@@ -285,7 +285,7 @@ class TestBounds:
             add(chunks, number, 1 << 30, b"")
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        assert held < chunks._bytes
+        assert held < chunks.bytes
 
     @pytest.mark.parametrize("case", ["large", "in order", "never the first", "long uuids", "much metadata"])
     def test_whatever_is_sent_memory_stays_within_the_bound(self, case: str) -> None:
