@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pulsarscope.model.tables import remember
+
 BATCHES_MAX = 4096
 """Batches remembered of one connection; clients acknowledge within seconds, and what they get at once is bounded by their permits."""
 
@@ -16,10 +18,7 @@ class BatchSizes:
 
     def delivered(self, message_id: dict[str, Any], size: int) -> None:
         """Remember a batch."""
-        sizes = self._sizes
-        sizes[message_id.get("ledgerId"), message_id.get("entryId")] = size
-        if len(sizes) > BATCHES_MAX:
-            del sizes[next(iter(sizes))]
+        remember(self._sizes, (message_id.get("ledgerId"), message_id.get("entryId")), size, BATCHES_MAX)
 
     def acknowledged(self, fields: dict[str, Any]) -> dict[str, Any] | None:
         """Return what to say beside an ACK: the sizes of its batches, if it acknowledges parts of any."""
