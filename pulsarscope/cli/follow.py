@@ -29,12 +29,13 @@ class FollowRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `follow`."""
 
     files: Files
-    connection: Annotated[str | None, typer.Option("--connection", metavar="NAME", help="Number of its first packet: 17, or FILE:17.")] = (
-        None
-    )
+    connection: Annotated[
+        str | None,
+        typer.Option("--connection", metavar="NAME", help="Its number in decode, as in 2, or FILE:PACKET of its first packet, as in 0:17."),
+    ] = None
     producer: Annotated[str | None, typer.Option("--producer", metavar="NAME", help="Producer name; includes its deliveries.")] = None
-    consumer: Annotated[str | None, typer.Option("--consumer", metavar="ID", help="Consumer id or subscription.")] = None
-    topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="Topic, with or without persistent://tenant/namespace/.")] = None
+    consumer: Annotated[str | None, typer.Option("--consumer", metavar="ID", help="Consumer id, name or subscription.")] = None
+    topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="Topic; its last part is enough where that is unique.")] = None
     message: Annotated[str | None, typer.Option("--message", metavar="LEDGER:ENTRY[:BATCH]", help="Message id.")] = None
     txn: Annotated[str | None, typer.Option("--txn", metavar="MOST:LEAST", help="The two numbers of a transaction id.")] = None
     filter: FilterOption = None

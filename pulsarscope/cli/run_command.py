@@ -51,7 +51,10 @@ def run_command(request: CommandRequest) -> int:
         run = start_run(request.files, options, request.jobs, encoding if elsewhere else None)
         sink = command_output.open(request, run.inputs.paths, folder=name == FOLDER_OUTPUT and len(kinds) > 1)
         row_output = output(name)(sink, output_options(request, kinds, run, row_filter))
-        return write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts)
+        code = write_rows(request, kinds, run, row_filter, row_output, encoding, sink, command_output.interrupts)
+        if request.subject is not None and row_filter is not None and (absence := row_filter.absence()) is not None:
+            warn(absence)
+        return code
 
     return run_with_output(run_rows)
 

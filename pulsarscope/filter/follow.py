@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, TopicNames, join_topic_names
+from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, join_topic_names
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.isolation import PluginWarning, contained, failure
+from pulsarscope.filter.follow_subject import Subject
 from pulsarscope.filter.selection import INPUT_LAYER, Filter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
@@ -40,8 +40,8 @@ class FollowFilter:
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
         dissectors = tuple(dissectors)
-        column_test = _column_test(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
-        self._tests = [] if column_test is None else [column_test]
+        self._subject = Subject(kind, name, join_topic_names(dissector.topics for dissector in dissectors))
+        self._tests = [] if self._subject.test is None else [self._subject.test]
         refusals: list[str] = []  # each protocol has its own form of names
         lacking: list[str] = []
         for dissector in dissectors:
@@ -70,6 +70,7 @@ class FollowFilter:
         selected: set[int] = set()
         others: dict[str, int] = {}
         for index, row in enumerate(rows):
+            self._subject.introduce(row)
             if not isinstance(row, FrameRow):
                 continue
             self.seen[row.kind] += 1
@@ -96,6 +97,12 @@ class FollowFilter:
             self.start = next(row.time for row in passed if isinstance(row, FrameRow))
         return passed
 
+    def absence(self) -> str | None:
+        """Return in words what can be followed instead, when nothing has passed; else None."""
+        if self.kept[FrameRow.kind]:
+            return None
+        return f"none of {self.seen[FrameRow.kind]:,} frames {self.description}{self._subject.others()}"
+
     def _remember_passed(self, name: str) -> None:
         remember(self._passed, name, None, PENDING_REQUESTS_MAX)
 
@@ -114,6 +121,10 @@ class JoinedFilter:
         self.seen, self.kept = follow_filter.seen, display_filter.kept
         self._follow_filter = follow_filter
         self._display_filter = display_filter
+
+    def absence(self) -> str | None:
+        """Return in words what can be followed instead, when there is no frame of the subject; else None."""
+        return self._follow_filter.absence()
 
     @property
     def start(self) -> int | None:
@@ -152,30 +163,3 @@ def _test_of(dissector: Dissector, kind: str, name: str) -> FollowTest | None:
 
 def _contained_test(dissector: Dissector, test: FollowTest, row: FrameRow) -> bool:
     return contained(dissector, "follow_kinds", test, False, row)
-
-
-def _column_test(kind: str, name: str, topics: TopicNames) -> FollowTest | None:
-    """Return the test of the columns that name a subject of this kind, None when there are none."""
-    if kind == "connection":
-        full_name = name if ":" in name else f"0:{name}"
-        if not re.fullmatch(r"\d+:\d+", full_name, re.ASCII):
-            raise UsageError(f'invalid connection "{name}": give the number of its first packet, as in 17, or FILE:PACKET, as in 0:17')
-        return lambda row: row.connection == full_name
-    if kind == "producer":
-        return lambda row: row.producer_name == name
-    if kind == "consumer":
-        return lambda row: row.subscription == name
-    if kind == "topic":
-        return _topic_test(name, topics)
-    return None
-
-
-def _topic_test(name: str, topics: TopicNames) -> FollowTest:
-    """Return the test for frames of a topic: by its name, full or short, or that of the partitioned topic that it belongs to."""
-    short_name = topics.short(name)
-
-    def is_it(topic: str) -> bool:
-        row_name = topics.short(topic)
-        return topic == name or short_name in (row_name, topics.base(row_name))
-
-    return lambda row: any(map(is_it, row.topics or ())) if row.topic is None else is_it(row.topic)

@@ -82,6 +82,10 @@ class Filter:
                     row.payload = None
         return passed
 
+    def absence(self) -> str | None:
+        """Return None: whoever writes a filter sees in the counts that nothing passes."""
+        return None
+
     def _set_start(self, rows: Sequence[Any]) -> None:
         for row in rows:
             if isinstance(row, Row) and row.kind in self._predicates and row.time is not None:

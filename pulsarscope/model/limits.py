@@ -295,6 +295,9 @@ EXTRACT_FINDINGS_MAX = 65_536
 FOLLOW_REQUESTS_MAX = 8_192
 """Requests that `follow` keeps until their answer shows if they match: a thousand SENDs in flight are common; about 12 MiB."""
 
+FOLLOW_NAMES_MAX = 65_536
+"""Connections, topics, producers or subscriptions that `follow` remembers, to number them and to say what there is; about 10 MiB."""
+
 FACTS_PER_KEY_MAX = 1_000
 """Facts kept of one key: the first and the last ones explain a finding."""
 

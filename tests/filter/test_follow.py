@@ -41,6 +41,7 @@ OTHER = rows.frame(5, "PING", connection="0:2")
         ("topic", "orders", ["4", "6"]),
         ("topic", "persistent://public/default/orders", ["4", "6"]),
         ("topic", "order", []),
+        ("connection", "2", ["5"]),
         ("message", "26:14", ["4", "6"]),
         ("message", "26:15", []),
         ("consumer", "7", []),
@@ -107,3 +108,55 @@ def test_what_nobody_can_follow_is_said() -> None:
         FollowFilter("message", "2", make_dissectors())
     with pytest.raises(UsageError, match='invalid connection "x"'):
         FollowFilter("connection", "x", ())
+
+
+def test_connections_have_the_numbers_of_decode() -> None:
+    late = [rows.frame(9, "PING", connection="0:8"), rows.frame(10, "PING", connection="0:3"), rows.frame(11, "PONG", connection="0:8")]
+    assert followed("connection", "1", late) == [["9", "11"]]
+    assert followed("connection", "2", late[:1], late[1:]) == [[], ["10"]]
+    assert followed("connection", "0:3", late) == [["10"]]
+    note, warning = (rows.finding(connection="0:2", severity=severity) for severity in ("note", "warning"))
+    assert followed("connection", "1", [note, late[0]])[0][-1] == "9"
+    assert "9" not in followed("connection", "1", [warning, late[0]])[0]
+
+
+@pytest.mark.parametrize("topic", ["persistent://acme/eu/orders", "persistent://acme/eu/orders-partition-3", "non-persistent://a/b/orders"])
+def test_the_last_part_of_a_topic_is_enough(topic: str) -> None:
+    assert followed("topic", "orders", [rows.send(4, topic=topic)]) == [["4"]]
+    assert followed("topic", "eu/orders", [rows.send(4, topic=topic)]) == [[]]
+
+
+def test_the_last_part_of_several_topics_is_refused_but_a_whole_name_is_not() -> None:
+    acme, mine, public = (rows.send(4, topic=f"persistent://{place}/orders") for place in ("acme/eu", "mine/eu", "public/default"))
+    with pytest.raises(UsageError, match="several topics are called orders: give one in full, acme/eu/orders or mine/eu/orders"):
+        followed("topic", "orders", [acme], [mine])
+    assert followed("topic", "orders", [public, acme, mine]) == [["4"]]
+
+
+def test_a_consumer_is_found_by_its_name() -> None:
+    subscribe = rows.frame(4, "SUBSCRIBE", fields={"consumer_id": 3, "consumer_name": "billing-1"}, connection="0:1")
+    flow, other = (rows.frame(5, "FLOW", fields={"consumer_id": 3}, connection=name) for name in ("0:1", "0:2"))
+    again = rows.frame(6, "SUBSCRIBE", fields={"consumer_id": 3, "consumer_name": "billing-2"}, connection="0:1")
+    assert followed("consumer", "billing-1", [subscribe, flow, other, again, flow]) == [["4", "5"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "words"),
+    [
+        ("connection", "3", "none of 3 frames belong to connection 3: there are 2 connections"),
+        ("topic", "order", "the topics are orders"),
+        ("producer", "q", "the producers are p"),
+        ("consumer", "c", "there are no subscriptions"),
+        ("message", "1:1", "none of 3 frames belong to message 1:1"),
+    ],
+)
+def test_an_empty_result_says_what_there_is(kind: str, name: str, words: str) -> None:
+    follow_filter = FollowFilter(kind, name, make_dissectors())
+    follow_filter.select([SEND, OTHER, RECEIPT], {})
+    assert words in (follow_filter.absence() or "")
+
+
+def test_a_result_says_nothing_of_others() -> None:
+    follow_filter = FollowFilter("producer", "p", make_dissectors())
+    follow_filter.select([SEND], {})
+    assert follow_filter.absence() is None

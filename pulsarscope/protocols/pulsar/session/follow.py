@@ -69,9 +69,29 @@ def _items(value: Any) -> list[Any]:
 
 
 def consumer_story(name: str) -> FollowTest:
-    """Frames about the consumers of this id; none when the name is no number."""
-    number = int(name) if re.fullmatch(r"\d{1,19}", name, re.ASCII) else None
-    return lambda row: number is not None and (row.fields or {}).get("consumer_id") == number
+    """Frames about the consumers of this id or this name."""
+    return _ConsumerStory(name)
+
+
+class _ConsumerStory:
+    """Remembers the ids of the consumers of a name: only their SUBSCRIBE tells it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._number = int(name) if re.fullmatch(r"\d{1,19}", name, re.ASCII) else None
+        self._named: dict[tuple[str | None, Any], None] = {}
+
+    def __call__(self, row: FrameRow) -> bool:
+        fields = row.fields or {}
+        number = fields.get("consumer_id")
+        if number is None:
+            return False
+        consumer = row.connection, number
+        if row.command == "SUBSCRIBE":
+            self._named.pop(consumer, None)
+            if fields.get("consumer_name") == self._name and len(self._named) < CONSUMERS_MAX:
+                self._named[consumer] = None
+        return number == self._number or consumer in self._named
 
 
 def txn_story(name: str) -> FollowTest:

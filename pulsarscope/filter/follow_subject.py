@@ -1,0 +1,101 @@
+"""Subjects that columns of frames name: connections, producers, subscriptions and topics; what there is of them in a capture."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pulsarscope.dissect.capabilities import FollowTest, TopicNames
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.findings import NOTE
+from pulsarscope.model.limits import FOLLOW_NAMES_MAX
+from pulsarscope.model.records import FindingRow, FrameRow
+
+SHOWN_NAMES_MAX = 10
+
+_PLURALS = {"connection": "connections", "producer": "producers", "consumer": "subscriptions", "topic": "topics"}
+
+
+class Subject:
+    """The subject of this kind and name: the test of its frames, and the names of all others of its kind."""
+
+    def __init__(self, kind: str, name: str, topics: TopicNames) -> None:
+        """Begin. Raises UsageError for the name of a connection that cannot be one."""
+        self._kind = kind
+        self._name = name
+        self._topics = topics
+        self._names: dict[str, None] = {}
+        """Names of its kind so far, at most `FOLLOW_NAMES_MAX`."""
+        self._connection: str | None = None
+        """Name of the connection with the number that is followed, once it has come."""
+        self._connections: dict[str, None] = {}
+        self._found: str | None = None
+        """Topic whose last part alone is the name; None while there is none."""
+        self._in_full = False
+        """A topic was found by all of its name, or by its short form."""
+        self.test: FollowTest | None = {
+            "connection": lambda row: row.connection == self._connection,
+            "producer": lambda row: row.producer_name == name,
+            "consumer": lambda row: row.subscription == name,
+            "topic": lambda row: any(map(self._is_topic, row.topics or ())) if row.topic is None else self._is_topic(row.topic),
+        }.get(kind)
+        """Test of the columns of a frame; None when none names a subject of this kind."""
+        if kind == "connection":
+            if re.fullmatch(r"\d+:\d+", name, re.ASCII):
+                self._connection = name
+            elif not re.fullmatch(r"\d{1,18}", name, re.ASCII):
+                raise UsageError(
+                    f'invalid connection "{name}": give its number in decode, as in 2, or FILE:PACKET of its first packet, as in 0:17'
+                )
+
+    def introduce(self, row: Any) -> None:
+        """Learn the names in a row. Connections are numbered as `decode` numbers them: in the order of their first frames or warnings."""
+        if self._kind == "connection":
+            if isinstance(row, FrameRow) or (isinstance(row, FindingRow) and row.severity != NOTE and row.packet is not None):
+                self._number(row.connection)
+        elif self.test is not None and isinstance(row, FrameRow) and len(self._names) < FOLLOW_NAMES_MAX:
+            if self._kind == "topic":
+                self._names.update(dict.fromkeys(row.topics or () if row.topic is None else (row.topic,)))
+            elif (name := row.producer_name if self._kind == "producer" else row.subscription) is not None:
+                self._names[name] = None
+
+    def _number(self, connection: str | None) -> None:
+        if connection is None or connection in self._connections or (self._connection is not None and ":" not in self._name):
+            return
+        if len(self._connections) < FOLLOW_NAMES_MAX:
+            self._connections[connection] = None
+            if self._name == str(len(self._connections)):
+                self._connection = connection
+
+    def _is_topic(self, topic: str) -> bool:
+        """Return True for the topic, or its partitioned topic, by its name, in full or short; else by its last part.
+
+        Raises UsageError when several topics have the same last part.
+        """
+        topics, name = self._topics, self._name
+        row_name = topics.short(topic)
+        base = topics.base(row_name)
+        if topic == name or topics.short(name) in (row_name, base):
+            self._in_full = True
+            return True
+        if self._in_full or "/" in name or name not in (base.rpartition("/")[2], row_name.rpartition("/")[2]):
+            return False
+        self._found = self._found or base
+        if self._found != base:
+            raise UsageError(f"several topics are called {name}: give one in full, {self._found} or {base}")
+        return True
+
+    def others(self) -> str:
+        """Return the end of a sentence that says what there is of its kind."""
+        if self._kind == "connection":
+            count = len(self._connections)
+            return f": there {'is 1 connection' if count == 1 else f'are {count:,} connections'}"
+        if self._kind not in _PLURALS:
+            return ""
+        names = [self._topics.short(name) if self._kind == "topic" else name for name in self._names]
+        more = f" and {len(names) - SHOWN_NAMES_MAX:,} more" if len(names) > SHOWN_NAMES_MAX else ""
+        return (
+            f": the {_PLURALS[self._kind]} are {', '.join(sorted(names)[:SHOWN_NAMES_MAX])}{more}"
+            if names
+            else f": there are no {_PLURALS[self._kind]}"
+        )
