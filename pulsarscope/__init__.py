@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from pulsarscope import dissect as wire
 from pulsarscope.api import Capture, open  # noqa: A004 - ps.open reads as it should
-from pulsarscope.model.errors import CaptureError, OutputError, PulsarscopeError, UsageError
+from pulsarscope.model.errors import CaptureError, InternalError, OutputError, PulsarscopeError, UsageError
 
-__all__ = ["Capture", "CaptureError", "OutputError", "PulsarscopeError", "UsageError", "open", "wire"]
+__all__ = ["Capture", "CaptureError", "InternalError", "OutputError", "PulsarscopeError", "UsageError", "open", "wire"]
 __version__ = "0.1.0"
 
 

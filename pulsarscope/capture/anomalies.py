@@ -23,13 +23,13 @@ class AnomalyCount(msgspec.Struct):
     largest: int = 0
     reasons: dict[str, int] = {}
 
-    def add(self, reason: str | None, amount: int) -> None:
-        """Count one more packet."""
-        self.packets += 1
-        self.total += amount
+    def add(self, reason: str | None, amount: int, packets: int) -> None:
+        """Count one more packet, or several that are alike."""
+        self.packets += packets
+        self.total += amount * packets
         self.largest = max(self.largest, amount)
         if reason is not None:
-            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+            self.reasons[reason] = self.reasons.get(reason, 0) + packets
 
     def add_later(self, later: AnomalyCount) -> None:
         """Add the counts of a later part of the file."""
@@ -94,6 +94,8 @@ class AnomalyCounts:
     def __init__(self, file: int) -> None:
         self._file = file
         self._counts: dict[tuple[str, str | None], AnomalyCount] = {}
+        self.packets_alike = 1
+        """Packets for which the one that is decoded stands."""
 
     def add(self, code: str, packet: int, time: int, *, reason: str | None = None, amount: int = 0, group: str | None = None) -> None:
         """Count an anomaly at a packet and its time in ns, with an amount in the unit of the code.
@@ -102,7 +104,7 @@ class AnomalyCounts:
         """
         if (count := self._counts.get((code, group))) is None:
             count = self._counts[code, group] = AnomalyCount(code, group, packet, time)
-        count.add(reason, amount)
+        count.add(reason, amount, self.packets_alike)
 
     @property
     def counts(self) -> list[AnomalyCount]:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.errors import OutputError, PulsarscopeError
+from pulsarscope.model.errors import OutputError, PulsarscopeError, internal_error
 
 COMMANDS = {
     "decode": "Show captures frame by frame.",
@@ -93,7 +93,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete."""
+    """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete, 6 fault."""
     # Rows are trees, which reference counts free; the collector's default of a look every 700 objects costs a tenth of a run.
     gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
@@ -109,6 +109,10 @@ def main() -> None:
     except OSError as error:  # from the help: all other output goes through a sink, which raises OutputError
         sys.stdout = None  # keeps the interpreter from flushing it again
         _exit_with(OutputError(f"cannot write standard output: {error.strerror}"))
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        _exit_with(internal_error(error))
 
 
 def _exit_with(error: PulsarscopeError) -> NoReturn:

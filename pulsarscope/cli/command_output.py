@@ -9,7 +9,7 @@ from pulsarscope.cli.exit_codes import EXIT_DONE, EXIT_INCOMPLETE
 from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.errors import OutputError
+from pulsarscope.model.errors import OutputError, internal_error
 from pulsarscope.output.export.sink import FileIdentity, Sink, identity, open_sink
 
 
@@ -42,16 +42,22 @@ class CommandOutput:
 
 def run_with_output(run: Callable[[CommandOutput], int]) -> int:
     """Run a command with its output and return its exit code. A closed pipe ends it quietly, a signal with a warning."""
+    from pulsarscope.engine.parallel.stalls import stalls_told  # noqa: PLC0415 - help stays quick without it
+
     with Interrupts() as interrupts:
         output = CommandOutput(interrupts)
         try:
-            return run(output)
+            with stalls_told():
+                return run(output)
         except BrokenPipeError:
             output.abandon()
             return EXIT_DONE
         except KeyboardInterrupt:
             output.abandon()
             return interrupted()
+        except SystemExit as error:  # of other people's code: we give our exit codes by returning them
+            output.abandon()
+            raise internal_error(error) from error
         except BaseException:
             output.abandon()
             raise

@@ -54,7 +54,9 @@ def raising_function(error: Exception, default: str) -> str:
 
 
 def exception_text(error: BaseException) -> str:
-    """Return the class and the text of an exception, which may fail itself to give it."""
+    """Return the class and the text of an exception, which may fail itself to give it. Raises MemoryError again: it is not contained."""
+    if isinstance(error, MemoryError):
+        raise error
     try:
         text = str(error)[:EXCEPTION_MAX_CHARACTERS]
     except Exception:  # noqa: BLE001 - other people's code

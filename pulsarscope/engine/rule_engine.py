@@ -8,6 +8,8 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
 from pulsarscope.dissect.isolation import RULE_FAILED, failure
 from pulsarscope.dissect.rules import (
@@ -254,7 +256,10 @@ class RuleEngine:
         return frozenset(kinds | {MessageRow.kind} if self._messages else kinds)
 
     def report(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        """Make a finding of a dissector's rules."""
+        """Make a finding of a dissector's rules. Raises an exception, to the rule, when it cannot be written."""
+        if not isinstance(text, str):
+            raise TypeError(f"the text of {code} is {type(text).__name__}")
+        msgspec.json.encode((text, evidence))
         finding = self.rule_sets[dissector].finding(code, where, text, evidence)
         self._findings.append((self.next_key(), finding_row(finding, where.source, dissector)))
 

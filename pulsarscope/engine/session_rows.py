@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.events import Event, Exchange, FormNotes, LaterMessages, MessageEntry, Remark, SingleMessage
@@ -15,10 +18,12 @@ from pulsarscope.dissect.session import Session, SessionContext
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame, finding_row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame, Row, finding_row
 
 FAILURES_MAX = 10
 """Exceptions of a dissector that are kept for one connection: an event that fails does so with each frame."""
+
+INT64_END = 1 << 63
 
 _NOTHING = Attachment()
 
@@ -36,6 +41,7 @@ class SessionRows:
         "_messages",
         "_origin",
         "_session",
+        "_trusted",
         "_wants_exchanges",
         "failures",
         "raw",
@@ -60,15 +66,19 @@ class SessionRows:
         self._events: list[Event] = []
         self.wants_frames = FrameRow.kind in settings.kinds
         self.raw = raw
+        self._trusted = dissector.package == Dissector.package
 
     def observe(self, batch: FrameBatch, out: list[Any]) -> None:
         """Append the rows of a batch of frames."""
-        frames = _ShownFrames(self, batch, out, self._events)
+        rows = out if self._trusted else []
+        frames = _ShownFrames(self, batch, rows, self._events)
         try:
             self._session.observe(frames, self._events)
         except Exception as error:  # noqa: BLE001 - other people's code
             self._let_go(error)
         deque(frames.walk, maxlen=0)  # the last events, and what a session did not look at
+        if rows is not out:
+            out.extend(map(self._checked, rows))
 
     def waits(self) -> int:
         """Return how many bytes the session keeps for what may follow."""
@@ -92,7 +102,10 @@ class SessionRows:
             self._session.finish(self._events)
         except Exception as error:  # noqa: BLE001 - other people's code
             self._let_go(error)
-        self.write(None, out)
+        rows = out if self._trusted else []
+        self.write(None, rows)
+        if rows is not out:
+            out.extend(map(self._checked, rows))
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
@@ -100,6 +113,23 @@ class SessionRows:
             self._session.describe(row)
         except Exception as error:  # noqa: BLE001 - other people's code
             self._let_go(error)
+        if not self._trusted:
+            checked = self._checked(row)
+            for name in row.__struct_fields__:
+                setattr(row, name, getattr(checked, name))
+
+    def _checked(self, row: Any) -> Any:
+        """Return a row of other people's code whose values are of the types of its columns, without those that are not."""
+        try:
+            return _checked_row(row)
+        except Exception as error:  # noqa: BLE001 - whatever the values raise
+            self.fail("session", error)
+        right = type(row)()
+        for name in row.__struct_fields__:
+            with suppress(Exception):
+                _checked_row(msgspec.structs.replace(right, **{name: getattr(row, name)}))
+                setattr(right, name, getattr(row, name))
+        return right
 
     def _let_go(self, error: Exception) -> None:
         """Go on without the session, which raised."""
@@ -115,7 +145,8 @@ class SessionRows:
     def raw_frames(self, data: bytes) -> list[RawFrame]:
         """Return the bytes of a frame with their named ranges; nothing when the dissector raises: they may hold secrets."""
         try:
-            return [RawFrame(*self._dissector.ranges(data))]
+            raw = RawFrame(*self._dissector.ranges(data))
+            return [raw if self._trusted else msgspec.convert(msgspec.structs.astuple(raw), RawFrame)]
         except Exception as error:  # noqa: BLE001 - other people's code
             self.fail("ranges", error)
             return []
@@ -233,3 +264,12 @@ class _ShownFrames:
                 events.append(FormNotes(self.notes))
             if events:
                 rows.write(frame, out)
+
+
+def _checked_row(row: Any) -> Any:
+    """Return a row whose values can be written, and are of the types of its columns. Raises an exception for any other."""
+    if isinstance(row, Row):
+        msgspec.json.decode(msgspec.json.encode(row), type=type(row))
+        if any(isinstance(value, int) and not -INT64_END <= value < INT64_END for value in msgspec.structs.astuple(row)):
+            raise OverflowError("a number needs more than 64 bits")
+    return row

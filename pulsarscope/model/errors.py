@@ -3,7 +3,8 @@
 PulsarscopeError       an error that the user can correct
 ├── UsageError         contradictory options, a missing extra                       exit code 2
 ├── CaptureError       no input could be read as a capture                          exit code 3
-└── OutputError        the result could not be written completely                   exit code 5
+├── OutputError        the result could not be written completely                   exit code 5
+└── InternalError      a fault of pulsarscope itself, or want of memory             exit code 6
 """
 
 from __future__ import annotations
@@ -36,3 +37,25 @@ class OutputError(PulsarscopeError):
     """Raised when the result could not be written completely."""
 
     exit_code = 5
+
+
+class InternalError(PulsarscopeError):
+    """Raised for a fault of pulsarscope itself, and for want of memory: the output is not complete."""
+
+    exit_code = 6
+
+
+FAULT_CHARACTERS_MAX = 200
+"""Characters of an exception's text that are repeated: it may hold bytes of the traffic."""
+
+
+def internal_error(error: BaseException) -> InternalError:
+    """Describe an exception that nothing expected, in one line with the place that raised it."""
+    if isinstance(error, MemoryError):
+        return InternalError("there is not enough memory; the output is not complete")
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        place = f" ({trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    text = " ".join(str(error).split())[:FAULT_CHARACTERS_MAX]
+    return InternalError(f"internal error: {type(error).__name__}{f': {text}' if text else ''}{place}; python -X dev shows where")

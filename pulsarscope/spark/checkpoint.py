@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,12 @@ class Checkpoint:
         """URIs of the folders for the state of Spark's query, and of lists."""
 
     def resumes(self, options: Mapping[str, Any]) -> bool:
-        """Return False when it is new, True when a run with these options made it. Raises UsageError when another run did."""
+        """Return False when it is new, True when a run with these options made it.
+
+        Raises:
+            UsageError: another run made it, the folder has other contents, or others can write it.
+        """
+        self._refuse_written_by_others()
         if (before := self._read("run.json", dict[str, Any])) is None:
             if set(self._names("")) - set(_FOLDERS):
                 raise UsageError(f"{self.path} is not empty and not a checkpoint")
@@ -109,6 +115,15 @@ class Checkpoint:
             difference = f"{name} was {_option_text(before.get(name))}, not {_option_text(options[name])}"
             raise UsageError(f"{self.path} is the checkpoint of another run ({difference}): name another checkpoint and output")
         return True
+
+    def _refuse_written_by_others(self) -> None:
+        """Raise UsageError when others can write what is unpickled here: that would run their code."""
+        for folder in ("", *_FOLDERS) if self._is_local else ():
+            with suppress(FileNotFoundError):
+                status = Path(self._root, folder).stat()
+                if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                    message = f"others can write the checkpoint {self.path}, whose state could run their code: name a folder of your own"
+                    raise UsageError(message)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -133,8 +148,8 @@ class Checkpoint:
         with write_errors(self.path):
             for folder in ("", *_FOLDERS):
                 self._system.create_dir(f"{self._root}/{folder}")
-            if self._is_local:  # it holds secrets and payload
-                Path(self._root).chmod(0o700)
+                if self._is_local:  # it holds secrets and payload
+                    Path(self._root, folder).chmod(0o700)
         self._write("run.json", options)
 
     def last_commit(self) -> Commit:

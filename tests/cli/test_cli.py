@@ -331,3 +331,19 @@ def test_credentials_in_properties_are_in_no_output(
     assert "h 1 d" not in shown
     assert run(monkeypatch, "decode", str(path), "--show-secrets", *view) == 0
     assert "h1dden" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(("raised", "line"), [("MemoryError()", "not enough memory"), ("KeyError('x')", "internal error: KeyError: 'x' (")])
+def test_what_nothing_contains_is_six_and_one_line(tmp_path: Path, raised: str, line: str, jobs: str) -> None:
+    """In this process, and in those that decode."""
+    (tmp_path / "usercustomize.py").write_text(
+        f"from pulsarscope.tcp import assembler\ndef feed(*_, **__): raise {raised}\nassembler.Assembler.feed = feed\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), "PYTHONNOUSERSITE": ""}
+    (tmp_path / "sitecustomize.py").write_text((tmp_path / "usercustomize.py").read_text())
+    result = execute("decode", QUICKSTART, "--format", "ndjson", "-o", str(tmp_path / "out"), "--jobs", jobs, env=environment)
+    (told,) = result.stderr.decode().splitlines()
+    assert line in told
+    assert result.returncode == 6
+    assert not [*tmp_path.glob("out*")]

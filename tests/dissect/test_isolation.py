@@ -53,6 +53,16 @@ def with_session(**members: Any) -> dict[str, Any]:
     return {"session": lambda _self, context: made(context)}
 
 
+def setting(column: str, value: Any) -> Any:
+    """An `observe` that sets a column of each frame."""
+
+    def observe(_self: Any, frames: Any, _events: Any) -> None:
+        for row in frames:
+            setattr(row, column, value)
+
+    return observe
+
+
 def with_rules(key_rule: Any = lambda *_: None, **members: Any) -> dict[str, Any]:
     rule = type("BrokenRule", (Rule,), members)
     return {"rules": property(lambda _self: Rules({}, (rule,), (KeyRule("cards", 1, key_rule),)))}
@@ -77,12 +87,25 @@ ON_CONNECTIONS: dict[str, dict[str, Any]] = {
     "end": with_rules(end=fail),
     "key rule": with_rules(fail),
     "rules": {"rules": property(fail)},
+    "an odd command": with_session(observe=setting("command", 7)),
+    "an odd topic": with_session(observe=setting("topic", object())),
+    "half a character": with_session(observe=setting("topic", "\ud800")),
+    "a large number": with_session(observe=setting("sequence_id", 1 << 80)),
+    "odd fields": with_session(observe=setting("fields", {"a": {1, object()}})),
+    "an odd connection": with_session(describe=lambda _self, row: setattr(row, "client_version", ["1"])),
+    "an odd text": with_rules(end=lambda self, _row, last: self.context.report("rule-failed", last, 7, {})),
+    "odd evidence": with_rules(end=lambda self, _row, last: self.context.report("rule-failed", last, "x", {"a": object()})),
+    "an odd place": with_rules(end=lambda self, _row, _last: self.context.report("rule-failed", ("here",), "x", {})),
     "rules of another form": {"rules": property(lambda _: Rules({}, (7,)))},  # type: ignore[arg-type]
 }
 """Members that are about one connection: they give a finding."""
 
+OF_RULES = ("rule", "handler", "end", "key rule", "rules", "rules of another form", "an odd text", "odd evidence", "an odd place")
+
 IN_TEXT: dict[str, dict[str, Any]] = {
     "ranges": {"ranges": fail},
+    "odd ranges": {"ranges": lambda _self, data: (data, [("a", 7)])},
+    "ranges of text": {"ranges": lambda _self, _data: ("text", [])},
     "summary": {"summary": fail},
     "the property summary": {"summary": property(fail)},
     "no text": {"summary": lambda *_: 7},
@@ -178,7 +201,7 @@ def test_the_connection_has_a_finding_that_names_package_and_exception(
 ) -> None:
     breaking(**members)
     made = run("diagnose", str(folder / "cards.pcap"), "--format", "ndjson", out=tmp_path)
-    codes = dict.fromkeys(("rule", "handler", "end", "key rule", "rules", "rules of another form"), "rule-failed")
+    codes = dict.fromkeys(OF_RULES, "rule-failed")
     findings = [json.loads(line) for line in made.splitlines()]
     (finding,) = [row for row in findings if row.get("code") == codes.get(member, "dissector-failed")]
     assert finding["severity"] == "warning"
@@ -245,3 +268,28 @@ class TestTexts:
 
     def test_a_failure_is_the_end_of_a_sentence(self) -> None:
         assert Failure("p", "d", "m", "E: t").text == "the dissector d of p failed in m: E: t"
+
+
+def test_a_column_with_nonsense_is_empty_and_the_others_are_whole(folder: Path, breaking: Any, tmp_path: Path) -> None:
+    breaking()
+    want = [json.loads(line) for line in run("decode", str(folder / "cards.pcap"), "--format", "ndjson", out=tmp_path).splitlines()]
+    breaking(**ON_CONNECTIONS["odd fields"])
+    made = [json.loads(line) for line in run("decode", str(folder / "cards.pcap"), "--format", "ndjson", out=tmp_path).splitlines()]
+    kept = ("time", "packet", "sub", "direction", "command", "offset", "size", "status")
+    assert [{name: row.get(name) for name in kept} for row in made] == [{name: row.get(name) for name in kept} for row in want]
+    assert not any("fields" in row for row in made)
+
+
+@pytest.mark.parametrize("member", ["decode", "session.observe", "handler", "key rule"])
+def test_want_of_memory_is_not_contained(folder: Path, breaking: Any, member: str) -> None:
+    def exhaust(*_arguments: Any) -> Any:
+        raise MemoryError
+
+    members = {
+        "decode": {"decode": exhaust},
+        "session.observe": with_session(observe=exhaust),
+        "handler": with_rules(frames={"PUT": exhaust}),
+        "key rule": with_rules(exhaust),
+    }
+    breaking(**members[member])
+    assert isinstance(CliRunner().invoke(app, ["diagnose", str(folder / "cards.pcap")]).exception, MemoryError)

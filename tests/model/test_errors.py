@@ -9,7 +9,8 @@ from pulsarscope.model import errors
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(errors.UsageError, 2), (errors.CaptureError, 3), (errors.OutputError, 5), (errors.PulsarscopeError, 2)]
+    ("error", "code"),
+    [(errors.UsageError, 2), (errors.CaptureError, 3), (errors.OutputError, 5), (errors.InternalError, 6), (errors.PulsarscopeError, 2)],
 )
 def test_each_has_the_exit_code_of_the_design(error: type[errors.PulsarscopeError], code: int) -> None:
     assert error.exit_code == code
@@ -20,13 +21,14 @@ def test_each_has_the_exit_code_of_the_design(error: type[errors.PulsarscopeErro
 def test_one_root_catches_them_all() -> None:
     classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
     assert all(issubclass(error, errors.PulsarscopeError) for error in classes)
-    assert len(classes) == 4
+    assert len(classes) == 5
 
 
 def test_all_are_public() -> None:
-    assert {ps.PulsarscopeError, ps.UsageError, ps.CaptureError, ps.OutputError} == {
+    assert {ps.PulsarscopeError, ps.UsageError, ps.CaptureError, ps.OutputError, ps.InternalError} == {
         errors.PulsarscopeError,
         errors.UsageError,
         errors.CaptureError,
         errors.OutputError,
+        errors.InternalError,
     }

@@ -46,6 +46,27 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(Path(begun(tmp_path).path).stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
+@pytest.mark.parametrize("folder", ["", "commits", "batches"])
+def test_one_that_others_can_write_is_refused_because_its_state_is_code(tmp_path: Path, folder: str, mode: int) -> None:
+    kept = begun(tmp_path)
+    place = Path(kept.path) / folder
+    assert kept.resumes(ASKED)
+    place.chmod(mode)
+    with pytest.raises(UsageError, match="others can write the checkpoint"):
+        kept.resumes(ASKED)
+    place.chmod(0o755)
+    assert kept.resumes(ASKED)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_one_of_another_user_is_refused(tmp_path: Path) -> None:
+    kept = begun(tmp_path)
+    os.chown(kept.path, 12345, -1)
+    with pytest.raises(UsageError, match="others can write the checkpoint"):
+        kept.resumes(ASKED)
+
+
 def test_only_one_process_goes_on_with_it(tmp_path: Path) -> None:
     kept = begun(tmp_path)
     with kept.lock(), pytest.raises(UsageError, match="a run that has not ended"), Checkpoint(kept.path).lock():

@@ -114,24 +114,32 @@ class PcapDecoder(Decoder):
             end = start + captured
             if end > size or captured > largest:
                 break
-            position = end
+            alike = 1 if captured or self._records is not None or fraction >= per_second else _alike(data, position, header_bytes)
+            if alike > 1:
+                numbers = count(number + alike)
+            position = end + (alike - 1) * header_bytes
             time = seconds * SECOND + fraction * unit
             if seconds != second or not last_fraction <= fraction < per_second:
                 self._check_time(number, time, base + last_fraction * unit, fraction)
                 second = seconds
                 base = second * SECOND
             last_fraction = fraction
-            if captured > self._snaplen:
-                self._anomalies.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
-            packet = data[start:end]
-            if self._records is not None:
-                self._records.append(PacketRecord(number, time, wire_bytes, self._interface, packet))
-            self._decode_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
+            self._read_packet(data[start:end], wire_bytes, number, time, alike, flows, control)
 
         self.packets, self._second, self._last_fraction = number - 1, second, last_fraction
         self.last_time = base + last_fraction * unit if number > 1 else 0
         self._look_ahead(data, position, size)
         return position
+
+    def _read_packet(self, packet: bytes, wire_bytes: int, number: int, time: int, alike: int, flows: Flows, control: set[bytes]) -> None:
+        """Decode any packet, the first of some that are alike and have no bytes."""
+        self._anomalies.packets_alike = alike
+        if len(packet) > self._snaplen:
+            self._anomalies.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
+        if self._records is not None:
+            self._records.append(PacketRecord(number, time, wire_bytes, self._interface, packet))
+        self._decode_packet(packet, wire_bytes, self._link_type, number, time, flows, control)
+        self._anomalies.packets_alike = 1
 
     def _look_ahead(self, data: bytes, position: int, size: int) -> None:
         """Compute the size of the unfinished record at `position`, or stop when it cannot be a record."""
@@ -156,3 +164,13 @@ class PcapDecoder(Decoder):
         if not self.recognised:
             raise NotACaptureError(f"cut within the pcap header ({rest} of {plural(FILE_HEADER_BYTES, 'byte')})")
         return [self._truncated(rest)] if rest and not self.stopped else []
+
+
+def _alike(data: bytes, position: int, size: int) -> int:
+    """Return how many times the bytes at a position stand one behind the other: of a crash's zeros, each 16 are a record."""
+    record = data[position : position + size]
+    end = position + size
+    for step in (record * 4096, record * 64, record):
+        while data.startswith(step, end):
+            end += len(step)
+    return (end - position) // size

@@ -12,8 +12,8 @@ from typing import Any
 
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.spool import Spool
-from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, LikeMe
-from pulsarscope.model.errors import OutputError
+from pulsarscope.engine.parallel.worker import OUT_OF_MEMORY, LikeMe, Raised
+from pulsarscope.model.errors import InternalError, OutputError
 
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from pulsarscope.engine.parallel.worker import serve; serve()"
 
@@ -70,12 +70,18 @@ class Process:
 
         Raises:
             OutputError: the process died.
+            InternalError: it had not enough memory.
+            PulsarscopeError: whatever ended it.
         """
         data = self._spool.get()
         if data is None:
-            message = f"one of the decoding processes {_end(self._process.wait())}; the output is not complete"
-            raise OutputError(message)
-        return unpack(data)
+            code = self._process.wait()
+            message = f"one of the decoding processes {_end(code)}; the output is not complete"
+            raise InternalError(message) if code == OUT_OF_MEMORY else OutputError(message)
+        answer = unpack(data)
+        if isinstance(answer, Raised):
+            raise answer.error
+        return answer
 
     def _read(self) -> None:
         pipe: Any = self._process.stdout

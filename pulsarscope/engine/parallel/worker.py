@@ -21,7 +21,9 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import pack
 from pulsarscope.engine.parallel.channel import receive, send, unpack
 from pulsarscope.engine.parallel.share import Share
+from pulsarscope.engine.parallel.stalls import stalls_told
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
+from pulsarscope.model.errors import PulsarscopeError, internal_error
 from pulsarscope.model.records import FrameRow, Row
 
 FramePlace = tuple[int | None, int | None, int | None]
@@ -29,6 +31,12 @@ FramePlace = tuple[int | None, int | None, int | None]
 
 OUT_OF_MEMORY = 77
 """Exit code of a process that had not enough memory."""
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The answer of a process that cannot go on."""
+
+    error: PulsarscopeError
 
 
 class Prepare(Protocol):
@@ -128,16 +136,24 @@ class Decode(msgspec.Struct, frozen=True):
         return result
 
 
+def _show_warning(message: Warning | str, *_: object) -> None:
+    sys.stderr.write(f"pulsarscope: {message}\n")
+
+
 def serve() -> None:
     """Carry out one task after the other, from standard input to standard output, until nobody asks or listens any more."""
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what any library may print must not get among the answers
     warnings.simplefilter("ignore", PluginWarning)  # who asks has been told
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
-        while (task := receive(tasks)) is not None:
-            for answer in unpack(task)():
-                send(answers, answer)
+        with stalls_told():
+            while (task := receive(tasks)) is not None:
+                for answer in unpack(task)():
+                    send(answers, answer)
     except BrokenPipeError:
         os._exit(0)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the other process ends the run
+        send(answers, Raised(error if isinstance(error, PulsarscopeError) else internal_error(error)))

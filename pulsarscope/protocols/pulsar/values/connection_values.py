@@ -181,6 +181,8 @@ def _by_plugin(decoder: PayloadDecoder) -> Callable[[bytes, PayloadContext, Budg
         try:
             encoded = msgspec.json.encode(decoder.decode(payload, context))
             value = msgspec.json.decode(encoded)
+        except MemoryError:
+            raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - other packages' code meets hostile bytes
             raise UndecodableError(f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()) from None
         budget.spend(len(encoded))
