@@ -48,7 +48,7 @@ class Fact(NamedTuple):
     """Plain values: text, numbers, lists and dicts of them."""
 
 
-UNOPENED = "unopened"
+UNREAD = "unread"
 
 
 class ReportedFinding(NamedTuple):
@@ -140,7 +140,7 @@ class Rules(NamedTuple):
     """A rule handles MessageRows: payloads are then opened."""
     thresholds: tuple[Threshold, ...] = ()
     """Limits that decide their findings: each finding names those of its code, unless its evidence says which one."""
-    unopened: str | None = None
-    """Name of the key rule that also gets a fact `UNOPENED` of each connection on which the server said nothing, whatever its protocol:
-    a SYN without an answer, or refused. The key is the server's endpoint; the values are client, client_bytes, closed, closed_by and
-    end."""
+    unread: str | None = None
+    """Name of the key rule that also gets a fact `UNREAD` of each connection without a known protocol on which the server said nothing (a
+    SYN without an answer, or refused) or that speaks TLS. The key is the client's host; the values are server, client_bytes, server_bytes,
+    closed, closed_by, end and tls."""

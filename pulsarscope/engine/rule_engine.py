@@ -13,7 +13,7 @@ import msgspec
 from pulsarscope.dissect.contract import GENERIC_CODES, Dissector
 from pulsarscope.dissect.isolation import RULE_FAILED, failure
 from pulsarscope.dissect.rules import (
-    UNOPENED,
+    UNREAD,
     ConnectionRule,
     Fact,
     Handler,
@@ -69,7 +69,7 @@ class _RuleSet:
             for code in {code for threshold in rules.thresholds for code in threshold.codes}
         }
         self.wants_messages = rules.messages
-        self.unopened = rules.unopened
+        self.unread = rules.unread
         self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
         """Rules across connections; their own names are unique within a dissector only."""
         self.key_names = {rule.name: name for name, rule in self.keys.items()}
@@ -293,8 +293,8 @@ class RuleEngine:
             elif kind is Closed:
                 if (rules := self.connections.pop(row.row.connection or "", None)) is not None:
                     rules.end(row.row)
-                elif row.row.dissector is None and row.row.opened == "syn" and not row.row.server_bytes:
-                    self._emit_unopened(row.row)
+                elif row.row.dissector is None and row.row.opened == "syn" and (row.row.tls or not row.row.server_bytes):
+                    self._emit_unread(row.row)
 
     def take(self) -> list[tuple[RowKey, FindingRow]]:
         """Return the findings since the last call, each with its key."""
@@ -315,12 +315,13 @@ class RuleEngine:
         evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
         self._findings.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
-    def _emit_unopened(self, row: ConnectionRow) -> None:
-        """Emit the fact that a server said nothing on a connection."""
-        values = {name: getattr(row, name) for name in ("client", "client_bytes", "closed", "closed_by", "end")}
+    def _emit_unread(self, row: ConnectionRow) -> None:
+        """Emit the fact that a server said nothing on a connection, or what cannot be read."""
+        values = {name: getattr(row, name) for name in ("server", "client_bytes", "server_bytes", "closed", "closed_by", "end", "tls")}
         for rule_set in self.rule_sets.values():
-            if rule_set.unopened is not None:
-                self.emit_fact(rule_set.key_names[rule_set.unopened], row.server, Fact(where_of(row), UNOPENED, values))
+            if rule_set.unread is not None:
+                key = row.client.rpartition(":")[0]
+                self.emit_fact(rule_set.key_names[rule_set.unread], key, Fact(where_of(row), UNREAD, values))
 
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """Return the rules of a connection, if it has a dissector."""

@@ -238,19 +238,20 @@ def test_evidence_names_the_thresholds_of_the_code_unless_the_rule_says_which(sa
         ({}, True),
         ({"client_bytes": 60}, True),
         ({"server_bytes": 1}, False),
+        ({"server_bytes": 1, "tls": "TLSv1.3"}, True),
         ({"opened": "midstream"}, False),
         ({"dissector": "d"}, False),
     ],
 )
-def test_connections_on_which_the_server_said_nothing_are_facts_for_the_rule_that_asks(values: dict[str, Any], *, emitted: bool) -> None:
+def test_connections_without_a_readable_answer_are_facts_for_the_rule_that_asks(values: dict[str, Any], *, emitted: bool) -> None:
     heard: list[tuple[str, str, Any, str]] = []
 
     def note(key: str, facts: Sequence[Fact], _report: ReportFinding, _thresholds: Thresholds) -> None:
-        heard.extend((key, fact.what, fact.values["client"], fact.where.name) for fact in facts)
+        heard.extend((key, fact.what, fact.values["server"], fact.where.name) for fact in facts)
 
-    rules = Rules({}, (), (KeyRule("addresses", 1, note),), unopened="addresses")
+    rules = Rules({}, (), (KeyRule("addresses", 1, note),), unread="addresses")
     engine = RuleEngine([dissector_with(rules, "d"), dissector_with(Rules({}), "e")], {}, {})
     silent = {"dissector": None, "client_bytes": 0, "server_bytes": 0, "packet": 4, "connection": "0:4", **values}
     engine.feed([Closed(rows.connection(**silent))])
     engine.finish()
-    assert heard == [("10.0.0.2:6650", "unopened", "10.0.0.1:50886", "0:4.0")] * emitted
+    assert heard == [("10.0.0.1", "unread", "10.0.0.2:6650", "0:4.0")] * emitted

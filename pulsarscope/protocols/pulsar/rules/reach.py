@@ -1,0 +1,233 @@
+"""Addresses that brokers tell their clients: odd ones, and those at which nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Address, ip_address
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.rules import UNREAD, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
+
+CODES = table(
+    SESSION.error(
+        "broker-unreachable",
+        "A broker told a client an address at which nobody answers.",
+        "Compare the address with advertisedAddress, advertisedListeners and the listener name of the client; look whether that broker "
+        "runs, and for a firewall between the two.",
+    ),
+    SESSION.warning(
+        "advertised-address-odd",
+        "A broker told a client an address that is of no use to it: of a loopback, a container bridge, or another family.",
+        "Set advertisedAddress or advertisedListeners of the broker to an address that its clients can reach.",
+    ),
+)
+
+REACH = "brokers-of-client"
+
+FORGET_NS = 600_000_000_000
+"""Time without facts after which a client is evaluated: ten of its longest waits between two attempts."""
+
+TOLD_MAX = 100
+"""Addresses told on one connection that are followed; a cluster has fewer brokers."""
+
+SYN_RETRY_NS = 900_000_000
+"""A SYN without an answer is repeated after 1 s (RFC 6298)."""
+
+_BRIDGE = IPv4Network("172.17.0.0/16")
+"""Network of Docker's default bridge, which exists on every such host."""
+_LOOPBACK = "127.0.0.1"
+
+
+class ReachRule(ConnectionRule):
+    """Source of the facts on the brokers that a client was told and reached."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._told: set[tuple[str, ...]] = set()
+        self._used = False
+        """True when the client did more here than ask."""
+
+    def _use(self, _row: FrameRow) -> None:
+        self._used = True
+
+    def _tell(self, row: FrameRow) -> None:
+        if row.direction != SERVER:
+            return
+        fields = row.fields or {}
+        names = ("brokerServiceUrl", "brokerServiceUrlTls", "assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
+        addresses = tuple(address for name in names if (address := _address(fields.get(name))))
+        if fields.get("proxy_through_service_url") or not addresses or addresses in self._told or len(self._told) >= TOLD_MAX:
+            return
+        self._told.add(addresses)
+        client, asked = host(self._context.client), self._context.server
+        told = {"addresses": list(addresses), "asked": asked, "client": client, "topic": row.topic, "command": row.command}
+        self._context.emit_fact(REACH, client, where_of(row), "told", told)
+        if client != _LOOPBACK and any(_is_loopback(host(address)) for address in addresses):
+            # What the client does with such an address is seen on its own host only.
+            self._context.emit_fact(REACH, _LOOPBACK, where_of(row), "told", told)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Emit whether the server answered."""
+        values = {"server": row.server, "server_bytes": row.server_bytes, "client_bytes": row.client_bytes, "closed": row.closed}
+        values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used}
+        self._context.emit_fact(REACH, host(row.client), where_of(row), "spoken", values)
+
+    frames: ClassVar[Handlers] = {
+        **dict.fromkeys(("LOOKUP_RESPONSE", "TOPIC_MIGRATED", "CLOSE_PRODUCER", "CLOSE_CONSUMER"), _tell),
+        **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _use),
+    }
+
+
+def _address(url: Any) -> str | None:
+    """Return host:port of a service URL, None when it has no port."""
+    address = str(url or "").partition("://")[2].partition("/")[0]
+    return address if address.rpartition(":")[2].isdigit() and host(address) else None
+
+
+def _literal(name: str) -> Any:
+    """Return a host as an IP address, None when it is a name."""
+    try:
+        address = ip_address(name.strip("[]"))
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def _is_loopback(name: str) -> bool:
+    literal = _literal(name)
+    return name == "localhost" if literal is None else literal.is_loopback
+
+
+def _may_be(address: str, server: str) -> bool:
+    """Return True when a told address may lead to this endpoint: a host name may stand for any host."""
+    if address.rpartition(":")[2] != server.rpartition(":")[2]:
+        return False
+    name, literal = host(address), _literal(host(address))
+    if literal is None:
+        return name != "localhost" or _is_loopback(host(server))
+    return bool(literal == _literal(host(server)))
+
+
+def _failure(fact: Fact) -> str | None:
+    """Return how a connection failed before the server said anything, None when it did not."""
+    values = fact.values
+    if values["server_bytes"] or values["closed_by"] not in (None, SERVER):
+        return None
+    if values["closed"] == "open":
+        return None if values["client_bytes"] else "unanswered"
+    return "closed at once" if values["closed"] == "fin" else "reset" if values["client_bytes"] else "refused"
+
+
+def _reached(told: Sequence[Fact], server: str, spoken: Sequence[Fact], failures: Sequence[Fact]) -> bool:
+    """Return True when a connection to this server, or to another address of the same answers, lived after the last failure."""
+    addresses = {address for fact in told for address in fact.values["addresses"]}
+    asked = {fact.values["asked"] for fact in told}
+    for fact in spoken:
+        reached = fact.values["server"]
+        # The broker that told the address is asked again and again: it stands for a name only when it was tried instead.
+        other = reached == server or reached not in asked or (fact.values.get("used", True) and fact.where.time > failures[0].where.time)
+        if other and fact.values["end"] > failures[-1].where.time and any(_may_be(address, reached) for address in addresses):
+            return True
+    return False
+
+
+def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
+    """Report told addresses that nobody answers at, and odd ones."""
+    told = [fact for fact in facts if fact.what == "told"]
+    if not told:
+        return
+    failed: dict[str, list[Fact]] = {}
+    spoken = []
+    for fact in sorted((fact for fact in facts if fact.what in (UNREAD, "spoken")), key=lambda fact: fact.where.time):
+        if fact.values["server_bytes"]:
+            spoken.append(fact)
+        elif _failure(fact):
+            failed.setdefault(fact.values["server"], []).append(fact)
+    for server, failures in failed.items():
+        named = [fact for fact in told if any(_may_be(address, server) for address in fact.values["addresses"])]
+        before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
+        led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
+        if led and _is_certain(led) and not _reached(named, server, spoken, led):
+            _report_unreachable(client, server, before, led, spoken, report)
+    _report_odd(client, [fact for fact in told if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report)
+
+
+def _is_certain(failures: Sequence[Fact]) -> bool:
+    """Return True unless the only sign is a SYN at the end of the capture."""
+    return len(failures) > 1 or _failure(failures[0]) != "unanswered" or failures[0].values["end"] - failures[0].where.time >= SYN_RETRY_NS
+
+
+def _report_unreachable(
+    client: str, server: str, told: Sequence[Fact], failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding
+) -> None:
+    first, last = failures[0], failures[-1]
+    source = max((fact for fact in told if fact.where.time <= first.where.time), key=lambda fact: fact.where.time)
+    address = next(address for address in source.values["addresses"] if _may_be(address, server))
+    kinds = list(dict.fromkeys(_failure(fact) or "" for fact in failures))
+    worked = any(fact.values["server"] == server for fact in spoken)
+    span = last.values["end"] - first.where.time
+    topic = f" of {source.values['topic']}" if source.values["topic"] else ""
+    text = (
+        f"The broker {source.values['asked']} sent client {client} to {address}{topic} with {source.values['command']} "
+        f"({source.where.name}), but {quantity(len(failures), 'connection')} to {server} within {duration(span)} "
+        f"{'was' if len(failures) == 1 else 'were'} {' or '.join(kinds)}{', after it had worked' if worked else ''}."
+    )
+    evidence = {
+        "frames": frame_names(fact.where.name for fact in (source, *told)),
+        "connections": [fact.where.connection for fact in failures[:DIAGNOSIS_NAMES_MAX]],
+        "address": address,
+        "server": server,
+        "topic": source.values["topic"],
+        "count": len(failures),
+        "failures": kinds,
+        "span_ns": span,
+        "worked_before": worked,
+    }
+    report("broker-unreachable", source.where, text, evidence)
+
+
+def _oddities(told: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the told addresses that are of no use to the client, each with the reason."""
+    client, asked = _literal(told.values["client"]), _literal(host(told.values["asked"]))
+    if client is None or client == asked or client.is_loopback:
+        return
+    for address in told.values["addresses"]:
+        literal = _literal(host(address))
+        if any(_may_be(address, server) for server in reached if server != told.values["asked"]) or literal == asked:
+            continue
+        if _is_loopback(host(address)):
+            yield address, "a loopback address, though the client is on another host"
+        elif literal is None:
+            continue
+        elif literal.is_unspecified:
+            yield address, "the unspecified address"
+        elif literal.is_link_local and not (client.is_link_local or asked.is_link_local):
+            yield address, "a link-local address"
+        elif literal in _BRIDGE and client not in _BRIDGE and asked not in _BRIDGE:
+            yield address, "an address of a container bridge"
+        elif literal.version != client.version:
+            yield address, f"an IPv{literal.version} address, though the client came by IPv{client.version} and did not connect to it"
+
+
+def _report_odd(client: str, told: Sequence[Fact], reached: Collection[str], report: ReportFinding) -> None:
+    odd: dict[tuple[str, str, str], list[Fact]] = {}
+    for fact in told:
+        for address, reason in _oddities(fact, reached):
+            odd.setdefault((fact.values["asked"], address, reason), []).append(fact)
+            break
+    for (asked, address, reason), times in odd.items():
+        first = times[0]
+        topic = f" of {first.values['topic']}" if first.values["topic"] else ""
+        text = f"The broker {asked} sent client {client} to {address}{topic} ({first.where.name}): {reason}."
+        evidence = {"frames": frame_names(fact.where.name for fact in times), "address": address, "client": client, "asked": asked}
+        report("advertised-address-odd", first.where, text, evidence)
+
+
+KEYS = (KeyRule(REACH, FORGET_NS, _evaluate_reach),)

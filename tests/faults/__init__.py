@@ -1,0 +1,1 @@
+"""Faults and their near-misses, each a conversation with parameters."""

@@ -1,0 +1,140 @@
+"""Addresses that brokers tell their clients, odd or without an answer."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.attempts import attempt
+from tests.scenarios.commands import PING, PONG, created, lookup, lookup_response, producer
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation, Endpoint
+from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
+from tests.scenarios.frames import command_frame
+
+TOLD = ("10.0.9.9", 6650)
+URL = "pulsar://10.0.9.9:6650"
+
+
+def told(url: str = URL, *, how: str = "Connect", client: str = "10.0.0.1", server: str = "10.0.0.2", **fields: Any) -> Conversation:
+    """A client that asks, and is told an address; packet 7 tells it."""
+    talk = connected(host=client, server=(server, 6650))
+    return talk.client(lookup()).server(lookup_response(how, url, **fields))
+
+
+def attempts(how: str, times: int, pause: int, server: Endpoint = TOLD, start: int = 100 * MILLISECOND) -> list[Conversation]:
+    syns = 3 if how == "unanswered" else 1
+    return [attempt(server, start + number * pause, how, port=41000 + number, syns=syns) for number in range(times)]
+
+
+def working(server: Endpoint, start: int, port: int = 42000) -> Conversation:
+    return connected(port, server=server, start=start).client(producer()).server(created())
+
+
+@pytest.mark.parametrize(
+    ("how", "times", "pause", "url"),
+    [
+        *product(
+            ("refused", "unanswered", "reset", "closed"), (1, 4), (100 * MILLISECOND, 3 * SECOND), (URL, "pulsar://broker-9.example:6650")
+        )
+    ],
+)
+def test_an_address_that_nobody_answers_at(how: str, times: int, pause: int, url: str, tmp_path: Path) -> None:
+    text, evidence = only(findings_of(tmp_path, told(url), *attempts(how, times, pause)), "broker-unreachable")
+    assert evidence["frames"] == ["0:7.1"]
+    assert evidence["count"] == times
+    assert "10.0.9.9:6650" in text
+
+
+@pytest.mark.parametrize("again", [0, 3])
+@pytest.mark.parametrize("command", ["Redirect", "migrated", "assigned", "tls", "beside a living connection", "after it worked"])
+def test_other_ways_to_tell_an_address(command: str, again: int, tmp_path: Path) -> None:
+    talk, more = told(how="Redirect"), []
+    if command == "migrated":
+        talk = connected().client(producer()).server(created())
+        talk.server(command_frame("TOPIC_MIGRATED", resource_id=1, resource_type="Producer", brokerServiceUrl=URL))
+    elif command == "assigned":
+        talk = connected().client(producer()).server(created())
+        talk.server(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=9, assignedBrokerServiceUrl=URL))
+    elif command == "tls":
+        talk = told("pulsar://10.0.9.9:6649", brokerServiceUrlTls="pulsar+ssl://10.0.9.9:6650")
+    elif command == "beside a living connection":
+        talk = wait_until(told("pulsar://broker-9.example:6650").client(producer()).server(created()), 9 * SECOND).client(PING).server(PONG)
+    elif command == "after it worked":
+        more = [working(TOLD, 20 * MILLISECOND).close("server")]
+    rows = findings_of(tmp_path, talk, *attempts("refused", 2 + again, 300 * MILLISECOND), *more)
+    text, evidence = only(rows, "broker-unreachable")
+    assert evidence["worked_before"] == (command == "after it worked") == ("after it had worked" in text)
+
+
+@pytest.mark.parametrize("how", ["refused", "unanswered", "reset"])
+@pytest.mark.parametrize(
+    "healthy",
+    ["works later", "sibling", "told elsewhere", "not told", "asked before", "sibling by name", "localhost by IPv4", "proxied"],
+)
+def test_refusals_that_harm_nobody(how: str, healthy: str, tmp_path: Path) -> None:
+    failed = attempts(how, 2, 200 * MILLISECOND)
+    talks = [told()]
+    if healthy == "works later":
+        talks.append(working(TOLD, 5 * SECOND))
+    elif healthy == "sibling":
+        talks = [told(brokerServiceUrlTls="pulsar+ssl://10.0.9.9:6651"), working(("10.0.9.9", 6651), SECOND)]
+    elif healthy == "told elsewhere":
+        failed = attempts(how, 2, 200 * MILLISECOND, ("10.0.9.9", 8080))
+    elif healthy == "not told":
+        talks = [told("pulsar://10.0.0.2:6650")]
+    elif healthy == "asked before":
+        failed = []
+        talks = [attempt(TOLD, 0, how, port=40999), wait_until(connected(start=SECOND), 2 * SECOND).client(lookup())]
+        talks[1].server(lookup_response("Connect", URL))
+    elif healthy == "sibling by name":
+        talks = [told("pulsar://broker-9.example:6650"), working(("10.0.9.8", 6650), SECOND)]
+    elif healthy == "localhost by IPv4":
+        failed = [attempt(("127.0.0.2", 6650), SECOND, how, client="127.0.0.1")]
+        talks = [told("pulsar://localhost:6650", client="127.0.0.1", server="127.0.0.1")]
+        talks.append(connected(42000, host="127.0.0.1", server=("127.0.0.1", 6650), start=2 * SECOND).client(producer()).server(created()))
+    elif healthy == "proxied":
+        talks = [told(proxy_through_service_url=True)]
+    assert problem_codes(findings_of(tmp_path, *talks, *failed)) == []
+
+
+def test_one_syn_at_the_end_of_the_capture_may_be_answered_yet(tmp_path: Path) -> None:
+    assert problem_codes(findings_of(tmp_path, told(), attempt(TOLD, SECOND, "unanswered"))) == []
+
+
+ODD = [
+    f"pulsar://{host}:6650"
+    for host in ("localhost", "127.0.0.1", "127.0.1.1", "[::1]", "0.0.0.0", "[::]", "169.254.7.7", "172.17.0.2", "[fd00::7]", "[fe80::1]")  # noqa: S104 - told, not bound
+]
+
+
+@pytest.mark.parametrize("url", ODD)
+@pytest.mark.parametrize("how", ["Connect", "Redirect"])
+def test_an_address_of_no_use_to_the_client(url: str, how: str, tmp_path: Path) -> None:
+    text, evidence = only(findings_of(tmp_path, told(url, how=how)), "advertised-address-odd")
+    assert evidence["frames"] == ["0:7.1"]
+    assert url.partition("://")[2] in text
+
+
+@pytest.mark.parametrize(
+    ("url", "client", "server"),
+    [
+        *((url, "127.0.0.1", "127.0.0.1") for url in ODD),
+        *((url, "10.0.0.2", "10.0.0.2") for url in ODD),
+        ("pulsar://172.17.0.2:6650", "172.17.0.3", "172.17.0.2"),
+        ("pulsar://172.17.0.2:6650", "172.17.0.1", "172.17.0.2"),
+        ("pulsar://169.254.7.7:6650", "169.254.7.8", "169.254.7.7"),
+        ("pulsar://10.7.7.7:6650", "10.0.0.1", "10.0.0.2"),
+        ("pulsar://broker:6650", "10.0.0.1", "10.0.0.2"),
+    ],
+)
+def test_an_address_that_its_client_can_use(url: str, client: str, server: str, tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, told(url, client=client, server=server)), "advertised-address-odd") == []
+
+
+@pytest.mark.parametrize("url", ODD)
+def test_a_client_that_stays_with_its_service_url_needs_no_address(url: str, tmp_path: Path) -> None:
+    assert problem_codes(findings_of(tmp_path, told(url, proxy_through_service_url=True))) == []
