@@ -49,8 +49,13 @@ def finding_entries(dissectors: Sequence[Dissector]) -> dict[str, FindingEntry]:
     own = {dissector.name: codes_of(dissector) for dissector in dissectors}
     thresholds = threshold_table(dissectors).values()
     entries = [_entry(code, own, thresholds) for code in finding_codes(dissectors).values()]
-    ordered = sorted(entries, key=lambda entry: (LAYERS.index(entry.layer), SEVERITIES.index(entry.severity), entry.code))
+    ordered = sorted(entries, key=lambda entry: (_position(entry.layer, LAYERS), _position(entry.severity, SEVERITIES), entry.code))
     return {entry.code: entry for entry in ordered}
+
+
+def _position(name: str, names: Sequence[str]) -> int:
+    """Return the position of a name; other packages may have some of their own, which come last."""
+    return names.index(name) if name in names else len(names)
 
 
 def _entry(code: Code, own: Mapping[str, Mapping[str, Code]], thresholds: Iterable[Threshold]) -> FindingEntry:

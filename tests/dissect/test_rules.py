@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import pulsarscope as ps
 from pulsarscope.cli import app
 from pulsarscope.dissect.registry import finding_codes, threshold_table
-from pulsarscope.model.thresholds import VERDICT_THRESHOLDS
+from pulsarscope.model.thresholds import MOST, VERDICT_THRESHOLDS
 from pulsarscope.protocols import make_dissectors
 from tests.places import ROOT
 
@@ -62,6 +62,13 @@ def test_a_value_that_is_given_decides_and_stands_in_the_evidence(captures: Path
     assert rows == late(path, 2, 0)
     assert rows
     assert {str(threshold) for _, threshold in rows} == {"{'slow-exchange-seconds': 0}"}
+
+
+@pytest.mark.parametrize("name", ["errors.pcap", "raw-strange.pcap", "java-errors.pcap", "acks-batchindex.pcap", "kafka07.pcap"])
+def test_no_value_that_may_be_given_breaks_a_rule(captures: Path, name: str) -> None:
+    for values in ({limit.name: limit.least for limit in TABLE.values()}, dict.fromkeys(TABLE, MOST)):
+        codes = {row.code for row in ps.open(str(captures / name), thresholds=values).findings()}
+        assert "rule-failed" not in codes
 
 
 @pytest.mark.parametrize("command", [["decode", "--records", "finding", "-f", "ndjson"], ["diagnose", "-f", "json", "--fail-on", "never"]])
