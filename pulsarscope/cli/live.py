@@ -188,7 +188,7 @@ def _check_options(request: LiveRequest) -> None:
     codes = finding_codes(make_dissectors())
     for option, code in (("--until", request.until), ("--trigger", request.trigger)):
         if code is not None and code not in codes:
-            raise UsageError(f"{option}: unknown finding {code}{hint_for(code, tuple(codes), 'docs/findings.md lists them')}")
+            raise UsageError(f"{option}: unknown finding {code}{hint_for(code, tuple(codes), 'pulsarscope findings lists them')}")
     if request.write is not None:
         if identity(request.write) in inputs_of(request, (request.interface,)):
             raise UsageError(f"{request.write} is one of the inputs: name another file with -w")
