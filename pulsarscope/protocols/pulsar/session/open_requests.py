@@ -9,7 +9,7 @@ from pulsarscope.dissect.events import Event, Exchange, Remark
 from pulsarscope.dissect.exchange import Request, Response, answer, elapsed, response_of
 from pulsarscope.dissect.pairing import Pairing
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.session.exchanges import (
     ANSWERED_BY,
@@ -30,10 +30,16 @@ EARLY_MAX_BYTES = 16 << 20
 REORDERED_PACKETS_MAX = 256
 """Greatest distance in packets of a request behind its response: capturing reorders the two directions by a few."""
 
+REORDERED_NANOSECONDS_MAX = HOLE_NANOSECONDS_MAX
+"""The same bound in time, for commands without an id: they come again."""
+
+PING_NANOSECONDS_MAX = 10 * 1_000_000_000
+"""Time after which another PING shows that the capture lacks the PONG: clients and brokers send one in 30 s, and answer at once."""
+
 TOO_MANY = f"more than {PENDING_REQUESTS_MAX} requests, or {PENDING_NAMES_MAX_BYTES >> 20} MiB of names in them, wait on this connection"
 
 EarlyKey = tuple[str, Hashable, int | None]
-"""("SEND", producer id, sequence id), or ("id", command of the response, request id)."""
+"""("SEND", producer id, sequence id), ("id", command of the response, request id), or (command of the response, asking side, None)."""
 
 ASKED_IN_ORDER = {answer: asked for asked, answer in IN_ORDER.items()}
 """Requests without an id by their responses."""
@@ -72,6 +78,13 @@ class OpenRequests:
                 if early is not None:
                     self.report(request, early, events)
                     return early
+        elif command in IN_ORDER:
+            early = self.take_early((IN_ORDER[command], frame.direction, None), frame, events) if self.early else None
+            if early is not None:
+                self.report(request, early, events)
+                return early
+            if command == "PING" and (last := self._pairing.peek(key)) and request.time - last.time > PING_NANOSECONDS_MAX:
+                self.report(self._pairing.answer(key), None, events)
         for given_up in self._pairing.ask(key, request):
             place = {"offset": frame.offset, "size": frame.size}
             events.append(Remark("session-cap", frame, TOO_MANY, place))
@@ -133,6 +146,7 @@ class OpenRequests:
         if response is None:
             return None
         near = request.file == response.file and request.packet - response.packet <= REORDERED_PACKETS_MAX
+        near = near and not (response.command in ASKED_IN_ORDER and request.time - response.time > REORDERED_NANOSECONDS_MAX)
         if near or (request.file, request.packet) <= (response.file, response.packet):
             return self._pop_early(key)
         self.forget(key, events)

@@ -12,7 +12,7 @@ from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Remark
 from pulsarscope.dissect.exchange import Request, elapsed, response_of
 from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
-from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
@@ -293,6 +293,8 @@ class PulsarSession(Session):
                 self._requests.answer(frame, fields, request, events)
             elif command in RESPONSES or command == "ERROR" or command in ASKED_IN_ORDER:
                 early: EarlyKey | None = ("id", command, fields.get("request_id")) if "request_id" in fields else None
+                if command in ASKED_IN_ORDER:
+                    early = command, SERVER if direction == CLIENT else CLIENT, None
                 self._requests.remember(early, frame, events)
         if topic is not None:
             frame.topic = topic

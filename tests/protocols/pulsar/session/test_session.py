@@ -159,6 +159,42 @@ class TestInOrder:
         (row,) = Dialogue().server(command_frame("PONG")).end().exchanges
         assert told(row) == (None, "PONG", None, "unrequested", None)
 
+    @pytest.mark.parametrize("interval", [500_000_000, 30_000_000_000])
+    @pytest.mark.parametrize("asking", ["client", "server"])
+    def test_a_first_ping_captured_behind_its_pong_shifts_no_later_ones(self, interval: int, asking: str) -> None:
+        ping, pong = command_frame("PING"), command_frame("PONG")
+        dialogue = Dialogue()
+        asks, answers = (dialogue.client, dialogue.server) if asking == "client" else (dialogue.server, dialogue.client)
+        answers(pong)
+        asks(ping)
+        for _ in range(3):
+            dialogue.wait(interval)
+            asks(ping)
+            answers(pong)
+        rows = dialogue.end().exchanges
+        assert [(row.packet, row.response_packet, row.latency_ns) for row in rows] == [
+            (2, 1, None),
+            *[(packet, packet + 1, STEP_NS) for packet in (3, 5, 7)],
+        ]
+
+    def test_a_pong_of_before_the_capture_answers_no_later_ping(self) -> None:
+        ping, pong = command_frame("PING"), command_frame("PONG")
+        rows = Dialogue().server(pong).wait(30_000_000_000).client(ping).server(pong).end().exchanges
+        assert sorted((row.status, row.latency_ns) for row in rows if row.request) == [("ok", STEP_NS)]
+        assert [row.response_packet for row in rows if not row.request] == [1]
+
+    def test_a_pong_that_the_capture_lacks_shifts_no_later_ones(self) -> None:
+        ping, pong = command_frame("PING"), command_frame("PONG")
+        dialogue = Dialogue().client(ping)
+        for _ in range(2):
+            dialogue.wait(30_000_000_000).client(ping).server(pong)
+        rows = dialogue.end().exchanges
+        assert [(row.status, row.packet, row.latency_ns) for row in rows] == [
+            ("unanswered", 1, None),
+            ("ok", 2, STEP_NS),
+            ("ok", 4, STEP_NS),
+        ]
+
     def test_connected_without_connect_is_unrequested(self) -> None:
         dialogue = Dialogue().server(command_frame("CONNECTED", server_version="s", protocol_version=5)).end()
         assert [told(row)[3] for row in dialogue.exchanges] == ["unrequested"]
