@@ -42,6 +42,8 @@ class Inputs(msgspec.Struct, frozen=True):
     """Vantage point of each path; empty when there is only one."""
     by_interface: bool = False
     """True when the interfaces of packets are the vantage points; `sources` is then empty."""
+    first_times: list[int | None] = []
+    """Time of the first packet of each path, ns since the epoch, None for a pipe; empty when none is known."""
 
     def source(self, file: int | None) -> str | None:
         """Return the vantage point of a file, None when it is not known or may be several."""
@@ -50,6 +52,12 @@ class Inputs(msgspec.Struct, frozen=True):
     def continues(self, file: int) -> bool:
         """Return True when connections of the previous file may continue in this one."""
         return file > 0 and self.source(file) == self.source(file - 1)
+
+    def following_start(self, file: int) -> int | None:
+        """Return the time at which files behind this one may go on with its connections: 0 when it is not known, None when none does."""
+        if file + 1 == len(self.paths) or not self.continues(file + 1):
+            return None
+        return (self.first_times[file + 1] or 0) if self.first_times else 0
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -199,6 +207,7 @@ def expand_inputs(
         expansion.findings,
         [] if source_by in _NOT_OF_PATHS else sources,
         source_by == SOURCE_BY_INTERFACE,
+        [candidate.first_time for candidate in candidates],
     )
 
 

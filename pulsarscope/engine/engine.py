@@ -43,7 +43,7 @@ _OF_FILES: RowKey = (LOCATED, -1)
 
 
 class Engine:
-    """Connections of one vantage point after the other. Feed it blocks in order, end each file, and finish it."""
+    """Connections of one vantage point after the other. Feed it blocks in order, end each vantage point, and finish it."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Engine:
         for packets_before, log in secrets:
             place = block.file, packets_before
             block.findings += add_key_log(self._secrets, BytesIO(log), printable(self._inputs.paths[block.file]), place)
-        self.events = self._assembler.feed(block)
+        self.events = self._assembler.feed(block, self._inputs.following_start(block.file))
         return self._advance(self.events, self._finding_rows(block.findings))
 
     def settle(self, time: int) -> Iterator[RowBatch]:
@@ -154,10 +154,6 @@ class Engine:
         if self._rules is not None:
             self._rules.facts.settle(time)
             yield self._batch([row for _, row in self._rules.take()])
-
-    def end_file(self, file: int) -> Iterator[RowBatch]:
-        """Give what the end of the file before `file` brings about; connections go on in it."""
-        return self._end(self._assembler.begin_file(file))
 
     def end(self) -> Iterator[RowBatch]:
         """End all connections: what follows, if anything, is another vantage point."""

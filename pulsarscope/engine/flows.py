@@ -22,7 +22,7 @@ from pulsarscope.inputs.key_logs import KeyLogs, add_key_log
 from pulsarscope.inputs.tls_secrets import Position
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS
+from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.model.records import ConnectionRow, FindingRow, Row
 from pulsarscope.model.text import printable
 
@@ -50,16 +50,9 @@ class OpenFlow(msgspec.Struct, frozen=True):
     """Only stray packets may come."""
     state: bytes
 
-    def is_over(self, newest: int, inputs: Inputs) -> bool:
-        """Return True when no packet of the connection can come: its source has come to this time, and these are the files so far."""
-        silent = newest - self.time > IDLE_CONNECTION_NANOSECONDS + LATE_NANOSECONDS
-        return silent or (self.closed and any(True for _ in _following(inputs, self.file, len(inputs.paths))))
-
-
-def _following(inputs: Inputs, file: int, end: int) -> Iterator[int]:
-    """Return the files of the same source behind `file`, before `end`: in a stream the hosts take turns."""
-    source = inputs.source(file)
-    return (index for index in range(file + 1, end) if inputs.source(index) == source)
+    def is_over(self, newest: int) -> bool:
+        """Return True when no packet of the connection can come: its source has come to this time."""
+        return newest - self.time > (CLOSED_CONNECTION_NANOSECONDS if self.closed else IDLE_CONNECTION_NANOSECONDS) + LATE_NANOSECONDS
 
 
 class FlowRun:
@@ -87,12 +80,7 @@ class FlowRun:
     def flow(self, blocks: Iterable[Block]) -> Iterator[list[Any]]:
         """Give the rows of blocks with packets of one 4-tuple of one source, in order."""
         for block in blocks:
-            file = self._file
-            # The files between have nothing of the flow, but end, too.
-            for index in [block.file] if file is None else _following(self._inputs, file, block.file + 1):
-                self._enter(index)
-                if file is not None:
-                    yield from _rows(self._engine.end_file(index))
+            self._enter(block.file)
             self._file = block.file
             yield from _rows(self._engine.feed(block))
 

@@ -61,7 +61,7 @@ class Run(Totals):
 
 
 def parts(engine: Engine, inputs: Inputs, options: Options, read: Read | None = None) -> Iterator[Iterator[RowBatch]]:
-    """Give the parts of a run: what is known before, each block, each end of a file, the end.
+    """Give the parts of a run: what is known before, each block, the end of each vantage point, the end.
 
     Raises:
         CaptureError: a pipe, the last input, brings no capture.
@@ -69,9 +69,7 @@ def parts(engine: Engine, inputs: Inputs, options: Options, read: Read | None = 
     yield engine.begin()
     recognised = False
     for index, path in enumerate(inputs.paths):
-        if inputs.continues(index):
-            yield engine.end_file(index)
-        elif index:
+        if index and not inputs.continues(index):
             yield engine.end()
         blocks = BlockReader(path, index, by_interface=inputs.by_interface) if read is None else read(path, index)
         for block in blocks:
@@ -101,12 +99,10 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
     """Read the inputs of a run once more, for who copies their packets."""
     assembler, placement = Assembler(), Placement()
     for index, path in enumerate(inputs.paths):
-        if inputs.continues(index):
-            placement.forget(assembler.begin_file(index))
-        elif index:
+        if index and not inputs.continues(index):
             assembler, placement = Assembler(), Placement()
         for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
-            places = placement.feed(block, assembler.feed(block))
+            places = placement.feed(block, assembler.feed(block, inputs.following_start(index)))
             located = [(record, places.get(record.number)) for record in block.records]
             yield PacketBatch(index, block.bytes_read, located, block.fragments)
 

@@ -243,7 +243,7 @@ def _flow(job: Job, run: FlowRun, flow: packed_segments.PackedFlow, collected: _
         state = run.suspend()
     if state is None:
         return
-    if progress is None or progress.ends or state.is_over(progress.newest.get(flow.source, 0), job.inputs):
+    if progress is None or progress.ends or state.is_over(progress.newest.get(flow.source, 0)):
         run.resume(state)
         yield from run.end()
     else:

@@ -33,8 +33,11 @@ _time_of = itemgetter(1)
 class Assembler(ConnectionTable):
     """Connections of one vantage point; feed all blocks in order, then finish."""
 
-    def feed(self, block: Block) -> list[ConnectionEvents]:
-        """Process a block; return the events of each connection that it touched."""
+    def feed(self, block: Block, following_start: int | None = None) -> list[ConnectionEvents]:
+        """Process a block; return the events of each connection that it touched.
+
+        Late packets of a closed connection may come in other files, too, that begin at the time `following_start`; None: there are none.
+        """
         file = block.file
         independent, ordered, complete = self._classify(block)
         for connection, flows in independent.items():
@@ -68,15 +71,8 @@ class Assembler(ConnectionTable):
                     self._take_complete(entry, file)
                 else:
                     self._receive(key, entry, file)
-        self._finish_closed(block.last_time)
+        self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start))
         return self._end_block(file, block.last_packet)
-
-    def begin_file(self, file: int) -> list[ConnectionEvents]:
-        """Begin the next file: closed connections do not wait for packets in it."""
-        for connection in sorted(self._closed, key=position):
-            self._finish(connection)
-        self._closed.clear()
-        return self._end_block(file, 0)
 
     def expire(self, time: int) -> list[ConnectionEvents]:
         """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end."""
@@ -179,7 +175,7 @@ class Assembler(ConnectionTable):
                 stream.deliver(file, [(payload, packet, time, packet)], len(payload))
                 return
         if connection.ended:
-            stream.receive_late(segment)
+            stream.receive_late(segment, copied=file > connection.ended_file or time < connection.ending)
         elif flags & RST:
             self._reset(connection, index, segment, file)
         elif flags & SYN and not connection.take_handshake(index, segment):
@@ -216,7 +212,7 @@ class Assembler(ConnectionTable):
                     counts = [(stream.dropped, stream.late) for stream in connection.streams]
                     strays = connection.strays = Strays(connection.packets, connection.end, (counts[0], counts[1]))
                     connection.closing = True
-                strays.hold(connection.streams[index], segment)
+                strays.hold(connection.streams[index], segment, file)
             return False
         held = []
         if strays is not None:
@@ -228,8 +224,8 @@ class Assembler(ConnectionTable):
         self._end(connection)
         self._finish(connection)
         key = connection.streams[index].key
-        for held_key, stray in [*held, (key, segment)]:
-            self._receive(held_key, stray, file)
+        for held_key, stray, held_file in [*held, (key, segment, file)]:
+            self._receive(held_key, stray, held_file)
         another = self._table[key]
         for items in (another.events or self._touch(another)).items:
             items[:] = [at_moment(item, segment[0]) for item in items]

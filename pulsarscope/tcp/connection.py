@@ -43,6 +43,8 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """Time of the packet `last_packet` of `last_file`, ns."""
     ending: int = 0
     """Value of `end` when the connection ended; late packets do not change it."""
+    ended_file: int = 0
+    """File of its last packet then."""
     packets: int = 0
     """Packets of both directions, those without data and those after the end included."""
     closed: Literal["open", "fin", "rst"] = "open"

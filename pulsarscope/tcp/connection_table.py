@@ -30,7 +30,7 @@ class ConnectionTable:
         """Unfinished connections by the flow key of either direction."""
         self._open = 0
         self._closed: deque[Connection] = deque()
-        """Connections closed in this file; some are finished already, by a new connection on their 4-tuple."""
+        """Closed connections; some are finished already, by a new connection on their 4-tuple."""
         self._silent: dict[Connection, None] = {}
         """Connections that began with a SYN, the oldest first; some have sent data since, or are finished."""
         self._unlisted = 0
@@ -88,15 +88,21 @@ class ConnectionTable:
             stream.end(connection.last)
         if connection.closed == "open" and first.ended and second.ended:
             connection.closed = "fin"
-        duplicates = first.duplicates + second.duplicates
-        segments = first.segments + second.segments
-        if duplicates and duplicates * 100 >= segments * DUPLICATE_SEGMENTS_PERCENT:
-            text = f"{duplicates} of {segments} segments were captured twice."
-            self._note(connection, "packet-duplicate", text, {"copies": duplicates, "segments": segments})
+        if self._note_copies(connection, first.duplicates + second.duplicates):
             for stream in (first, second):
                 stream.retransmitted -= stream.duplicates
         connection.ended = connection.closing = True
         connection.ending = connection.end
+        connection.ended_file = connection.last_file
+
+    def _note_copies(self, connection: Connection, copies: int) -> bool:
+        """Report segments that were captured twice; return False when there are few."""
+        segments = sum(stream.segments for stream in connection.streams)
+        if not copies or copies * 100 < segments * DUPLICATE_SEGMENTS_PERCENT:
+            return False
+        text = f"{copies} of {segments} segments were captured twice."
+        self._note(connection, "packet-duplicate", text, {"copies": copies, "segments": segments})
+        return True
 
     def _finish(self, connection: Connection) -> None:
         """Finish a connection: its row can be written, its 4-tuple is free."""
@@ -110,6 +116,7 @@ class ConnectionTable:
                 self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
+        self._note_copies(connection, sum(stream.copies for stream in connection.streams))
         connection.strays = None
         self._open -= 1
 

@@ -32,8 +32,8 @@ class Strays(msgspec.Struct, gc=False, eq=False):
     end: int
     dropped: tuple[tuple[int, int], tuple[int, int]]
     """`dropped` and `late` of both streams."""
-    segments: list[tuple[bytes, Segment]] = []
-    """With their flow keys."""
+    segments: list[tuple[bytes, Segment, int]] = []
+    """With their flow keys and files."""
     ends: tuple[set[int], set[int]] = msgspec.field(default_factory=lambda: (set(), set()))
     """Sequence numbers behind the segments of each stream."""
     size: int = 0
@@ -43,11 +43,11 @@ class Strays(msgspec.Struct, gc=False, eq=False):
         """Return the approximate memory in bytes."""
         return self.size + BUFFERED_PIECE_BYTES * len(self.segments)
 
-    def hold(self, stream: Stream, segment: Segment) -> None:
+    def hold(self, stream: Stream, segment: Segment, file: int) -> None:
         """Keep a segment of a stream, as far as the bounds allow."""
         _, _, seq, _, _, _, payload, cut = segment
         if self.size < OUT_OF_ORDER_MAX_BYTES and len(self.segments) < OUT_OF_ORDER_MAX_SEGMENTS:
-            self.segments.append((stream.key, segment))
+            self.segments.append((stream.key, segment, file))
             self.size += len(payload)
             end = seq + len(payload) + cut
             self.ends[stream.index].update((end & SEQUENCE_MASK, (end + 1) & SEQUENCE_MASK))  # a FIN may follow
@@ -79,13 +79,18 @@ def begins_another(connection: Connection, index: int, segment: Segment) -> bool
         return True
     if not (connection.ended and payload):
         return False
-    if own.sequence == UNKNOWN or not own.is_near(seq):
+    if own.sequence == UNKNOWN or not _lowest(own) <= sequence_difference(own.sequence, seq) <= RESET_WINDOW_BYTES:
         return True
     if not flags & ACK or other.sequence == UNKNOWN:
         return False
-    return not -RESET_WINDOW_BYTES <= sequence_difference(other.sequence, ack) <= (other.fin != UNKNOWN)
+    return not _lowest(other) <= sequence_difference(other.sequence, ack) <= (other.fin != UNKNOWN)
 
 
 def _is_within(stream: Stream, distance: int) -> bool:
     """Return True when data at a distance from the next byte of an open stream can be its own."""
-    return -stream.length - RESET_WINDOW_BYTES <= distance <= SEQUENCE_JUMP_MAX_BYTES
+    return _lowest(stream) <= distance <= SEQUENCE_JUMP_MAX_BYTES
+
+
+def _lowest(stream: Stream) -> int:
+    """Return how far behind the next byte of a stream its first ones lie, and those that a retransmission may bring again."""
+    return -stream.length - RESET_WINDOW_BYTES

@@ -88,6 +88,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Offsets of the dropped bytes, to count repeated ones once."""
     duplicates: int = 0
     """Retransmitted segments that followed so soon that they may have been captured twice."""
+    copies: int = 0
+    """Segments captured again in another file, or behind the end of their connection."""
     snaplen_gaps: int = 0
     """Gaps caused by the snap length."""
     snaplen_bytes: int = 0
@@ -206,8 +208,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             cut = max(0, self.fin - start - size)
         self._insert(start, payload, cut, (file, packet, time))
 
-    def receive_late(self, segment: Segment) -> None:
-        """Count a segment after the end of the connection, or one that does not belong to it."""
+    def receive_late(self, segment: Segment, *, copied: bool = False) -> None:
+        """Count a segment after the end of the connection, or one that does not belong to it; `copied`: it may be one from before."""
         _, _, seq, _, flags, _, payload, cut = segment
         start = self.length + bool(flags & SYN) + (0 if self.sequence == UNKNOWN else sequence_difference(self.sequence, seq))
         end = start + len(payload)
@@ -216,7 +218,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if fresh or end + cut > max(start, self.length):
             self.ignored += 1
         elif payload or cut:
-            self.retransmitted += 1
+            self.copies += copied
+            self.retransmitted += not copied
 
     def drop(self, start: int, end: int) -> int:
         """Count the bytes of a range that are not in the stream; return how many of them no segment has brought before."""

@@ -174,13 +174,8 @@ def outcomes(blocks: Sequence[Block]) -> list[Outcome]:
     """Assemble the blocks, and check that each stream conserves its bytes."""
     assembler = Assembler()
     outcomes_by_connection: dict[Connection, Outcome] = {}
-    file = 0
     for block in [*blocks, None]:
-        events_list: list[ConnectionEvents] = []
-        while block is not None and file < block.file:
-            file += 1
-            events_list += assembler.begin_file(file)
-        events_list += assembler.finish() if block is None else assembler.feed(block)
+        events_list = assembler.finish() if block is None else assembler.feed(block)
         for events in events_list:
             assert events.connection.events is None
             outcomes_by_connection.setdefault(events.connection, Outcome(events.connection)).add(events)

@@ -17,7 +17,7 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.tcp import Assembler
 from tests.tcp.oracle import Byte, reassemble
-from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Outcome, Tape, flow_key, outcomes
+from tests.tcp.tape import ACK, CLIENT, FIN, RST, SECOND, SERVER, SYN, Outcome, Tape, flow_key, outcomes
 
 Packet = tuple[int, int, bytes, int, int, int, int, int, int, bool]
 firsts = st.one_of(st.integers(0, 0xFFFF_FFFF), st.integers(0xFFFF_FF80, 0xFFFF_FFFF))
@@ -156,17 +156,42 @@ def test_of_too_many_closed_connections_the_oldest_do_not_wait_for_late_packets(
     assert [finding.code for events in finished for finding in events.findings].count("memory-cap") == 1
 
 
-def test_late_packets_are_those_of_a_minute_and_of_the_same_file() -> None:
-    for late, delay in ((True, 0), (True, CLOSED_CONNECTION_NANOSECONDS), (False, CLOSED_CONNECTION_NANOSECONDS + 1)):
-        tape = Tape()
-        closed(tape, 1)
-        tape.send(SERVER, 0, flags=RST, after=delay)
-        assert len(tape.run()) == len(tape.run_apart()) == (1 if late else 2)
+@pytest.mark.parametrize("next_file", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_late_packets_are_those_of_a_minute(next_file: bool, late: bool) -> None:
     tape = Tape()
     closed(tape, 1)
-    tape.next_file()
-    tape.send(SERVER, 0, flags=RST)
-    assert [outcome.connection.name for outcome in tape.run()] == ["0:1", "1:1"]
+    if next_file:
+        tape.next_file()
+    tape.send(SERVER, 0, flags=RST, after=CLOSED_CONNECTION_NANOSECONDS + (not late))
+    assert len(tape.run()) == len(tape.run_apart()) == (1 if late else 2)
+
+
+@pytest.mark.parametrize("skew", [-20, 0, 20])
+def test_what_a_second_file_captured_again_is_no_retransmission(skew: int) -> None:
+    tape = Tape()
+    tape.open()
+    for offset in range(0, 40, 4):
+        tape.send(CLIENT, offset, b"data", ack=5_000, after=SECOND)
+        tape.send(SERVER, 0, ack=1_004 + offset)
+    tape.send(CLIENT, 4, b"data", FIN | ACK)
+    tape.send(CLIENT, 40, flags=FIN | ACK)
+    tape.send(SERVER, 0, flags=FIN | ACK, ack=1_041)
+    start = tape.packets[0][2][1]
+    for _, key, (number, at, *rest) in tape.packets[:]:
+        tape.packets.append((1, key, (number, at + skew * SECOND, *rest)))  # type: ignore[arg-type]
+    assembler = Assembler()
+    outcome = None
+    for block in tape.blocks():
+        for events in assembler.feed(block, start):
+            outcome = outcome or Outcome(events.connection)
+            outcome.add(events)
+    assert outcome is not None
+    for events in assembler.finish():
+        outcome.add(events)
+    assert outcome.connection.streams[CLIENT].retransmitted == 1
+    assert outcome.shape(CLIENT) == [b"data" * 10]
+    assert outcome.codes() == ["packet-duplicate"]
 
 
 @pytest.mark.parametrize("strangers", [0, 9_000])
