@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.limits import METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX
+from pulsarscope.model.limits import METRICS_CONNECTIONS_MAX, METRICS_NAME_MAX_CHARACTERS, METRICS_NAMES_MAX, METRICS_TIMEOUT_SECONDS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 
 OTHER = "other"
@@ -104,15 +108,59 @@ class Metrics:
             yield GaugeMetricFamily(f"pulsarscope_{name}", text, level)
 
 
+class _Handler(WSGIRequestHandler):
+    """Handler of one request, which must come in time; it logs nothing."""
+
+    timeout = METRICS_TIMEOUT_SECONDS
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Server of few connections at a time: each takes a descriptor and a thread of the process that records packets."""
+
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._free = threading.Semaphore(METRICS_CONNECTIONS_MAX)
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, or close it when there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, *_: object) -> None:
+        """Ignore clients that go away."""
+
+
 @contextmanager
 def serve_metrics(metrics: Metrics, host: str, port: int) -> Iterator[int]:
-    """Serve http://host:port/metrics within the context, which returns the port. Raises UsageError for an unavailable address."""
-    from prometheus_client import start_http_server  # noqa: PLC0415 - as above
+    """Serve the metrics at http://host:port/metrics within the context, which returns the port.
+
+    Raises:
+        UsageError: the address is not available.
+    """
+    from prometheus_client import make_wsgi_app  # noqa: PLC0415 - as above
 
     try:
-        server, thread = start_http_server(port, host, metrics.registry)
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        server_class = type("Server", (_Server,), {"address_family": family})
+        server: Any = make_server(str(address[0]), port, make_wsgi_app(metrics.registry), server_class, _Handler)
     except OSError as error:
         raise UsageError(f"--metrics {host}:{port}: {error.strerror or error}") from error
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
     try:
         yield server.server_port
     finally:

@@ -336,6 +336,12 @@ LIVE_RING_MEMORY_SHARE = 4
 LIVE_QUEUE_MAX_BYTES = 64 << 20
 """Captured packets that wait to be decoded; beyond that packets are skipped and reported, so that a capture never grows in memory."""
 
+METRICS_CONNECTIONS_MAX = 16
+"""Connections to the server of metrics at a time: Prometheus opens one, and each takes a descriptor from the recording."""
+
+METRICS_TIMEOUT_SECONDS = 5
+"""Longest wait for a part of a request for metrics: idle connections must make room for others."""
+
 METRICS_NAMES_MAX = 1_000
 """Topics, or commands, with time series of their own: the number of series determines the cost of Prometheus."""
 

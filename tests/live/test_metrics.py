@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import threading
+import time
 import urllib.request
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +16,7 @@ from pulsarscope.live import metrics as module
 from pulsarscope.live.metrics import OTHER, Metrics, parse_address, serve_metrics
 from pulsarscope.live.source import CaptureHealth
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import METRICS_CONNECTIONS_MAX
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 from tests.scenarios.loopback import free_port
 
@@ -78,6 +84,22 @@ def test_they_are_served_until_the_end() -> None:
             pass
     with serve_metrics(metrics, "127.0.0.1", port):
         pass  # the port is free again
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\n"])
+def test_idle_connections_neither_take_all_descriptors_nor_the_place_of_others(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(module._Handler, "timeout", 1)
+    with serve_metrics(counted(), "127.0.0.1", 0) as port, ExitStack() as stack:
+        before = len([*Path("/proc/self/fd").iterdir()])
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(300)]
+        for connection in idle:
+            with suppress(OSError):
+                connection.sendall(sent)
+        time.sleep(0.3)
+        assert len([*Path("/proc/self/fd").iterdir()]) <= before + len(idle) + METRICS_CONNECTIONS_MAX
+        assert threading.active_count() <= METRICS_CONNECTIONS_MAX + 8
+        time.sleep(1.5)
+        assert b"pulsarscope_packets_total 10.0" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read()
 
 
 @pytest.mark.parametrize(("text", "host", "port"), [("127.0.0.1:9464", "127.0.0.1", 9464), ("[::1]:1", "::1", 1), ("host:0", "host", 0)])
