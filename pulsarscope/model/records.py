@@ -105,7 +105,10 @@ class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="
     opened: Annotated[str, Doc("syn or midstream.", values=("syn", "midstream"))] = ALWAYS
     closed: Annotated[str, Doc("fin, rst or open.", values=("fin", "rst", "open"))] = ALWAYS
     closed_by: Annotated[str | None, Doc("client or server: who sent the first FIN or RST.", values=("client", "server"))] = None
-    tls: Annotated[str | None, Doc("Of TLS: version, then name=value of what is known: sni, alpn, cipher, certificates, alerts.")] = None
+    tls: Annotated[
+        str | None,
+        Doc("Of TLS: version, then name=value of what is known: sni, alpn, cipher, certificates, how a handshake failed, alerts."),
+    ] = None
     client_version: Annotated[str | None, Doc("CONNECT.client_version.")] = None
     server_version: Annotated[str | None, Doc("CONNECTED.server_version.")] = None
     protocol_version: Annotated[int | None, Doc("CONNECTED.protocol_version, else CONNECT's.")] = None

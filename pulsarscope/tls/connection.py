@@ -15,6 +15,7 @@ from pulsarscope.tls import handshake
 from pulsarscope.tls.decrypter import Decrypter
 from pulsarscope.tls.direction import Direction
 from pulsarscope.tls.handshake import TLS_1_2, TLS_1_3, ClientHello, Message, ServerHello
+from pulsarscope.tls.outcome import unfinished
 from pulsarscope.tls.record_layer import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Mark, TlsRecord
 from pulsarscope.tls.suites import SUITES, is_supported
 
@@ -80,9 +81,11 @@ class TlsConnection:
         self._server_hello: ServerHello | None = None
         self._version: int | None = None
         self._protocol: str | None = None
-        self._certificates: dict[int, tuple[str, list[str]]] = {}
+        self._certificates: dict[int, tuple[str, list[str], str]] = {}
         self._alerts: dict[int, str] = {}
         self._lacks_secrets = False
+        self._unfinished: str | None = None
+        self._gapped = False
         self.protected = False
         """True after the first encrypted record."""
 
@@ -100,6 +103,7 @@ class TlsConnection:
             direction, other = self.directions[stream], self.directions[1 - stream]
             if isinstance(entry, Gap):
                 self._read_cut(stream)
+                self._gapped = True
                 direction.add_gap(entry.size)
             else:
                 direction.take(origin, entry)
@@ -115,8 +119,17 @@ class TlsConnection:
             if direction.waiting:
                 self._read(stream, moment, (file, moment))
             self._read_cut(stream)
+        self._unfinished = self._how_unfinished()
+        for direction in self.directions:
             direction.finish()
         return self._take_items()
+
+    def _how_unfinished(self) -> str | None:
+        """Return how the handshake failed, None when it may have succeeded, or began before the capture."""
+        directions, client = self.directions, self._client
+        if self._client_hello is None or client is None or self._gapped or any(one.stopped or one.decrypter for one in directions):
+            return None
+        return unfinished(self._version, directions[client].records.waiting(), directions[1 - client].records.waiting())
 
     def _take_items(self) -> tuple[list[Item], list[Item]]:
         first, second = self.directions
@@ -311,11 +324,14 @@ class TlsConnection:
         if server is not None:
             suite = SUITES.get(server.suite)
             words.append(f"cipher={suite.name if suite is not None else f'{server.suite:#06x}'}")
-        for stream, (subject, names) in sorted(self._certificates.items(), key=lambda entry: entry[0] == self._client):
+        for stream, (subject, names, ends) in sorted(self._certificates.items(), key=lambda entry: entry[0] == self._client):
             side = "client" if stream == self._client else "server"
             words.append(f'{side}-certificate="{_printable(subject)}"')
             if names:
                 words.append(f"{side}-names={','.join(map(_printable, names[:TLS_NAMES_MAX]))}")
+            words.append(f"{side}-expires={ends}")
+        if self._unfinished is not None and not self._alerts:
+            words.append(f"handshake={self._unfinished}")
         for stream, alert in self._alerts.items():
             words.append(f"{'client' if stream == self._client else 'server'}-alert={alert}")
         return " ".join(words)

@@ -38,10 +38,19 @@ class TlsRecord(NamedTuple):
     end: int
 
 
+class Waiting(NamedTuple):
+    """Record that is not read yet; `mark` names the packet that completed it."""
+
+    kind: int
+    size: int
+    """Bytes behind the header."""
+    mark: Mark
+
+
 def begins_record(head: bytes) -> bool:
     """Return True when up to five bytes may be the start of a record."""
     if len(head) < _HEADER.size:
-        return 20 <= head[0] <= 23 and (len(head) < 2 or head[1] == 3)
+        return bool(head) and 20 <= head[0] <= 23 and (len(head) < 2 or head[1] == 3)
     kind, version, length = _HEADER.unpack_from(head)
     return bool(20 <= kind <= 23 and 0x0300 <= version <= 0x0304 and 0 < length <= TLS_RECORD_MAX_BYTES)
 
@@ -169,6 +178,21 @@ class RecordReader:
         kind, _, length = _HEADER.unpack(header)
         end = min(start + _HEADER.size + length, self._end)
         return TlsRecord(kind, header, self._data[self._position + _HEADER.size : end - self._base], start, end)
+
+    def waiting(self) -> list[Waiting]:
+        """Return the complete records from the next one on."""
+        self._join()
+        records = []
+        position = self._position
+        while self._synchronized and begins_record(header := self._data[position : position + _HEADER.size]):
+            if len(header) < _HEADER.size:
+                break
+            kind, _, size = _HEADER.unpack(header)
+            position += _HEADER.size + size
+            if position > len(self._data):
+                break
+            records.append(Waiting(kind, size, self._marks[bisect_left(self._ends, self._base + position)]))
+        return records
 
     def trim(self) -> None:
         """Release the processed bytes."""

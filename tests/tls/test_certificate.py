@@ -15,8 +15,12 @@ def der(name: str, *, names: bool) -> bytes:
 
 
 def test_the_holder_and_its_names_are_told() -> None:
-    assert certificate_names(der("broker", names=True)) == ("CN=broker", ["broker.example", "localhost", "127.0.0.1"])
-    assert certificate_names(der("b\x1b[31m", names=False)) == ("CN=b\x1b[31m", [])
+    assert certificate_names(der("broker", names=True)) == (
+        "CN=broker",
+        ["broker.example", "localhost", "127.0.0.1"],
+        "2035-12-30T00:00:00Z",
+    )
+    assert certificate_names(der("b\x1b[31m", names=False)) == ("CN=b\x1b[31m", [], "2035-12-30T00:00:00Z")
 
 
 @pytest.mark.parametrize("data", [b"", b"junk", der("broker", names=True)[:-9], b"\x30\x82" + bytes(500)])
@@ -40,4 +44,4 @@ def test_what_no_certificate_says_is_borne(certificate: bytes, damaged: bytes) -
     good = der("broker", names=True)
     assert certificate in good
     names = certificate_names(good.replace(certificate, damaged))
-    assert names is None or names == ("CN=broker", [])
+    assert names is None or names == ("CN=broker", [], "2035-12-30T00:00:00Z")

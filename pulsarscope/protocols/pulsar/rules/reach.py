@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Address, ip_address
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import UNREAD, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.handshakes import judge_handshakes
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -76,7 +77,7 @@ class ReachRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Emit whether the server answered."""
         values = {"server": row.server, "server_bytes": row.server_bytes, "client_bytes": row.client_bytes, "closed": row.closed}
-        values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used}
+        values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used, "tls": row.tls}
         self._context.emit_fact(REACH, host(row.client), where_of(row), "spoken", values)
 
     frames: ClassVar[Handlers] = {
@@ -138,14 +139,22 @@ def _reached(told: Sequence[Fact], server: str, spoken: Sequence[Fact], failures
     return False
 
 
-def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report told addresses that nobody answers at, and odd ones."""
+def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report failed handshakes, told addresses that nobody answers at, and odd ones."""
     told = [fact for fact in facts if fact.what == "told"]
+    hosts = {host(fact.values["server"]) for fact in facts if fact.what == "spoken"}
+    addresses = {address for fact in told for address in fact.values["addresses"]}
+
+    def is_broker(server: str) -> bool:
+        return host(server) in hosts or any(_may_be(address, server) for address in addresses)
+
+    connections = [fact for fact in facts if fact.what != "told"]
+    judge_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
     if not told:
         return
     failed: dict[str, list[Fact]] = {}
     spoken = []
-    for fact in sorted((fact for fact in facts if fact.what in (UNREAD, "spoken")), key=lambda fact: fact.where.time):
+    for fact in sorted(connections, key=lambda fact: fact.where.time):
         if fact.values["server_bytes"]:
             spoken.append(fact)
         elif _failure(fact):

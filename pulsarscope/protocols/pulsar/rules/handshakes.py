@@ -1,0 +1,147 @@
+"""TLS handshakes that fail, and certificates that expire or are for another name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from pulsarscope.dissect.rules import UNREAD, Fact, ReportFinding
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.protocols.pulsar.text.formatting import host, quantity
+
+CODES = table(
+    SESSION.error(
+        "tls-handshake-failed",
+        "A TLS handshake between a client and a broker failed, so that they said nothing to each other.",
+        "The alert says why. An unknown CA: set tlsTrustCertsFilePath; expired: renew the certificate; a name: connect by a name in the "
+        "certificate; certificate_required: give the client one (tlsCertificateFilePath); version or cipher: let both sides share one.",
+    ),
+    SESSION.warning(
+        "certificate-expires",
+        "A certificate of TLS has expired, or expires soon.",
+        "Renew it before its end: then every new connection fails.",
+    ),
+    SESSION.warning(
+        "tls-name-mismatch",
+        "A client refused a broker's certificate that is not for the name by which it connected.",
+        "Connect by a name in the certificate, add the name to it, or look for the wrong advertised address.",
+    ),
+)
+
+THRESHOLDS = (Threshold("certificate-expires-days", 7, "days", "Time to renew a certificate by hand.", ("certificate-expires",)),)
+
+DAY_NS = 86_400_000_000_000
+
+_OTHER_PORTS = frozenset({443, 8443})
+"""Ports of HTTP over TLS."""
+
+_BROKER_PORTS = frozenset({6650, 6651})
+
+_MEANINGS = {
+    "certificate_expired": "the certificate has expired",
+    "unknown_ca": "the issuer of the certificate is not trusted",
+    "bad_certificate": "the certificate is not accepted: its name, its dates or its issuer",
+    "certificate_unknown": "the certificate is not accepted: its name, its dates or its issuer",
+    "certificate_required": "the client has to show a certificate",
+    "protocol_version": "the two have no version of TLS in common",
+    "handshake_failure": "the two have no cipher in common, or a certificate is missing",
+    "unrecognized_name": "the server does not know the name",
+    "access_denied": "the certificate is valid and refused",
+}
+"""Meaning of an alert, RFC 8446 section 6.2."""
+
+
+def words_of(tls: str) -> dict[str, str]:
+    """Return what is known of TLS by name, of `ConnectionRow.tls`."""
+    return dict(word.partition("=")[::2] for word in tls.split(" ") if "=" in word)
+
+
+def judge_handshakes(
+    client: str, facts: Sequence[Fact], is_broker: Callable[[str], bool] | None, report: ReportFinding, thresholds: Thresholds
+) -> None:
+    """Report the failed handshakes of one client with brokers; None: no broker is known by anything but its port."""
+    failed: dict[tuple[str, str], list[Fact]] = {}
+    judged: set[str] = set()
+    for fact in facts:
+        if not fact.values.get("tls"):
+            continue
+        server, known = fact.values["server"], words_of(fact.values["tls"])
+        port = int(server.rpartition(":")[2])
+        if port not in _BROKER_PORTS and (port in _OTHER_PORTS or _is_http(known) if is_broker is None else not is_broker(server)):
+            continue
+        if fact.what == UNREAD and (reason := _failure(fact, known)):
+            failed.setdefault((server, reason), []).append(fact)
+        if server not in judged:
+            judged.add(server)
+            _judge_certificates(fact, known, report, thresholds)
+    for (server, reason), times in failed.items():
+        _report_failed(client, server, reason, times, report)
+
+
+def _is_http(known: dict[str, str]) -> bool:
+    return "http/1.1" in known.get("alpn-offered", known.get("alpn", ""))
+
+
+def _failure(fact: Fact, known: dict[str, str]) -> str | None:
+    """Return why a handshake failed, None when it did not, or is not over."""
+    values = fact.values
+    for side in ("client", "server"):
+        if (alert := known.get(f"{side}-alert")) is not None and "content" not in known:
+            side_name = "client" if side == "client" else "broker"
+            return f"the {side_name} ended it with {alert}{f' ({_MEANINGS[alert]})' if alert in _MEANINGS else ''}"
+    outcome = known.get("handshake")
+    if outcome == "refused-by-client":
+        return "the client ended it with an encrypted alert behind the broker's certificate, which it did not accept"
+    if outcome == "refused-by-server":
+        return "the broker ended it with an encrypted alert behind the client's answer: a client certificate is missing or not accepted"
+    if outcome is None or values["closed"] == "open" or values["closed_by"] is None:
+        return None
+    if not values["server_bytes"]:
+        return None if values["closed_by"] == "client" else "the broker closed the connection at once: it may not speak TLS at this port"
+    return f"the {'client' if values['closed_by'] == 'client' else 'broker'} closed the connection in the middle of it"
+
+
+def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding, thresholds: Thresholds) -> None:
+    server = fact.values["server"]
+    evidence = {"connections": [fact.where.connection], "server": server, "tls": fact.values["tls"]}
+    for side in ("client", "server"):
+        if (ends := known.get(f"{side}-expires")) is None:
+            continue
+        owner = f"The certificate of {'client' if side == 'client' else 'broker'} {known.get(f'{side}-certificate', '?')}"
+        left = int(datetime.fromisoformat(ends).timestamp()) * 1_000_000_000 - fact.where.time
+        if left < thresholds["certificate-expires-days"] * DAY_NS:
+            text = (
+                f"{owner} at {server} {'expired' if left < 0 else 'expires'} at {ends}, {_days(abs(left))} {'ago' if left < 0 else 'on'}."
+            )
+            report("certificate-expires", fact.where, text, evidence | {"expires": ends})
+    names = known.get("server-names", "").split(",")
+    wanted = known.get("sni") or host(server).strip("[]")
+    refused = known.get("handshake") == "refused-by-client" or "client-alert" in known
+    if names != [""] and refused and not any(_matches(name, wanted) for name in names):
+        text = f"A client connected to {server} as {wanted}, and refused its certificate for {', '.join(names)}."
+        report("tls-name-mismatch", fact.where, text, evidence | {"name": wanted, "names": names})
+
+
+def _days(nanoseconds: int) -> str:
+    return f"{nanoseconds / DAY_NS:.1f} days" if nanoseconds >= DAY_NS else f"{nanoseconds / 3.6e12:.1f} hours"
+
+
+def _matches(name: str, wanted: str) -> bool:
+    """Return True when a name in a certificate is for this one (RFC 6125 section 6.4.3)."""
+    name, wanted = name.lower(), wanted.lower()
+    return name == wanted or (name.startswith("*.") and name[2:] == wanted.partition(".")[2])
+
+
+def _report_failed(client: str, server: str, reason: str, times: Sequence[Fact], report: ReportFinding) -> None:
+    first = times[0]
+    number = f"{quantity(len(times), 'TLS handshake')} of client {client} with {server} failed"
+    evidence = {
+        "connections": [fact.where.connection for fact in times[:DIAGNOSIS_NAMES_MAX]],
+        "server": server,
+        "count": len(times),
+        "reason": reason,
+        "tls": first.values["tls"],
+    }
+    report("tls-handshake-failed", first.where, f"{number}: {reason}.", evidence)
