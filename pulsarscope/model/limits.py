@@ -79,7 +79,7 @@ TLS_NAMES_MAX = 8
 """Names of a certificate, or offered protocols, that are shown."""
 
 DECOMPRESS_RATIO_MAX = 1_000
-"""Output per input byte of a .gz or .zst capture, checked after DECOMPRESS_FREE_BYTES."""
+"""Output per input byte of a .gz or .zst capture, checked after DECOMPRESS_FREE_BYTES; and of the payloads of a connection."""
 
 DECOMPRESS_FREE_BYTES = 1 << 30
 """Output of a compressed capture before its ratio is checked: captures compress well."""
@@ -152,6 +152,9 @@ FRAME_HARD_MAX_BYTES = 64 << 20
 
 DECOMPRESSED_MAX_BYTES = 64 << 20
 """Largest decompressed entry; a larger one is a decompression bomb."""
+
+DECOMPRESS_CONNECTION_FREE_BYTES = 256 << 20
+"""Decompressed payload of one connection before its ratio is looked at, against DECOMPRESS_RATIO_MAX; takes half a second."""
 
 SCHEMA_MAX_BYTES = 1 << 20
 """Largest schema; descriptors of large message families take some hundred KiB."""

@@ -22,6 +22,8 @@ class Opened(NamedTuple):
 
     data: bytes | None
     note: tuple[str, str] | None
+    given_up: int = 0
+    """Bytes that were decompressed and are too many."""
 
 
 def _failed(text: str) -> Opened:
@@ -43,7 +45,7 @@ def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
     except _library_errors() as error:
         return _failed(f"{codec}: {str(error) or type(error).__name__}")
     if opened.data is not None and len(opened.data) > bound:
-        return Opened(None, ("decompress-bomb", f"{codec} gives more than {bound} bytes"))
+        return Opened(None, ("decompress-bomb", f"{codec} gives more than {bound} bytes"), bound)
     if opened.data is not None and uncompressed_size and len(opened.data) != uncompressed_size:
         text = f"{codec} gives {len(opened.data)} bytes, uncompressed_size says {uncompressed_size}"
         return Opened(opened.data, ("size-mismatch", text))

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pulsarscope.dissect.events import MessageEntry
 from pulsarscope.dissect.frames import OK, TRUNCATED, Note
 from pulsarscope.dissect.payload_forms import payload_text
+from pulsarscope.model.limits import DECOMPRESS_CONNECTION_FREE_BYTES, DECOMPRESS_RATIO_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.ack_sets import is_left
 from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader, nanoseconds, property_map
 from pulsarscope.protocols.pulsar.entry.chunks import ENCRYPTED, METADATA_FACTOR, Chunks, Owner
-from pulsarscope.protocols.pulsar.entry.compression import decompress
+from pulsarscope.protocols.pulsar.entry.compression import Opened, decompress
 from pulsarscope.protocols.pulsar.entry.encryption import Decryption
 from pulsarscope.protocols.pulsar.entry.markers import marker_name
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
@@ -98,6 +99,8 @@ class EntryOpener:
         self._batches = BatchReader(single_plan, own, payload_form)
         self._chunks = Chunks()
         self._decryption = Decryption(private_keys)
+        self._allowed = DECOMPRESS_CONNECTION_FREE_BYTES
+        """Bytes that compressed payloads may still give."""
 
     def open(self, frame: FrameRow, wire_payload: bytes, owner: Owner, notes: list[Note]) -> Entry | None:
         """Return the messages that a frame completes, or None; `owner` keeps chunks of different producers and consumers apart."""
@@ -121,7 +124,7 @@ class EntryOpener:
             base.status = ENCRYPTED
             base.batch_size = metadata.get("num_messages_in_batch")
             return Entry(base)
-        opened = decompress(metadata.get("compression", "NONE"), payload, metadata.get("uncompressed_size", 0))
+        opened = self._decompressed(metadata.get("compression", "NONE"), payload, metadata.get("uncompressed_size", 0))
         if opened.note is not None:
             notes.append(opened.note)
         if opened.data is None:
@@ -137,6 +140,18 @@ class EntryOpener:
                 base.payload = payload_text(opened.data, self._form)
             return self._with_values(Entry(base), opened.data, owner, frame, notes)
         return Entry(base)
+
+    def _decompressed(self, codec: str, payload: bytes, uncompressed_size: int) -> Opened:
+        """Decompress a payload, unless those of the connection have given far more than they are: each bomb may cost a second."""
+        if codec == "NONE":
+            return Opened(payload, None)
+        self._allowed += DECOMPRESS_RATIO_MAX * len(payload)
+        if self._allowed < 0:
+            text = f"the compressed payloads of the connection give more than {DECOMPRESS_RATIO_MAX:,} times their size"
+            return Opened(None, ("decompress-bomb", text))
+        opened = decompress(codec, payload, uncompressed_size)
+        self._allowed -= opened.given_up if opened.data is None else len(opened.data)
+        return opened
 
     def _decrypted(self, metadata: dict[str, Any], payload: bytes, notes: list[Note]) -> bytes | None:
         opened = self._decryption.open(metadata, payload)

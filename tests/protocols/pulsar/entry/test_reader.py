@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 from pulsarscope.model import limits
+from pulsarscope.protocols.pulsar.entry import reader
 from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.scenarios import Single, batch, compress, payload_frame
 from tests.scenarios.chance import damaged, randoms
@@ -268,3 +269,32 @@ def test_any_metadata_give_rows_and_no_error(random: Random) -> None:
     frame = payload_frame("SEND", metadata, payload, producer_id=1, sequence_id=2)
     dialogue = Dialogue(payload=random.choice((None, "text", "base64", "hex"))).client(frame).end()
     assert {row.status for row in dialogue.messages} <= {"ok", "undecodable", "incomplete", "encrypted"}
+
+
+@pytest.mark.parametrize("codec", ["ZSTD", "ZLIB", "LZ4"])
+@pytest.mark.parametrize("told", [True, False])
+def test_bombs_on_one_connection_are_opened_in_proportion_to_their_size(monkeypatch: pytest.MonkeyPatch, codec: str, told: bool) -> None:
+    monkeypatch.setattr(reader, "DECOMPRESS_CONNECTION_FREE_BYTES", 4 << 20)
+    monkeypatch.setattr(reader, "DECOMPRESS_RATIO_MAX", 10)
+    content = bytes(1 << 20)
+    packed = compress(codec, content)
+    metadata = {"compression": codec, **({"uncompressed_size": len(content)} if told or codec == "LZ4" else {})}
+    talk = Dialogue()
+    for number in range(40):
+        talk.client(send(1, number, packed, metadata=metadata))
+    rows = talk.client(send(1, 40, b"plain")).end().messages
+    opened = sum(row.payload_size or 0 for row in rows)
+    assert 4 << 20 < opened <= (6 << 20) + 40 * 10 * len(packed)
+    assert (rows[0].status, rows[39].status, rows[40].status) == ("ok", "undecodable", "ok")
+    assert "decompress-bomb" in talk.codes
+
+
+@pytest.mark.parametrize("ratio", [1, 20])
+def test_payloads_that_compress_well_are_all_opened(monkeypatch: pytest.MonkeyPatch, ratio: int) -> None:
+    monkeypatch.setattr(reader, "DECOMPRESS_CONNECTION_FREE_BYTES", 1 << 10)
+    content = b"".join(sha256(bytes([number])).digest() for number in range(64)) * ratio
+    packed = compress("ZSTD", content)
+    talk = Dialogue()
+    for number in range(50):
+        talk.client(send(1, number, packed, metadata={"compression": "ZSTD", "uncompressed_size": len(content)}))
+    assert {row.status for row in talk.end().messages} == {"ok"}
