@@ -127,6 +127,8 @@ class _Calls(dict[str, Calls]):
 class ConnectionRules:
     """The rules of one connection, and their `dissect.rules.RuleContext`."""
 
+    __slots__ = ("_lost", "_reported", "_rule_engine", "_rules", "client", "connection", "last", "rule_set", "server")
+
     def __init__(self, connection: str, endpoints: tuple[str, str], rule_engine: RuleEngine, rule_set: _RuleSet) -> None:
         self.connection = connection
         self.client, self.server = endpoints

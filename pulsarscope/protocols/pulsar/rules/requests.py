@@ -68,13 +68,13 @@ class RequestRule(ConnectionRule):
         """Place and title of requests."""
         self._unrequested: dict[str, tuple[int, Where]] = {}
         """Count and first place by response: a capture of one side alone has nothing else."""
-        self._queued: set[str] = set()
+        self._queued: dict[str, None] = {}
         """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
         self._slow_ns = context.thresholds.ns("slow-exchange-seconds")
 
     def _producer(self, row: FrameRow) -> None:
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
-            self._queued.add(where_of(row).name)
+            self._queued[where_of(row).name] = None
 
     def _ignore(self, row: ExchangeRow) -> None:
         """Leave a command to its own rule."""

@@ -75,8 +75,8 @@ class PulsarSession(Session):
         self._sends = Sends(self._requests)
         self._consumers: dict[int, Consumer] = {}
         self._batch_sizes = BatchSizes()
-        self._connect: dict[str, Any] | None = None
-        self._connected: dict[str, Any] | None = None
+        self._client: tuple[Any, Any, Any] | None = None  # its version, the version of the protocol, the method of authentication
+        self._server: tuple[Any, Any] | None = None  # its version, the version of the protocol
         self._names_bytes = 0  # of producers and consumers, and of those that had their ids before
         self._creating: dict[int, int] = {}  # request_id of a PRODUCER → its producer_id
 
@@ -166,13 +166,11 @@ class PulsarSession(Session):
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill in versions and authentication, from CONNECT and CONNECTED."""
-        if self._connect is not None:
-            row.client_version = self._connect.get("client_version")
-            row.protocol_version = self._connect.get("protocol_version")
-            row.auth_method = self._connect.get("auth_method_name") or self._connect.get("auth_method")
-        if self._connected is not None:
-            row.server_version = self._connected.get("server_version")
-            row.protocol_version = self._connected.get("protocol_version", row.protocol_version)
+        if self._client is not None:
+            row.client_version, row.protocol_version, row.auth_method = self._client
+        if self._server is not None:
+            row.server_version, protocol_version = self._server
+            row.protocol_version = row.protocol_version if protocol_version is None else protocol_version
 
     # ---- SEND and MESSAGE
 
@@ -277,12 +275,13 @@ class PulsarSession(Session):
                 self._name_producer(response.fields)
         elif command in IN_ORDER:
             if command == "CONNECT":
-                self._connect = fields
+                get = fields.get
+                self._client = get("client_version"), get("protocol_version"), get("auth_method_name") or get("auth_method")
             asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, None, *names)
             self._requests.ask((command, direction), frame, asked, events)
         else:
             if command == "CONNECTED":
-                self._connected = fields
+                self._server = fields.get("server_version"), fields.get("protocol_version")
             elif command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is not False:
                 self._name_producer(fields)
             request = self._requests.answered(command, fields, direction)
