@@ -14,6 +14,7 @@ from pulsarscope.dissect.frames import Note
 from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
 from pulsarscope.protocols.pulsar.frame.secret_fields import SECRET_FIELDS, SECRET_URLS, URL_CREDENTIALS, is_secret_name, redacted
+from pulsarscope.protocols.pulsar.frame.tokens import expiry_text
 
 NOTES_MAX = 100
 """Notes about one frame, at most: a frame of 5 MiB can hold a million oddities."""
@@ -233,7 +234,7 @@ def _content(data: bytes, start: int, end: int, row: Field, plan: Plan, notes: l
         return inner
     if kind == SECRET_URL:
         return URL_CREDENTIALS.sub(b"redacted", data[start:end]).decode(errors="backslashreplace")
-    return redacted(end - start) if end > start else "" if kind == SECRET_STRING else b""
+    return redacted(end - start, expiry_text(data[start:end])) if end > start else "" if kind == SECRET_STRING else b""
 
 
 def _lacks(out: dict[str, Any], plan: Plan) -> bool:

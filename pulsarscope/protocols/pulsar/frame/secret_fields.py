@@ -21,6 +21,6 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def redacted(size: int) -> str:
-    """Return what is shown in the place of a secret."""
-    return f"redacted ({size} bytes)"
+def redacted(size: int, more: str = "") -> str:
+    """Return what is shown in the place of a secret, with what is known of it and no secret."""
+    return f"redacted ({size} bytes{more})"

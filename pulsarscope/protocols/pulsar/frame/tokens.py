@@ -1,0 +1,44 @@
+"""JSON web tokens: when they expire, which is no secret."""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode
+from datetime import datetime, timezone
+from json import loads
+
+TOKEN_MAX_BYTES = 16_384
+"""Larger than any header or command line that a token fits in."""
+
+YEAR_10000 = 253_402_300_800
+"""In seconds since the epoch: no date can be written from there on."""
+
+_TOKEN = re.compile(rb"[\w-]+\.([\w-]+)\.[\w-]*")
+_EXPIRES = re.compile(r"expires (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+
+
+def expiry(token: bytes) -> int | None:
+    """Return when a token expires, in seconds since the epoch; None when it is none, or does not say."""
+    match = _TOKEN.fullmatch(token) if len(token) <= TOKEN_MAX_BYTES else None
+    if match is None:
+        return None
+    try:
+        claims = loads(urlsafe_b64decode(match[1] + b"=" * (-len(match[1]) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    seconds = claims.get("exp") if isinstance(claims, dict) else None
+    return int(seconds) if isinstance(seconds, int | float) and 0 <= seconds < YEAR_10000 else None
+
+
+def expiry_text(token: bytes) -> str:
+    """Return when a token expires, in words behind its size; empty when it does not say."""
+    seconds = expiry(token)
+    return "" if seconds is None else f", expires {datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def shown_expiry(data: object) -> int | None:
+    """Return when the token in a field expires, shown or redacted; None when it does not say."""
+    if isinstance(data, bytes):
+        return expiry(data)
+    match = _EXPIRES.search(data) if isinstance(data, str) else None
+    return None if match is None else int(datetime.fromisoformat(match[1]).timestamp())

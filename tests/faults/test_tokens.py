@@ -1,0 +1,124 @@
+"""Tokens that expire, and such that are renewed in time."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios.commands import CONNECTED, PING, PONG, created, error, producer
+from tests.scenarios.conversation import SECOND, START_NS, Conversation
+from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
+from tests.scenarios.frames import command_frame
+
+CHALLENGE = command_frame("AUTH_CHALLENGE", challenge={"auth_method_name": "token", "auth_data": b"PulsarAuthRefresh"})
+HOUR = 3_600
+
+
+def token(expires: int | None, **claims: Any) -> bytes:
+    """A token that expires so many seconds after the start of the capture."""
+    claims |= {} if expires is None else {"exp": START_NS // SECOND + expires}
+    return b"eyJhbGciOiJIUzI1NiJ9." + urlsafe_b64encode(dumps(claims).encode()).rstrip(b"=") + b".c2lnbmF0dXJl"
+
+
+def connect(expires: int | None, *, refresh: bool = True) -> bytes:
+    flags = {"feature_flags": {"supports_auth_refresh": True}} if refresh else {}
+    return command_frame("CONNECT", client_version="x", protocol_version=21, auth_method_name="token", auth_data=token(expires), **flags)
+
+
+def response(expires: int | None) -> bytes:
+    return command_frame("AUTH_RESPONSE", response={"auth_method_name": "token", "auth_data": token(expires)})
+
+
+def begun(expires: int | None, *, refresh: bool = True, start: int = 0, port: int = 40000) -> Conversation:
+    talk = Conversation(("10.0.0.1", port), start_ns=START_NS + start, acknowledge=False).handshake()
+    return talk.client(connect(expires, refresh=refresh))
+
+
+def open_to(expires: int | None, *, refresh: bool = True) -> Conversation:
+    return begun(expires, refresh=refresh).server(CONNECTED).client(producer()).server(created())
+
+
+@pytest.mark.parametrize("expires", [-1, -30, -HOUR, -30 * 24 * HOUR])
+@pytest.mark.parametrize("times", [1, 5])
+@pytest.mark.parametrize("end", ["error", "fin", "rst"])
+def test_a_client_that_comes_with_an_expired_token(expires: int, times: int, end: str, tmp_path: Path) -> None:
+    talks = []
+    for number in range(times):
+        talk = begun(expires - number * 0, start=number * SECOND, port=40000 + number)
+        talks.append(talk.server(error(-1 % 2**64, "AuthenticationError")).close() if end == "error" else talk)
+        if end != "error":
+            talk.close("server") if end == "fin" else talk.reset()
+    rows = findings_of(tmp_path, *talks)
+    text, evidence = only(rows, "token-expired")
+    assert evidence["count"] == times
+    assert "c2lnbmF0dXJl" not in text + str(evidence)
+
+
+@pytest.mark.parametrize("expires", [3, 10])
+@pytest.mark.parametrize("refresh", [True, False])
+@pytest.mark.parametrize("end", ["fin", "rst"])
+@pytest.mark.parametrize("later", [0, 45])
+def test_a_broker_that_closes_when_the_token_expires(expires: int, end: str, later: int, *, refresh: bool, tmp_path: Path) -> None:
+    talk = open_to(expires, refresh=refresh).wait((expires + later) * SECOND)
+    rows = findings_of(tmp_path, talk.close("server") if end == "fin" else talk.reset())
+    assert only(rows, "token-expired" if refresh else "auth-refresh-unsupported")[1]["frames"] == ["0:4.1"]
+
+
+@pytest.mark.parametrize("refresh", [True, False])
+@pytest.mark.parametrize("end", ["open", "fin", "rst"])
+def test_a_challenge_that_the_client_does_not_answer(end: str, *, refresh: bool, tmp_path: Path) -> None:
+    talk = open_to(5, refresh=refresh).wait(5 * SECOND).server(CHALLENGE).wait(4 * SECOND).client(PING).server(PONG)
+    rows = findings_of(tmp_path, talk if end == "open" else talk.close("server") if end == "fin" else talk.reset())
+    assert "asked for a new one" in only(rows, "auth-refresh-unsupported")[0]
+
+
+def test_a_renewed_token_that_has_expired(tmp_path: Path) -> None:
+    talk = open_to(5).wait(6 * SECOND).server(CHALLENGE).client(response(5))
+    rows = findings_of(tmp_path, talk.server(error(-1 % 2**64, "AuthenticationError")).close("server"))
+    assert only(rows, "token-expired")[1]["frames"][0] == "0:9.1"
+
+
+@pytest.mark.parametrize("expires", [1, 12, 60, 299])
+@pytest.mark.parametrize("refresh", [True, False])
+def test_a_token_that_expires_soon(expires: int, *, refresh: bool, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, open_to(expires, refresh=refresh))
+    assert only(rows, "token-expires-soon")[1]["supports_auth_refresh"] is refresh
+
+
+@pytest.mark.parametrize("expires", [None, 400, HOUR, 24 * HOUR, 10**10])
+@pytest.mark.parametrize("refresh", [True, False])
+@pytest.mark.parametrize("end", ["client", "open"])
+def test_a_token_that_lives_on(expires: int | None, end: str, *, refresh: bool, tmp_path: Path) -> None:
+    talk = open_to(expires, refresh=refresh).wait(20 * SECOND).client(PING).server(PONG)
+    assert problem_codes(findings_of(tmp_path, talk if end == "open" else talk.close())) == []
+
+
+@pytest.mark.parametrize("every", [2, 10, 40])
+@pytest.mark.parametrize("times", [1, 2, 4])
+def test_a_token_that_is_renewed_again_and_again(every: int, times: int, tmp_path: Path) -> None:
+    talk = open_to(every)
+    for number in range(times):
+        talk.wait(every * SECOND).server(CHALLENGE).client(response((number + 2) * every))
+    assert problem_codes(findings_of(tmp_path, talk, open_beside(every).close())) == []
+
+
+def open_beside(expires: int) -> Conversation:
+    return begun(expires, port=40001).server(CONNECTED)
+
+
+@pytest.mark.parametrize("data", [b"a.b.c", b"...", b"x" * 40_000, token(None, exp="soon"), token(None, exp=-5), token(None, exp=1e300)])
+def test_what_is_no_token_says_nothing(data: bytes, tmp_path: Path) -> None:
+    talk = (
+        Conversation(acknowledge=False).handshake().client(command_frame("CONNECT", client_version="x", auth_data=data)).server(CONNECTED)
+    )
+    assert problem_codes(findings_of(tmp_path, talk.close())) == []
+
+
+def test_real_tokens() -> None:
+    rows = findings_in("token-auth-py.pcap")
+    assert "2020-09-13" in only(rows, "token-expired")[0]
+    assert with_code(findings_in("token-refresh-java.pcap"), "token-expires-soon") == []
