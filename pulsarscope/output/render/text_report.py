@@ -111,6 +111,8 @@ class TextReport:
                 break
             shown.remove(spare[-1])
         names = [at for at, column in enumerate(shown) if column.name]
+        for at in names:  # none fits that is wider than the line, and a name off the wire may have megabytes
+            widths[at] = min(widths[at], max(self.width, NAME_WIDTH_MIN))
         while names and self._taken(widths) > self.width:
             at = max(names, key=widths.__getitem__)
             if widths[at] <= NAME_WIDTH_MIN:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -121,3 +122,12 @@ def test_a_heading_is_followed_by_as_much_of_its_note_as_there_is_room_for() -> 
     made.heading("Topics", "n" * 50)
     made.heading("Producers")
     assert made.lines == ["Topics  " + "n" * 11 + "…", "", "Producers"]
+
+
+@pytest.mark.parametrize("letter", ["a", "日"])
+def test_a_name_of_megabytes_is_made_to_fit_at_once(letter: str) -> None:
+    made = report(width=80)
+    began = time.process_time()
+    made.table([ReportColumn("path", [letter * 4_000_000, "short"], name=True), ReportColumn("value", ["b" * 2_000_000, "v"], name=True)])
+    assert time.process_time() - began < 2
+    assert all(cell_width(line) <= 80 for line in made.lines)
