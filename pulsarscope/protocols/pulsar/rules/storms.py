@@ -1,0 +1,171 @@
+"""Clients that ask the same again and again, though they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.records import ConnectionRow, ExchangeRow
+from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
+
+CODES = table(
+    SESSION.warning(
+        "request-storm",
+        "A client asks the same again and again, though it is answered each time.",
+        "Look for a loop in the client: clients that are made for each message, a poll without a pause, an interval in the wrong unit.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "request-storm-requests",
+        30,
+        "requests",
+        "Repeated in busy seconds; clients ask for each topic once, and again when it moves.",
+        ("request-storm",),
+        1,
+    ),
+    Threshold(
+        "request-storm-rate",
+        5,
+        "requests/s",
+        "A second with so many repetitions is busy; a poll once a second is none.",
+        ("request-storm",),
+        1,
+    ),
+    Threshold("request-storm-seconds", 2, "seconds", "So many must be busy: a start is over in one.", ("request-storm",), 1),
+)
+
+STORMS = "requests-of-client"
+
+FORGET_NS = 600_000_000_000
+"""Time without facts after which a client is evaluated."""
+
+SUBJECTS_MAX = 1_000
+"""Topics and the like of one connection that are told apart."""
+
+_OF_METADATA = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA", "GET_OR_CREATE_SCHEMA")
+"""Requests that prepare a producer or consumer."""
+_OF_CONSUMERS = ("GET_LAST_MESSAGE_ID", "CONSUMER_STATS")
+"""Requests that have a new answer when there are new messages."""
+
+
+class _Storm:
+    """Repetitions of one kind of request."""
+
+    __slots__ = ("asked", "busy", "repeated", "second", "seconds", "times")
+
+    def __init__(self, where: Where) -> None:
+        self.asked = 0
+        """Requests."""
+        self.second = 0
+        """Present second of the capture clock."""
+        self.repeated = 0
+        """Repetitions in it."""
+        self.busy = self.seconds = 0
+        """Repetitions in busy seconds, and the number of these."""
+        self.times: list[Where] = [where]
+        """First and latest request of busy seconds."""
+
+    def repeat(self, where: Where, least: float) -> None:
+        """Count a repetition."""
+        second = where.time // 1_000_000_000
+        if second != self.second:
+            self.second, self.repeated = second, 0
+        self.repeated += 1
+        if self.repeated == least:
+            self.seconds += 1
+            self.busy += self.repeated
+        elif self.repeated > least:
+            self.busy += 1
+        if self.repeated >= least:
+            self.times[1:] = [where]
+
+
+class StormRule(ConnectionRule):
+    """Source of the facts on repeated requests of one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._rate = context.thresholds["request-storm-rate"]
+        self._storms: dict[str, _Storm] = {}
+        self._subjects: set[tuple[str, Any]] = set()
+        self._purposes = self._answered = 0
+
+    def _purpose(self, _row: ExchangeRow) -> None:
+        self._purposes += 1
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        if row.status != "ok":
+            return
+        where, request = where_of(row), row.request or ""
+        self._answered += 1
+        storm = self._storms.get(request) or self._storms.setdefault(request, _Storm(where))
+        storm.asked += 1
+        subject = request, row.topic
+        if subject in self._subjects:
+            storm.repeat(where, self._rate)
+        elif len(self._subjects) < SUBJECTS_MAX:
+            self._subjects.add(subject)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Emit what was asked too often, and what for."""
+        client = host(self._context.client)
+        if self._purposes:
+            self._context.emit_fact(STORMS, client, where_of(row), "purposes", {"count": self._purposes})
+        thresholds = self._context.thresholds
+        for request, storm in self._storms.items():
+            if storm.busy < thresholds["request-storm-requests"] or storm.seconds < thresholds["request-storm-seconds"]:
+                continue
+            if request in _OF_CONSUMERS and storm.busy < 2 * (row.server_frames - self._answered):
+                continue
+            first, latest = storm.times[0], storm.times[-1]
+            values = {
+                "request": request,
+                "asked": storm.asked,
+                "repeated": storm.busy,
+                "seconds": storm.seconds,
+                "client": self._context.client,
+                "server": self._context.server,
+                "subjects": sum(kind == request for kind, _ in self._subjects),
+                "latest": [latest.name, latest.time],
+            }
+            self._context.emit_fact(STORMS, client, first, "storm", values)
+
+    exchanges: ClassVar[Handlers] = {
+        **dict.fromkeys((*_OF_METADATA, *_OF_CONSUMERS), _exchange),
+        **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _purpose),
+    }
+
+
+def _evaluate_storms(_client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the requests that no producer or consumer of this client explains."""
+    purposes = sum(fact.values["count"] for fact in facts if fact.what == "purposes")
+    for fact in facts:
+        if fact.what != "storm":
+            continue
+        values = fact.values
+        request, repeated = values["request"], values["repeated"]
+        if request in _OF_METADATA and repeated < thresholds["request-storm-requests"] + purposes:
+            continue
+        span = values["latest"][1] - fact.where.time
+        text = (
+            f"Client {values['client']} sent {values['server']} {values['asked']:,} {request} requests in {duration(span)}, "
+            f"{repeated / values['seconds']:,.0f} a second, for {quantity(values['subjects'], 'topic')}; all were answered."
+        )
+        evidence = {
+            "frames": frame_names([fact.where.name, values["latest"][0]]),
+            "request": request,
+            "count": values["asked"],
+            "repeated": repeated,
+            "seconds": values["seconds"],
+            "span_ns": span,
+        }
+        report("request-storm", fact.where, text, evidence)
+
+
+KEYS = (KeyRule(STORMS, FORGET_NS, _evaluate_storms),)

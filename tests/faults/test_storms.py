@@ -1,0 +1,100 @@
+"""Requests again and again, though they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import created, delivery, flow, lookup, lookup_response, producer
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.evaluation import findings_of, only, with_code
+from tests.scenarios.frames import command_frame
+
+TOPIC = "persistent://public/default/t"
+Ask = Callable[[Conversation, int, str], Conversation]
+
+
+def looked_up(talk: Conversation, request: int, topic: str = TOPIC) -> Conversation:
+    return talk.client(lookup(request, topic=topic)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", request))
+
+
+def metadata(talk: Conversation, request: int, topic: str = TOPIC) -> Conversation:
+    talk.client(command_frame("PARTITIONED_METADATA", topic=topic, request_id=request))
+    return talk.server(command_frame("PARTITIONED_METADATA_RESPONSE", request_id=request, partitions=0, response="Success"))
+
+
+def topics(talk: Conversation, request: int, _topic: str = TOPIC) -> Conversation:
+    talk.client(command_frame("GET_TOPICS_OF_NAMESPACE", namespace="public/default", request_id=request))
+    return talk.server(command_frame("GET_TOPICS_OF_NAMESPACE_RESPONSE", request_id=request, topics=[TOPIC]))
+
+
+def last_id(talk: Conversation, request: int, _topic: str = TOPIC) -> Conversation:
+    talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=request))
+    answer = {"ledgerId": 7, "entryId": 3}
+    return talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=request, last_message_id=answer))
+
+
+FAMILIES = {"LOOKUP": looked_up, "PARTITIONED_METADATA": metadata, "GET_TOPICS_OF_NAMESPACE": topics, "GET_LAST_MESSAGE_ID": last_id}
+
+
+def asking(ask: Ask, times: int, rate: int, names: int = 1, talk: Conversation | None = None) -> Conversation:
+    """So many requests, so many a second, for so many topics in turn."""
+    talk = talk or connected()
+    for number in range(times):
+        start = talk.time_ns
+        ask(talk, number, f"{TOPIC}-{number % names}").wait(max(SECOND // rate - (talk.time_ns - start), 0))
+    return talk
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("times", "rate"), [(100, 10), (100, 40), (2_500, 1_000), (60, 10), (300, 100)])
+@pytest.mark.parametrize("end", ["fin", "rst", "open"])
+def test_one_client_asks_the_same_far_too_often(family: str, times: int, rate: int, end: str, tmp_path: Path) -> None:
+    begun = subscribed(connected()) if family == "GET_LAST_MESSAGE_ID" else connected()
+    talk = asking(FAMILIES[family], times, rate, talk=begun)
+    if end != "open":
+        talk = talk.close() if end == "fin" else talk.reset("client")
+    text, evidence = only(findings_of(tmp_path, talk), "request-storm")
+    assert (evidence["request"], evidence["count"]) == (family, times)
+    assert len(evidence["frames"]) == 2
+    assert "all were answered" in text
+
+
+@pytest.mark.parametrize("names", [2, 10])
+def test_several_topics_in_turn(names: int, tmp_path: Path) -> None:
+    assert only(findings_of(tmp_path, asking(metadata, 400, 100, names)), "request-storm")[1]["count"] == 400
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("times", "rate"), [(10, 1), (100, 1), (20, 20), (25, 100), (60, 2)])
+def test_a_few_requests_or_a_slow_poll(family: str, times: int, rate: int, tmp_path: Path) -> None:
+    begun = subscribed(connected()) if family == "GET_LAST_MESSAGE_ID" else connected()
+    assert with_code(findings_of(tmp_path, asking(FAMILIES[family], times, rate, talk=begun)), "request-storm") == []
+
+
+@pytest.mark.parametrize("ask", [looked_up, metadata])
+@pytest.mark.parametrize("count", [50, 500])
+def test_a_client_with_many_topics(ask: Ask, count: int, tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, asking(ask, count, 100, count)), "request-storm") == []
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("count", [50, 200])
+def test_many_producers_of_one_topic(count: int, *, elsewhere: bool, tmp_path: Path) -> None:
+    talk = connected()
+    other = connected(40001, server=("10.0.0.3", 6650)) if elsewhere else talk
+    for number in range(count):
+        looked_up(talk, 2 * number).wait(SECOND // 40)
+        other.client(producer(number, f"p{number}", 2 * number + 1)).server(created(f"p{number}", 2 * number + 1))
+    assert with_code(findings_of(tmp_path, *{id(one): one for one in (talk, other)}.values()), "request-storm") == []
+
+
+@pytest.mark.parametrize("rate", [10, 100])
+def test_a_reader_that_asks_before_each_message(rate: int, tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(1_000))
+    for entry in range(rate * 4):
+        last_id(talk, entry).server(delivery(entry)).wait(SECOND // rate)
+    assert with_code(findings_of(tmp_path, talk), "request-storm") == []
