@@ -140,6 +140,8 @@ class Rules(NamedTuple):
     """A rule handles MessageRows: payloads are then opened."""
     thresholds: tuple[Threshold, ...] = ()
     """Limits that decide their findings: each finding names those of its code, unless its evidence says which one."""
+    needs_both: frozenset[str] = frozenset()
+    """Codes of findings of one connection about what is absent: not reported where the capture has one direction only."""
     unread: str | None = None
     """Name of the key rule that also gets a fact `UNREAD` of each connection without a known protocol on which the server said nothing (a
     SYN without an answer, or refused) or that speaks TLS. The key is the client's host; the values are server, client_bytes, server_bytes,

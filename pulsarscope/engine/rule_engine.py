@@ -27,7 +27,7 @@ from pulsarscope.dissect.rules import (
 )
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.ordering import RowKey
-from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES, Finding
+from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES, ONE_SIDED, Finding
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
 from pulsarscope.model.thresholds import Thresholds
@@ -70,6 +70,7 @@ class _RuleSet:
         }
         self.wants_messages = rules.messages
         self.unread = rules.unread
+        self.needs_both = rules.needs_both
         self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
         """Rules across connections; their own names are unique within a dissector only."""
         self.key_names = {rule.name: name for name, rule in self.keys.items()}
@@ -163,6 +164,8 @@ class ConnectionRules:
 
     def report(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
         """See `RuleContext`."""
+        if ONE_SIDED in self._reported and code in self.rule_set.needs_both:
+            return
         self._rule_engine.report(self.rule_set.dissector.name, code, where, text, evidence)
 
     def emit_fact(self, rule: str, key: str, where: Where, what: str, values: dict[str, Any]) -> None:

@@ -94,6 +94,9 @@ def table(*codes: Code) -> dict[str, Code]:
 LIVE_CODES = frozenset({"packets-skipped", "decode-lag", "interface-gone"})
 """Findings of live captures only."""
 
+ONE_SIDED = "one-sided-capture"
+"""Code of the finding that the capture lacks all packets of one direction of a connection."""
+
 LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped"})
 """Findings that say that something is missing: the verdict may be incomplete."""
 
@@ -195,6 +198,11 @@ TCP_CODES = table(
         "data-after-close",
         "Data came after the FIN or RST of their connection.",
         "What the peer acknowledged is decoded as a connection of its own, that begins midstream; the rest is counted as dropped.",
+    ),
+    TCP.note(
+        ONE_SIDED,
+        "The capture has one direction of a connection only.",
+        "No answer, and nothing that is missing on the other side, can be judged: capture where both directions pass.",
     ),
     TCP.note("zero-window", "A receiver closed its window.", "The receiving application does not read fast enough."),
     TCP.warning(

@@ -50,6 +50,7 @@ class Assembler(ConnectionTable):
                 connection.last_file = events.file = file
                 connection.last_packet = 0
             for (stream, segments, latest), run in zip(flows, runs, strict=True):
+                stream.captured = True
                 if run:
                     stream.segments += len(run[0])
                     stream.deliver(file, *run)
@@ -156,6 +157,7 @@ class Assembler(ConnectionTable):
             self._give_up_holes(connection, time, (file, packet, time))
         if (connection.closing or (payload and seq != stream.sequence)) and self._begins_again(connection, index, segment, file):
             return
+        stream.captured = True
         events.file = connection.last_file = file
         connection.last_packet = packet
         connection.last_time = time

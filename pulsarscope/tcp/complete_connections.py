@@ -81,7 +81,7 @@ def _take_stream(stream: Stream, segments: Sequence[Segment], pieces: list[Piece
                 expected = (seq + len(payload)) & SEQUENCE_MASK
             if flags & FIN:
                 end = packet
-    stream.handshake = True
+    stream.captured = stream.handshake = True
     stream.sequence = expected
     stream.length = stream.fin = (expected - first) & SEQUENCE_MASK
     stream.segments = len(pieces)

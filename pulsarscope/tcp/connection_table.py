@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
+from pulsarscope.model.findings import ONE_SIDED
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
@@ -114,6 +115,9 @@ class ConnectionTable:
             if stream.late:
                 text = f"{stream.late} bytes from {stream.source} came after the end of its stream and are not decoded."
                 self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
+            if not stream.captured and connection.streams[1 - stream.index].segments:
+                text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
+                self._note(connection, ONE_SIDED, text, {"direction": stream.index})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
         self._note_copies(connection, sum(stream.copies for stream in connection.streams))

@@ -96,6 +96,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Bytes of the gaps caused by the snap length."""
     gaps: Intervals | None = None
     """Offsets of the gaps."""
+    captured: bool = False
+    """True when the capture has a packet of it."""
     handshake: bool = False
     """True when its SYN was seen."""
     alternative_start: int = UNKNOWN

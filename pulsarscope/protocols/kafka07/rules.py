@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Rules, Where, where_of
-from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -180,7 +180,7 @@ class ProduceRule(ConnectionRule):
         """Report messages without an answer when the broker closed; emit a request that may be sent again."""
         if (request := self._last) is None:
             return
-        if request.command in ANSWERED_BY:
+        if request.command in ANSWERED_BY and not self._context.reported(ONE_SIDED):
             self._context.emit_fact(RETRIES, request.key, request.where, "unanswered", {})
         elif row.closed_by == SERVER:
             name = request.where.name
@@ -234,4 +234,13 @@ def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding, t
             unanswered = None
 
 
-RULES = Rules(CODES, (ExchangeRule, ProduceRule, FetchRule), (KeyRule(RETRIES, RETRY_IDLE_NS, _evaluate_retries),), thresholds=THRESHOLDS)
+_NEED_BOTH = frozenset({"request-unanswered", "response-unrequested"})
+"""Findings about what the other side did not say."""
+
+RULES = Rules(
+    CODES,
+    (ExchangeRule, ProduceRule, FetchRule),
+    (KeyRule(RETRIES, RETRY_IDLE_NS, _evaluate_retries),),
+    thresholds=THRESHOLDS,
+    needs_both=_NEED_BOTH,
+)

@@ -67,6 +67,14 @@ THEMES = (
 )
 """Modules with codes, in the order of the codes."""
 
+_NEED_BOTH = frozenset(
+    {
+        "ack-unanswered", "consumer-not-acking", "consumer-starved", "keepalive-lost", "permits-negative",
+        "request-unanswered", "response-unrequested", "send-unanswered",
+    }
+)  # fmt: skip
+"""Findings about what the other side did not say."""
+
 RULES = Rules(
     codes=join_codes(theme.CODES for theme in THEMES),
     connection=(
@@ -114,6 +122,7 @@ RULES = Rules(
         *clock.KEYS,
     ),
     messages=False,
+    needs_both=_NEED_BOTH,
     unread=reach.REACH,
     thresholds=tuple(threshold for theme in (*THEMES, subscription_limit) for threshold in getattr(theme, "THRESHOLDS", ())),
 )
