@@ -62,6 +62,8 @@ def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
     distance = sequence_difference(own.sequence, seq)
     if connection.ended or own.ended:
         return distance + len(payload) + cut > 0
+    if seq == own.alternative_start and not own.length:
+        return False
     if not _is_within(own, distance):
         return True
     if distance <= RESET_WINDOW_BYTES or not flags & ACK or other.sequence == UNKNOWN:

@@ -364,10 +364,11 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         return copy_of
 
     def is_next(self, seq: int) -> bool:
-        """Return True for the next sequence number of the sender, as far as the capture has its data, or the one of its FIN."""
+        """Return True for the next sequence number of the sender, as far as the capture has its data: behind its FIN if there is one."""
         distance = sequence_difference(self.sequence, seq)
-        ahead = max(self.fin, self.buffer.end if self.buffer is not None else 0, self.length) - self.length
-        return distance in (0, ahead) or (self.fin != UNKNOWN and distance == ahead + 1)
+        if self.fin != UNKNOWN:
+            return distance == self.fin + 1 - self.length
+        return distance == 0 or (self.buffer is not None and distance == self.buffer.end - self.length)
 
     def is_near(self, seq: int) -> bool:
         """Return True when a sequence number lies near the bytes seen of the stream."""

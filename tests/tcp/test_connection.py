@@ -394,3 +394,35 @@ def test_times_are_those_of_the_first_and_the_latest_packet() -> None:
     tape.send(CLIENT, 0, b"ask", after=-2_000_000_000)
     connection = tape.only().connection
     assert (connection.start, connection.end) == (tape.packets[0][2][1], latest)
+
+
+def test_a_reset_that_repeats_the_number_of_a_fin_does_not_end_what_the_peer_still_sends() -> None:
+    tape = Tape()
+    tape.open()
+    tape.send(CLIENT, 0, b"ask")
+    tape.send(CLIENT, 3, flags=FIN)
+    tape.send(CLIENT, 3, flags=RST)
+    tape.send(SERVER, 0, b"answer")
+    assert tape.only().shape(SERVER) == [b"answer"]
+
+
+def test_a_reset_behind_a_fin_ends_the_connection() -> None:
+    tape = Tape()
+    tape.open()
+    tape.send(CLIENT, 0, flags=FIN)
+    tape.send(CLIENT, 1, flags=RST)
+    tape.send(SERVER, 0, b"answer")
+    outcome = tape.only()
+    assert outcome.shape(SERVER) == []
+    assert outcome.connection.closed == "rst"
+
+
+def test_data_of_the_other_one_of_two_handshakes_are_of_the_same_connection() -> None:
+    tape = Tape()
+    tape.open()
+    elsewhere = 1 << 30
+    tape.send(SERVER, elsewhere - 1, flags=SYN | ACK, ack=tape.bases[CLIENT])
+    tape.send(SERVER, elsewhere, b"answer")
+    tape.send(CLIENT, 0, b"ask", ack=tape.bases[SERVER] + elsewhere + 6)
+    outcome = tape.only()
+    assert outcome.shape(SERVER) == [b"answer"]
