@@ -13,6 +13,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.stuck import evaluate_stuck
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -62,9 +63,9 @@ class PublicationRule(ConnectionRule):
         """Time of the latest fact by topic, in nanoseconds."""
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - what was published stays
-        """Emit the latest receipt of each topic."""
+        """Emit the latest receipt of each topic, and how long the connection was seen."""
         for topic, (where, position) in self._receipts.items():
-            self._emit(topic, where, position)
+            self._emit(topic, where, position, row.end)
 
     def _send(self, row: FrameRow) -> None:
         metadata, fields = row.metadata or {}, row.fields or {}
@@ -87,14 +88,16 @@ class PublicationRule(ConnectionRule):
             self._emitted_at[topic] = where.time
             self._emit(topic, where, position)
 
-    def _emit(self, topic: str, where: Where, position: Position) -> None:
-        self._context.emit_fact(BACKLOG, topic, where, "published", {"position": position, "server": host(self._context.server)})
+    def _emit(self, topic: str, where: Where, position: Position, seen: int = 0) -> None:
+        values = {"position": position, "server": host(self._context.server), "seen": seen or where.time}
+        self._context.emit_fact(BACKLOG, topic, where, "published", values)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt}
 
 
 def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the consumers that waited while the topic had messages that no consumer of their subscription got."""
+    """Report the consumers that waited while the topic had messages that no consumer of their subscription got, and those that stopped."""
+    evaluate_stuck(topic, facts, report, thresholds)
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}

@@ -74,6 +74,8 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         self._subscribing: dict[str, int] = {}
         """Consumer id by the name of its SUBSCRIBE, until that is answered."""
         self._reviewed_at = -REVIEW_NS
+        self.ended: str | None = None
+        """How the connection ended, which has then: "open" when the capture did before, and its consumers may live on."""
 
     def find(self, row: FrameRow) -> State | None:
         """Return the consumer that a frame names; None when it is unknown."""
@@ -92,6 +94,11 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     def closed(self, consumer: State, row: FrameRow) -> None:
         """Handle the CLOSE_CONSUMER of a consumer, from either side."""
 
+    @property
+    def open(self) -> bool:
+        """True when the capture ended before the connection: its consumers may live on."""
+        return self.ended == "open"
+
     def sentence(self, text: str) -> str:
         """Return a sentence with its full stop; qualified when the capture lacks bytes of the connection."""
         lost = "; the capture lacks bytes of this connection, so that frames may be missing"
@@ -99,6 +106,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Review all consumers for the last time."""
+        self.ended = row.closed
         for consumer in self.consumers.values():
             self.review(consumer, row.end, ending=True)
 

@@ -17,6 +17,7 @@ from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
+from pulsarscope.protocols.pulsar.rules.stuck import STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -66,7 +67,11 @@ class PermitState(ConsumerState):
     exhausted: Where | None = None
     """Delivery that used up the permits."""
     active_at: int = 0
-    """Time of its latest ACK or request for redelivery, in nanoseconds."""
+    """Time of its latest ACK, FLOW or request for redelivery, in nanoseconds."""
+    pending: int = 0
+    """Time of the first delivery since then, in nanoseconds; 0 when there is none."""
+    turn: int = 0
+    """Longest time from a first delivery to the next of those, in nanoseconds."""
     last_service: Where | None = None
     """Latest delivery, or FLOW behind it that ended a lack of permits."""
     last: Position | None = None
@@ -79,6 +84,13 @@ class PermitState(ConsumerState):
     active: bool = True
     """False for the standby consumers of a failover subscription."""
     reported: bool = False
+
+    def act(self, now: int) -> None:
+        """Note that its client did something."""
+        if self.pending:
+            self.turn = max(self.turn, now - self.pending)
+            self.pending = 0
+        self.active_at = now
 
 
 class PermitRule(ConsumerRule[PermitState]):
@@ -94,6 +106,8 @@ class PermitRule(ConsumerRule[PermitState]):
         """Report a lack of permits, and emit what other connections need to know."""
         self._evaluate_starvation(consumer, now, "consumer-starved-closed-seconds" if ending else "consumer-starved-seconds")
         self._emit_wait(consumer, now, ending=ending)
+        if ending:
+            self._emit_starving(consumer, now)
         if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
             self._emit_delivered(consumer)
         if ending and consumer.lowest_at is not None and not self.context.lost:
@@ -110,6 +124,8 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.permits <= 0 < consumer.permits + permits:
             consumer.exhausted, consumer.last_service = None, where_of(row)
         consumer.granted += permits
+        if consumer.pending:
+            consumer.act(row.time)
         consumer.permits += permits
         consumer.entry_permits += permits
 
@@ -127,6 +143,8 @@ class PermitRule(ConsumerRule[PermitState]):
         consumer.entry_permits -= messages
         consumer.waited = 0
         consumer.last_service = where
+        if not consumer.pending:
+            consumer.pending = where.time
         if consumer.permits <= 0 and consumer.exhausted is None:
             consumer.exhausted = where
         if consumer.permits < consumer.lowest:
@@ -139,7 +157,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _activity(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
-            consumer.active_at = row.time
+            consumer.act(row.time)
 
     def _active_change(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
@@ -151,7 +169,8 @@ class PermitRule(ConsumerRule[PermitState]):
         since = consumer.exhausted or consumer.ready
         if consumer.permits > 0 or consumer.reported or since is None:
             return
-        if now - max(since.time, consumer.active_at) < self.context.thresholds.ns(threshold):
+        rhythm = round(self.context.thresholds["consumer-rhythm-factor"] * consumer.turn)
+        if now - max(since.time, consumer.active_at) < max(self.context.thresholds.ns(threshold), rhythm):
             return
         consumer.reported = True
         starved = now - since.time
@@ -168,7 +187,7 @@ class PermitRule(ConsumerRule[PermitState]):
             "delivered": consumer.delivered,
             "starved_ns": starved,
             "act": "client",
-            **self.context.thresholds.evidence(threshold),
+            **self.context.thresholds.evidence(threshold, "consumer-rhythm-factor"),
         }
         self.context.report("consumer-starved", since, self.sentence(text), evidence)
 
@@ -206,6 +225,28 @@ class PermitRule(ConsumerRule[PermitState]):
                 "server": host(self.context.server),
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
+
+    def _emit_starving(self, consumer: PermitState, now: int) -> None:
+        """Emit that a consumer ends without permits, which alone says little."""
+        since = consumer.exhausted or consumer.ready
+        if consumer.permits > 0 or consumer.reported or since is None or consumer.topic is None or not consumer.persistent:
+            return
+        values = {
+            **consumer.evidence,
+            "title": consumer.title,
+            "permits": consumer.permits,
+            "granted": consumer.granted,
+            "delivered": consumer.delivered,
+            "last": consumer.last,
+            "begun": (consumer.ready or since).time,
+            "since": since.time,
+            "active_at": consumer.active_at,
+            "turn": consumer.turn,
+            "enough": consumer.turn > 0 or consumer.delivered >= self.context.thresholds["consumer-not-acking-messages"],
+            "closed": not self.open,
+            "server": host(self.context.server),
+        }
+        self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), STARVING, values)
 
     def _last_id_request(self, row: FrameRow) -> None:
         if len(self._last_id_requests) < CONSUMERS_MAX:

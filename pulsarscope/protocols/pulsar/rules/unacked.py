@@ -13,17 +13,21 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
+from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.poison import POISON
+from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
-from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
     SESSION.warning(
         "consumer-not-acking",
         "A consumer acknowledges none of its messages, or has reached the limit of unacknowledged messages.",
-        "Look at the application: it must acknowledge; at 50,000 messages a consumer, or 200,000 a subscription, brokers send no more.",
+        "Look at the application: what it does not acknowledge comes again when its consumer does. Shared and Key_Shared consumers get "
+        "no more at 50,000 messages each, or 200,000 for the subscription.",
     ),
     SESSION.warning(
         "ack-hole",
@@ -82,6 +86,8 @@ class UnackedState(ConsumerState):
     """Unacknowledged messages."""
     acknowledged_at: int = 0
     """Time of its latest ACK in nanoseconds; 0 when there was none."""
+    turn: int = 0
+    """Longest wait of unacknowledged messages for any ACK, in nanoseconds."""
     untracked: int = 0
     """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
     emitted: int = 0
@@ -116,6 +122,11 @@ class UnackedRule(ConsumerRule[UnackedState]):
             later = consumer.deliveries - oldest.number - (len(consumer.entries) - 1) - consumer.untracked
             if later >= thresholds["ack-hole-later"]:
                 self._report_hole(consumer, position, oldest, age, later)
+        if ending:
+            if not consumer.reported:
+                self._emit_holding(consumer, now)
+            if not self.open:
+                self._emit_left(consumer, position, oldest.where, now)
 
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
         """Emit that a closed consumer holds nothing."""
@@ -154,6 +165,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
             return
         fields = row.fields or {}
         where = where_of(row)
+        if consumer.entries:
+            oldest = next(iter(consumer.entries.values())).where.time
+            consumer.turn = max(consumer.turn, where.time - max(oldest, consumer.acknowledged_at))
         for message_id in fields.get("message_id") or ():
             position = position_of(message_id)
             if fields.get("ack_type") == "Cumulative":
@@ -177,6 +191,36 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.emitted = messages
             values = {**consumer.evidence, "messages": messages}
             self.context.emit_fact(UNACKED, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
+
+    def _emit_holding(self, consumer: UnackedState, now: int) -> None:
+        """Emit that a consumer ends with unacknowledged messages, which alone says little."""
+        position, oldest = next(iter(consumer.entries.items()))
+        if consumer.topic is None or consumer.messages < self.context.thresholds["consumer-not-acking-messages"]:
+            return
+        values = {
+            **consumer.evidence,
+            "title": consumer.title,
+            "unacknowledged": consumer.messages,
+            "oldest": position,
+            "since": oldest.where.time,
+            "active_at": consumer.acknowledged_at,
+            "turn": consumer.turn,
+            "enough": True,
+            "closed": not self.open,
+        }
+        self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING, values)
+
+    def _emit_left(self, consumer: UnackedState, oldest: Position, where: Where, now: int) -> None:
+        """Emit the oldest entry that a consumer leaves unacknowledged."""
+        if consumer.topic is not None:
+            values = {
+                "oldest": oldest,
+                "unacknowledged": consumer.messages,
+                "client": host(self.context.client),
+                "ended": now,
+                "closed": self.ended,
+            }
+            self.context.emit_fact(POISON, json.dumps([consumer.topic, consumer.subscription]), where, "left", values)
 
     def _take(self, consumer: UnackedState, position: Position) -> bool:
         if (entry := consumer.entries.pop(position, None)) is None:
@@ -209,7 +253,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             text += ", and acknowledged none"
         elif now > consumer.acknowledged_at:
             text += f", and its latest ACK was {duration(now - consumer.acknowledged_at)} before"
-        if consumer.messages >= self._limit:
+        if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
             text += f": the broker's default limit of {self._limit:,} is reached, it sends no more"
         evidence = {
             "frames": [oldest.where.name],

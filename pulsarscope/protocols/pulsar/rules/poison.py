@@ -1,0 +1,97 @@
+"""Messages that every consumer gets, and leaves unacknowledged.
+
+A client that cannot process a message often dies or leaves, and the next one gets the same message first. Each life of a consumer that
+ends so is a fact under topic and subscription: the oldest entry that it left. A client that takes a message at each of its visits leaves
+another oldest one each time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import duration, listing, quantity
+
+THRESHOLDS = (
+    Threshold(
+        "redelivery-storm-lives",
+        4,
+        "consumers",
+        "So many consumers in a row leave the same entry unacknowledged; a rolling restart costs one or two.",
+        ("redelivery-storm",),
+        2,
+    ),
+)
+
+POISON = "left-unacknowledged"
+
+SUBSCRIPTION_IDLE_NS = 600_000_000_000
+"""Time without facts after which a subscription is evaluated: ten of a client's longest waits before it connects again."""
+
+
+def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the entry that most consumers of a subscription got and left."""
+    topic, subscription = json.loads(key)
+    lives: dict[tuple[int, int], list[Fact]] = {}
+    for fact in facts:
+        lives.setdefault(tuple(fact.values["oldest"]), []).append(fact)
+    (ledger, entry), left = max(lives.items(), key=lambda item: len(item[1]))
+    if len(left) < thresholds["redelivery-storm-lives"]:
+        return
+    first, last = left[0], left[-1]
+    span = last.values["ended"] - first.where.time
+    connections = {fact.where.connection for fact in left}
+    ends = {fact.values["closed"] for fact in left}
+    clients = list(dict.fromkeys(fact.values["client"] for fact in left))
+    how = " or ".join(sorted(end.upper() for end in ends if end)) or "CLOSE_CONSUMER"
+    text = (
+        f"{quantity(len(left), 'consumer')} of subscription {subscription} on {topic} got {ledger}:{entry} in {duration(span)} on "
+        f"{quantity(len(connections), 'connection')} of {listing(clients)}, and each left by {how} without acknowledging it."
+    )
+    evidence = {
+        "frames": frame_names(fact.where.name for fact in left),
+        "topic": topic,
+        "subscription": subscription,
+        "clients": clients[:10],
+        "message_id": [ledger, entry],
+        "count": len(left),
+        "connections": len(connections),
+        "most_unacknowledged": max(fact.values["unacknowledged"] for fact in left),
+        "span_ns": span,
+        "act": "client",
+        **thresholds.evidence("redelivery-storm-lives"),
+    }
+    report("redelivery-storm", last.where, text, evidence)
+    _report_loops(left, evidence, report, thresholds)
+
+
+def _report_loops(left: Sequence[Fact], evidence: dict[str, Any], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the clients that came again and again for this entry and closed in order; those that reset are reported with all resets."""
+    attempts: dict[str, dict[str, Fact]] = {}
+    for fact in left:
+        if fact.values["closed"] != "rst":
+            attempts.setdefault(fact.values["client"], {})[fact.where.connection] = fact
+    for client, connections in attempts.items():
+        if len(connections) >= thresholds["reconnect-loop-failures"]:
+            facts = [*connections.values()]
+            ledger, entry = evidence["message_id"]
+            span = facts[-1].values["ended"] - facts[0].where.time
+            text = (
+                f"{client} connected {len(facts):,} times in {duration(span)} and left each time after it got {ledger}:{entry} of "
+                f"{evidence['topic']}, which it never acknowledged."
+            )
+            details = {
+                **evidence,
+                "frames": frame_names(fact.where.name for fact in facts),
+                "count": len(facts),
+                "span_ns": span,
+                **thresholds.evidence("reconnect-loop-failures"),
+            }
+            report("reconnect-loop", facts[0].where, text, details)
+
+
+KEYS = (KeyRule(POISON, SUBSCRIPTION_IDLE_NS, evaluate_poison, early=True),)

@@ -1,0 +1,148 @@
+"""Consumers that stopped, judged against what the capture saw of their topic: what was published behind them, and how long it went on.
+
+A consumer's own connection falls silent with it, so that its wait is a fact, and the topic's other connections are the clock. The codes
+are those of `permits.py` and `unacked.py`, which report what one connection alone can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pulsarscope.dissect.rules import Fact, ReportFinding
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+
+CODES = table(
+    SESSION.note(
+        "consumer-undecided",
+        "A consumer takes or acknowledges nothing at the end of the capture, for less long than would show that it is stuck.",
+        "A longer capture would show an ACK or a FLOW of a consumer that works.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "consumer-starved-backlog-seconds",
+        2.5,
+        SECONDS,
+        "Without permits while the topic has newer messages; clients that group their ACKs by time do so for up to 2 s.",
+        ("consumer-starved",),
+    ),
+    Threshold(
+        "consumer-not-acking-first-seconds",
+        3,
+        SECONDS,
+        "From the first message to the end without any ACK; clients that group their ACKs by time do so for up to 2 s.",
+        ("consumer-not-acking",),
+    ),
+    Threshold(
+        "consumer-not-acking-stopped-seconds",
+        5,
+        SECONDS,
+        "Without an ACK at the end, of a consumer that sent some before.",
+        ("consumer-not-acking",),
+    ),
+    Threshold(
+        "consumer-rhythm-factor",
+        3,
+        "times",
+        "So much longer than its longest turn before (a delivery to the next ACK or FLOW) must a consumer rest to be stuck.",
+        ("consumer-starved", "consumer-not-acking"),
+    ),
+    Threshold(
+        "consumer-undecided-seconds",
+        1.5,
+        SECONDS,
+        "Shorter rests are those of any application.",
+        ("consumer-undecided",),
+    ),
+)
+
+STARVING, HOLDING = "starving", "holding"
+
+
+def evaluate_stuck(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the consumers of a topic that had stopped when it was last seen."""
+    resting = [fact for fact in facts if fact.what in (STARVING, HOLDING)]
+    if not resting:
+        return
+    end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    published = [fact for fact in facts if fact.what == "published"]
+    decided: set[tuple[str, int]] = set()
+    undecided: dict[tuple[str, int], tuple[Fact, str, int]] = {}
+    for fact in resting:
+        values = fact.values
+        consumer = fact.where.connection, values["consumer_id"]
+        until = fact.where.time if values["closed"] else end
+        rest = until - max(values["since"], values["active_at"])
+        count = _published_behind(values, published, until) if fact.what == STARVING else 0
+        text, name = _starved(values, rest, until, count) if fact.what == STARVING else _holding(values, rest, until)
+        if fact.what == STARVING and not count:
+            continue
+        if values["enough"] and rest >= max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"])):
+            decided.add(consumer)
+            code = "consumer-starved" if fact.what == STARVING else "consumer-not-acking"
+            report(code, fact.where._replace(time=values["since"]), text, _evidence(topic, fact, rest, count, thresholds, name))
+        elif rest >= max(thresholds.ns("consumer-undecided-seconds"), values["turn"]):
+            undecided.setdefault(consumer, (fact, text, rest))
+    for consumer, (fact, text, rest) in undecided.items():
+        if consumer not in decided:
+            evidence = _evidence(topic, fact, rest, None, thresholds, "consumer-undecided-seconds")
+            where = fact.where._replace(time=fact.values["since"])
+            report("consumer-undecided", where, f"{text[:-1]}; a longer capture would show whether it goes on.", evidence)
+
+
+def _published_behind(values: dict[str, Any], published: Sequence[Fact], until: int) -> int:
+    """Return how many entries the topic is known to have behind the last one of a consumer; at least 1 when it has any."""
+    last = values["last"]
+    behind = [
+        fact.values["position"]
+        for fact in published
+        if fact.where.time <= until
+        and fact.values["server"] == values["server"]
+        and (fact.values["position"] > last if last else fact.where.time > values["since"])
+    ]
+    if not behind:
+        return 0
+    newest = max(behind)
+    return int(newest[1] - last[1]) if last and newest[0] == last[0] else len(behind)
+
+
+def _starved(values: dict[str, Any], rest: int, until: int, count: int) -> tuple[str, str]:
+    life = duration(until - values["begun"])
+    if values["granted"]:
+        text = f"{values['title']} used up its {quantity(values['granted'], 'permit')} with {quantity(values['delivered'], 'message')}"
+        text += f" and did nothing for the last {duration(rest)} of {life}"
+    else:
+        text = f"{values['title']} granted no permits in {life}"
+    text += f", though the topic has at least {count:,} more: its client has to act."
+    return text, "consumer-starved-backlog-seconds"
+
+
+def _holding(values: dict[str, Any], rest: int, until: int) -> tuple[str, str]:
+    ledger, entry = values["oldest"]
+    text = f"{values['title']} has {quantity(values['unacknowledged'], 'message')} unacknowledged, the oldest ({ledger}:{entry}) for "
+    text += duration(until - values["since"])
+    if not values["active_at"]:
+        return f"{text}, and acknowledged none.", "consumer-not-acking-first-seconds"
+    return f"{text}, and its latest ACK was {duration(rest)} before.", "consumer-not-acking-stopped-seconds"
+
+
+def _evidence(topic: str, fact: Fact, rest: int, count: int | None, thresholds: Thresholds, name: str) -> dict[str, Any]:
+    values = fact.values
+    names = ("granted", "delivered", "permits", "unacknowledged", "oldest")
+    return {
+        "frames": [fact.where.name],
+        "consumer_id": values["consumer_id"],
+        "consumer_name": values["consumer_name"],
+        "topic": topic,
+        "subscription": values["subscription"],
+        **{name: values[name] for name in names if name in values},
+        **({"published_behind": count} if count else {}),
+        "rest_ns": rest,
+        "longest_turn_ns": values["turn"],
+        "act": "client",
+        **thresholds.evidence(name, "consumer-rhythm-factor"),
+    }

@@ -1,0 +1,59 @@
+"""Messages that one consumer after the other gets and leaves, whatever way it leaves."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.faults.consumers import leaving
+from tests.scenarios.commands import close_consumer
+from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.evaluation import diagnose
+
+POISON = "redelivery-storm"
+
+
+@pytest.mark.parametrize(
+    ("lives", "end", "left", "pause"),
+    [*product((4, 5, 13), ("fin", "closed", "rst"), (1, 13), (200, 1000))],
+)
+def test_the_same_message_left_again_and_again_is_named(tmp_path: Path, lives: int, end: str, left: int, pause: int) -> None:
+    """Later lives may acknowledge what lies behind it."""
+    talks = [leaving(range(left), number, number * pause * MILLISECOND, end, acks=range(1, number % 3)) for number in range(lives)]
+    diagnosis = diagnose(tmp_path, *talks)
+    row, evidence = diagnosis.only(POISON)
+    assert (evidence["message_id"], evidence["count"]) == ([7, 0], lives)
+    assert set(diagnosis.commands(row)) == {"MESSAGE"}
+    assert len(diagnosis.of("reconnect-loop")) == (lives >= 5)
+
+
+@pytest.mark.parametrize(
+    ("lives", "end", "step"), [*product((5, 13), ("fin", "closed", "rst"), (1, 3)), *product((2, 3), ("fin", "closed", "rst"), (0,))]
+)
+def test_clients_that_take_a_message_at_each_visit_or_leave_a_few_times_are_no_loop(
+    tmp_path: Path, lives: int, end: str, step: int
+) -> None:
+    """They get the same messages behind it in advance."""
+    talks = []
+    for number in range(lives):
+        first = number * step
+        talks.append(leaving(range(first, 40), number, number * SECOND, end, acks=range(first, first + step)))
+    assert POISON not in diagnose(tmp_path, *talks).codes
+
+
+@pytest.mark.parametrize(("lives", "end"), [*product((5, 13), ("fin", "closed", "rst"))])
+def test_clients_that_acknowledge_all_are_no_loop(tmp_path: Path, lives: int, end: str) -> None:
+    """The same ids again, as after a cursor was set back, or for another subscription each."""
+    talks = [leaving(range(10), number, number * SECOND, end, acks=range(10)) for number in range(lives)]
+    others = [leaving(range(10), 50 + number, number * SECOND, end, subscription=f"s{number}") for number in range(lives)]
+    assert POISON not in diagnose(tmp_path, *talks, *others).codes
+
+
+def test_consumers_that_come_again_on_one_connection_count_as_well(tmp_path: Path) -> None:
+    talk = leaving(range(3), 0, 0, "open")
+    for _ in range(4):
+        talk = leaving(range(3), 0, 0, "open", talk=talk.client(close_consumer()).wait(SECOND))
+    _, evidence = diagnose(tmp_path, talk.close()).only(POISON)
+    assert (evidence["count"], evidence["connections"]) == (5, 1)

@@ -1,0 +1,109 @@
+"""Stuck consumers and those that only look so, in captures of any length."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.faults.consumers import consuming, publishing
+from tests.scenarios.commands import ack, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.evaluation import diagnose
+
+STARVED, NOT_ACKING, UNDECIDED = "consumer-starved", "consumer-not-acking", "consumer-undecided"
+
+
+@pytest.mark.parametrize(
+    ("permits", "length", "kind", "end", "acks"),
+    [
+        *product((5, 20), (3, 4, 9), ("Shared", "Exclusive"), ("open", "closed", "rst"), (0,)),
+        *product((20,), (4, 6), ("Failover", "Key_Shared"), ("open", "fin"), (3,)),
+    ],
+)
+def test_a_consumer_without_permits_is_starved_in_a_capture_of_any_length(
+    tmp_path: Path, permits: int, length: int, kind: str, end: str, acks: int
+) -> None:
+    until = length * SECOND
+    talk = consuming(permits, permits, until=until, kind=kind, acks=acks, end=end)
+    diagnosis = diagnose(tmp_path, talk, publishing(70, 20 * MILLISECOND, until=until))
+    row, evidence = diagnosis.only(STARVED)
+    assert diagnosis.commands(row) == ["MESSAGE"]
+    assert (evidence["granted"], evidence["delivered"], evidence["act"]) == (permits, permits, "client")
+    assert UNDECIDED not in diagnosis.codes
+
+
+@pytest.mark.parametrize(
+    ("got", "permits", "length", "published", "acks", "pause"),
+    [
+        *((20, 20, length, 20, 20, 50) for length in (3, 4)),  # nothing is left to deliver
+        *((20, 1000, length, 70, 20, 50) for length in (3, 4, 9)),  # permits are left
+        *((20, 20, length, 70, acks, 1000) for length, acks in ((4, 3), (6, 5), (9, 8), (12, 10))),  # slow, and at work
+        *((got, got, 2, 70, 0, 50) for got in (1, 5, 20)),  # too short
+        *((1, 1, length, 70, 0, 50) for length in (3, 4)),  # one message, which may take long
+        *((20, 20, length, 70, 1, 1900) for length in (4, 6, 7)),  # acknowledges every two seconds
+    ],
+)
+def test_a_consumer_at_work_is_not_starved(
+    tmp_path: Path, got: int, permits: int, length: int, published: int, acks: int, pause: int
+) -> None:
+    talk = consuming(got, permits, until=length * SECOND, acks=acks, pause=pause * MILLISECOND)
+    codes = diagnose(tmp_path, talk, publishing(published, 20 * MILLISECOND, until=length * SECOND)).codes
+    assert STARVED not in codes
+
+
+@pytest.mark.parametrize(("kind", "group", "queue"), [*product(("Shared", "Exclusive"), (100, 1500, 2000), (4, 10, 100))])
+def test_a_consumer_that_groups_its_acks_is_healthy_wherever_the_capture_ends(tmp_path: Path, kind: str, group: int, queue: int) -> None:
+    """It acknowledges by time, and grants what it took by halves of its queue."""
+    talk = subscribed(connected(start=50 * MILLISECOND), kind=kind).client(flow(queue))
+    got = 0
+    for _ in range(3):
+        entries = range(got, got + queue // 2)
+        talk.server(*[delivery(entry) for entry in entries]).wait(group * MILLISECOND).client(ack(*entries), flow(queue // 2))
+        got += queue // 2
+        assert not {STARVED, NOT_ACKING} & set(diagnose(tmp_path, talk, publishing(70, 20 * MILLISECOND)).codes)
+
+
+@pytest.mark.parametrize(
+    ("length", "end", "kind", "got"), [*product((4, 6, 15), ("open", "closed", "rst"), ("Shared", "Exclusive"), (5, 40))]
+)
+def test_a_consumer_that_acknowledges_nothing_is_named(tmp_path: Path, length: int, end: str, kind: str, got: int) -> None:
+    talk = consuming(got, 1000, until=length * SECOND, kind=kind, end=end)
+    diagnosis = diagnose(tmp_path, talk, publishing(got, 10 * MILLISECOND, until=length * SECOND))
+    row, evidence = diagnosis.only(NOT_ACKING)
+    assert diagnosis.commands(row) == ["MESSAGE"]
+    assert evidence["unacknowledged"] == got
+    assert "limit" not in (row.text or "")
+
+
+@pytest.mark.parametrize(("length", "got", "acks"), [*product((6, 9), (30, 40), (5, 10, 20))])
+def test_a_consumer_that_stopped_acknowledging_is_named(tmp_path: Path, length: int, got: int, acks: int) -> None:
+    talk = consuming(got, 1000, until=length * SECOND, acks=acks, pause=10 * MILLISECOND)
+    _, evidence = diagnose(tmp_path, talk, publishing(got, 10 * MILLISECOND, until=length * SECOND)).only(NOT_ACKING)
+    assert evidence["unacknowledged"] == got - acks
+
+
+@pytest.mark.parametrize(
+    ("length", "got", "acks", "pause"),
+    [
+        *((length, 20, 0, 50) for length in (1, 2, 3)),
+        *((length, 4, 0, 50) for length in (4, 9)),
+        *((length, 20, 16, 50) for length in (4, 9)),
+        *((length, 20, 4, 1500) for length in (8, 10)),
+        *((length, 20, 1, 1900) for length in (4, 6)),
+    ],
+)
+def test_a_consumer_with_a_few_messages_or_a_short_wait_acknowledges(tmp_path: Path, length: int, got: int, acks: int, pause: int) -> None:
+    talk = consuming(got, 1000, until=length * SECOND, acks=acks, pause=pause * MILLISECOND)
+    codes = diagnose(tmp_path, talk, publishing(got, 10 * MILLISECOND, until=length * SECOND)).codes
+    assert NOT_ACKING not in codes
+
+
+def test_weak_evidence_makes_a_note_that_says_what_is_missing(tmp_path: Path) -> None:
+    talk = consuming(20, 20, until=2 * SECOND)
+    row, evidence = diagnose(tmp_path, talk, publishing(51, 20 * MILLISECOND, until=2 * SECOND + 200 * MILLISECOND)).only(UNDECIDED)
+    assert row.severity == "note"
+    assert evidence["rest_ns"] < 3 * SECOND
+    assert "a longer capture would show" in (row.text or "")
