@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from operator import itemgetter
 
 from pulsarscope.dissect.exchange import Request
@@ -24,7 +24,7 @@ class Pairing:
         self.names_bytes = 0
         """Size of the names in the waiting requests."""
 
-    def ask(self, key: Hashable, request: Request) -> list[Request]:
+    def ask(self, key: Hashable, request: Request) -> Sequence[Request]:
         """Let a request wait under a key; return those that are given up for it, oldest first: too many wait, or too long names."""
         self._tickets += 1
         self._keys[self._tickets] = key
@@ -34,6 +34,8 @@ class Pairing:
         else:
             queue.append((self._tickets, request))
         self.names_bytes += _names_bytes(request)
+        if len(self._keys) <= PENDING_REQUESTS_MAX and self.names_bytes <= PENDING_NAMES_MAX_BYTES:
+            return ()
         given_up = []
         while len(self._keys) > PENDING_REQUESTS_MAX or (self.names_bytes > PENDING_NAMES_MAX_BYTES and len(self._keys) > 1):
             while self._oldest not in self._keys:  # the first of a table that is emptied from its front takes ever longer to find

@@ -14,7 +14,7 @@ from pulsarscope.dissect.frames import Note
 from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.model.limits import NAME_MAX_CHARACTERS, PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
 from pulsarscope.model.tables import drop_oldest, remember
 from pulsarscope.protocols.pulsar.ack_sets import left_of
@@ -311,7 +311,8 @@ class PulsarSession(Session):
         if subscription is not None and subscription.__class__ is not str:
             nested: dict[str, Any] = subscription if isinstance(subscription, dict) else {}
             topic, subscription = nested.get("topic", topic), nested.get("subscription")
-        topic, name, subscription = bounded_name(topic), bounded_name(name), bounded_name(subscription)
+        if max(len(topic or ""), len(name or ""), len(subscription or "")) > NAME_MAX_CHARACTERS:
+            topic, name, subscription = bounded_name(topic), bounded_name(name), bounded_name(subscription)
         consumer_id, producer_id = get("consumer_id"), get("producer_id")
         if consumer_id is not None and command not in ("SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"):
             consumer = self._consumers.get(consumer_id)
@@ -341,7 +342,8 @@ class PulsarSession(Session):
 
     def _bound_names(self, names: Names, events: list[Event]) -> None:
         """Count names that are remembered from here on; forget the older half of the producers and consumers when theirs are too long."""
-        self._names_bytes += sum(len(name) for name in names if name)
+        topic, name, subscription = names
+        self._names_bytes += len(topic or "") + len(name or "") + len(subscription or "")
         if self._names_bytes <= PENDING_NAMES_MAX_BYTES:
             return
         producers, consumers = self._sends.producers, self._consumers
