@@ -16,6 +16,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.failover import TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.stuck import STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
@@ -83,6 +84,8 @@ class PermitState(ConsumerState):
     """Wait in the latest fact, in nanoseconds."""
     active: bool = True
     """False for the standby consumers of a failover subscription."""
+    switched: bool = False
+    """It became active and got nothing since."""
     reported: bool = False
 
     def act(self, now: int) -> None:
@@ -150,6 +153,9 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.permits < consumer.lowest:
             consumer.lowest, consumer.lowest_at = consumer.permits, where
         position = position_of(fields.get("message_id"))
+        if consumer.switched:
+            consumer.switched = False
+            emit_change(self.context, consumer, row, TOOK, position, position)
         if consumer.last is None or position > consumer.last:
             consumer.last, consumer.last_at = position, where
         if where.time - consumer.reported_at >= EMIT_NS:
@@ -161,7 +167,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _active_change(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
-            consumer.active = (row.fields or {}).get("is_active", False)
+            consumer.active = consumer.switched = (row.fields or {}).get("is_active", False)
             consumer.last_service = where_of(row)
 
     def _evaluate_starvation(self, consumer: PermitState, now: int, threshold: str) -> None:

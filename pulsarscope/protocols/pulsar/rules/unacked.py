@@ -16,6 +16,7 @@ from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
+from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.poison import POISON
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
@@ -177,6 +178,12 @@ class UnackedRule(ConsumerRule[UnackedState]):
         consumer.acknowledged_at = where.time
         self._emit(consumer, where, consumer.messages)
 
+    def _active_change(self, row: FrameRow) -> None:
+        """Emit what a consumer holds that is no longer the active one."""
+        consumer = self.find(row)
+        if consumer is not None and consumer.entries and not (row.fields or {}).get("is_active"):
+            emit_change(self.context, consumer, row, RELEASED, min(consumer.entries), max(consumer.entries))
+
     def _redeliver(self, row: FrameRow) -> None:
         """Remove what the client returns; it is added when it is delivered again."""
         if (consumer := self.find(row)) is None:
@@ -285,4 +292,10 @@ class UnackedRule(ConsumerRule[UnackedState]):
         }
         self.context.report("ack-hole", oldest.where, self.sentence(text), evidence)
 
-    frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver}
+    frames: ClassVar[Handlers] = {
+        **ConsumerRule.frames,
+        "MESSAGE": _message,
+        "ACK": _ack,
+        "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,
+        "ACTIVE_CONSUMER_CHANGE": _active_change,
+    }
