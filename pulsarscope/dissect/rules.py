@@ -75,6 +75,9 @@ class RuleContext(Protocol):
     def thresholds(self) -> Thresholds:
         """Limits that decide findings, with the values of this run."""
 
+    closing: tuple[str, int] | None
+    """At the end of the rule: the first "fin" or "rst", and its time. Frames of the other side may follow it."""
+
     @property
     def lost(self) -> bool:
         """Bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been sent."""

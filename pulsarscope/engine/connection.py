@@ -365,6 +365,12 @@ class EndedTimeline:
         self.dissector = dissector
         """Name of the protocol, if it was recognised."""
 
+    @property
+    def closing(self) -> tuple[str, int] | None:
+        """First FIN or RST and its time; None for a connection that is not closed."""
+        connection = self._connection
+        return None if connection.closed_by is None else (connection.closing_how, connection.closing_time)
+
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
         """As `Timeline.findings`."""
         return [finding for finding in found if finding.layer != "tcp" or self.dissector is not None]

@@ -44,6 +44,8 @@ class Closed(NamedTuple):
     """The end of a connection, among rows. Its row comes later, when late packets are counted; thousands may wait for that."""
 
     row: ConnectionRow
+    closing: tuple[str, int] | None = None
+    """The first FIN or RST and its time, of a connection that is closed."""
 
 
 Calls = Sequence[tuple[int, Handler]]
@@ -128,12 +130,13 @@ class _Calls(dict[str, Calls]):
 class ConnectionRules:
     """The rules of one connection, and their `dissect.rules.RuleContext`."""
 
-    __slots__ = ("_lost", "_reported", "_rule_engine", "_rules", "client", "connection", "last", "rule_set", "server")
+    __slots__ = ("_lost", "_reported", "_rule_engine", "_rules", "client", "closing", "connection", "last", "rule_set", "server")
 
     def __init__(self, connection: str, endpoints: tuple[str, str], rule_engine: RuleEngine, rule_set: _RuleSet) -> None:
         self.connection = connection
         self.client, self.server = endpoints
         self.rule_set = rule_set
+        self.closing: tuple[str, int] | None = None
         self._lost = False
         self._rule_engine = rule_engine
         self._reported: dict[str, list[ReportedFinding]] = {}
@@ -297,6 +300,7 @@ class RuleEngine:
                     rules.dispatch(rules.rule_set.messages, row)
             elif kind is Closed:
                 if (rules := self.connections.pop(row.row.connection or "", None)) is not None:
+                    rules.closing = row.closing
                     rules.end(row.row)
                 elif row.row.dissector is None and row.row.opened == "syn" and (row.row.tls or not row.row.server_bytes):
                     self._emit_unread(row.row)

@@ -265,7 +265,7 @@ class Timelines:
         self.table[name] = ended = timeline.end(rows)
         row = ended.so_far() if self._options.rules else None
         if row is not None:
-            rows.append(Closed(row))
+            rows.append(Closed(row, ended.closing))
 
     def _pieces(self, frames: FrameBatch) -> Iterable[FrameBatch]:
         """Return the frames one by one where each may give very many rows."""

@@ -187,7 +187,7 @@ class Assembler(ConnectionTable):
             if stream.fin != UNKNOWN:
                 connection.closing = True
                 if connection.closed_by is None:
-                    connection.closed_by = index
+                    connection.closed_by, connection.closing_time = index, time
                 if stream.ended and other.ended:
                     self._close(connection, "fin")
 

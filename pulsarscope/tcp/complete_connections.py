@@ -56,6 +56,8 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
         return None
     connection.client = 0
     connection.closed_by = 0 if client_end < server_end else 1
+    first = min(client_end, server_end)
+    connection.closing_time = next(segment[1] for segment in (client, server)[connection.closed_by] if segment[0] == first)
     connection.packets = len(client) + len(server)
     connection.last_packet, connection.last_time, *_ = last
     connection.end = latest

@@ -50,6 +50,10 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     closed: Literal["open", "fin", "rst"] = "open"
     closed_by: int | None = None
     """Index of the stream with the first FIN or RST."""
+    closing_how: Literal["fin", "rst"] = "fin"
+    """The first of them."""
+    closing_time: int = 0
+    """Time of it, ns."""
     client: int | None = None
     """Index of the client's stream; None when no SYN was seen and `set_client` was not called."""
     ended: bool = False

@@ -188,7 +188,7 @@ class ConnectionTable:
     def _note_reset(self, connection: Connection, index: int, where: Where) -> None:
         """Report a RST."""
         if connection.closed_by is None:
-            connection.closed_by = index
+            connection.closed_by, connection.closing_how, connection.closing_time = index, "rst", where[2]
         waiting = sum(stream.buffer.size for stream in connection.streams if stream.buffer is not None)
         more = f" while {waiting} bytes were waiting for missing segments" if waiting else ""
         text = f"{connection.endpoint(index)} reset the connection{more}."

@@ -117,6 +117,8 @@ class ClosingRule(ConnectionRule):
         """Unanswered SENDs by topic and producer_id:sequence_id; clients keep the id of a producer when it begins anew."""
         self._unanswered: Counter[str] = Counter()
         """Unanswered requests by command."""
+        self._waiting: dict[str, list[Where]] = {}
+        """Their places: a FIN may stand before them."""
         self._refusal: Refusal | None = None
         self._malformed: str | None = None
         """Latest frame of the client that does not decode."""
@@ -181,6 +183,9 @@ class ClosingRule(ConnectionRule):
             self._refusal = Refusal(row.error, response_name(row), row.time + (row.latency_ns or 0))
         elif row.status == "unanswered":
             self._unanswered[row.request or ""] += 1
+            places = self._waiting.setdefault(row.request or "", [])
+            if len(places) < ABANDONED_MAX:
+                places.append(where_of(row))
 
     def _open_exchange(self, row: ExchangeRow) -> None:
         name = where_of(row).name
@@ -198,12 +203,22 @@ class ClosingRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Report a silent side, else a close that left something open; emit the attempt to connect."""
+        self._forget_late(row)
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row.end)), None)
         if silent is not None:
             self._report_silent(silent, row)
         elif row.closed in ("fin", "rst") and row.closed_by is not None:
             self._report_closed(row, last)
         self._emit_attempt(row, last)
+
+    def _forget_late(self, row: ConnectionRow) -> None:
+        """Forget what the other side asked when one had closed already: it was asked in vain."""
+        if self._context.closing is None or row.closed_by != SERVER:
+            return
+        closed = self._context.closing[1]
+        for command, places in self._waiting.items():
+            self._unanswered[command] -= sum(place.time > closed for place in places)
+        self._unanswered = +self._unanswered
 
     def _is_silent(self, side: str, end: int) -> bool:
         """Return True when this side has not answered the other's PING. A side without any frame may lack in the capture."""
@@ -260,15 +275,24 @@ class ClosingRule(ConnectionRule):
             details.append(f"after {cause.error} ({cause.frame})")
         commands = {side: self._last_command(side) for side in (CLIENT, SERVER)}
         latest = {side: f"{command.command} ({command.name})" if command else "none" for side, command in commands.items()}
-        idle = row.end - last.time
+        how, closed = self._context.closing or (row.closed, row.end)
+        server = commands[SERVER]
+        if closed < last.time and server is not None:  # what the client sent after it is no reason
+            details.append(f"and the client sent on for {duration(last.time - closed)}")
+            before = [place for places in self._waiting.values() for place in places if place.time <= closed]
+            before.append(last._replace(file=server.file, packet=server.packet, sub=server.sub, time=server.time))
+            last = max(before, key=lambda place: place.time)
+        idle = max(closed - last.time, 0)
         text = (
-            f"The {'broker' if by_broker else 'client'} closed the connection with a {'FIN' if row.closed == 'fin' else 'RST'} "
+            f"The {'broker' if by_broker else 'client'} closed the connection with a {how.upper()} "
             f"{duration(idle)} after the last frame, {', '.join(details)}; the client's last command was {latest[CLIENT]}, "
             f"the broker's {latest[SERVER]}{gap_note(lost=self._context.lost)}."
         )
         evidence = {
-            "frames": frame_names([malformed, cause and cause.frame, *(command.name for command in commands.values() if command)]),
-            "closed": row.closed,
+            "frames": frame_names(
+                [malformed, cause and cause.frame, last.name, *(command.name for command in commands.values() if command)]
+            ),
+            "closed": how,
             "closed_by": row.closed_by,
             "idle_ns": idle,
             "unanswered": dict(self._unanswered),
@@ -287,7 +311,8 @@ class ClosingRule(ConnectionRule):
             if refusal is not None and refusal.error is not None and not self._successful:
                 reason = refusal.error
             elif row.closed == "rst" or row.closed_by == SERVER:
-                reason = f"{'reset' if row.closed == 'rst' else 'closed'} by the {'broker' if row.closed_by == SERVER else 'client'}"
+                how = (self._context.closing or (row.closed, 0))[0]
+                reason = f"{'reset' if how == 'rst' else 'closed'} by the {'broker' if row.closed_by == SERVER else 'client'}"
         attempt: dict[str, Any] = {
             "start": start,
             "last": last.time,

@@ -225,7 +225,7 @@ QUESTIONS = (
                 WARNING,
                 "java-errors.pcap",
                 ("SEND", "SEND_RECEIPT"),
-                {"closed": "fin", "closed_by": "server", "idle_ns": 2_980_000, "unanswered": {"SEND": 1}, "open": 1},
+                {"closed": "fin", "closed_by": "server", "idle_ns": 1_009_000, "unanswered": {"SEND": 1}, "open": 1},
             ),
             Sign("connection-closed-by-client", NOTE, cases.left_waiting, ("SEND", "PRODUCER_SUCCESS"), {"unanswered": {"SEND": 1}}),
             Sign(

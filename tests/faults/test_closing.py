@@ -1,0 +1,51 @@
+"""Connections that the broker closes while the client goes on writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import close_producer, created, producer, receipt, send, success
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.evaluation import findings_of, only, with_code
+from tests.scenarios.packets import ACK, FIN
+
+
+def half_closed(talk: Conversation) -> Conversation:
+    """A FIN of the broker, which the client's host only acknowledges."""
+    talk._add(1, flags=FIN | ACK)
+    talk._next[1] += 1
+    talk._add(0)
+    return talk
+
+
+@pytest.mark.parametrize("pause", [SECOND // 100, SECOND // 2, 5 * SECOND])
+@pytest.mark.parametrize("late", [1, 5])
+@pytest.mark.parametrize("waiting", [0, 1, 3])
+@pytest.mark.parametrize("end", ["rst", "fin"])
+def test_what_was_sent_after_the_fin_is_no_reason(pause: int, late: int, waiting: int, end: str, tmp_path: Path) -> None:
+    talk = connected().client(producer()).server(created()).client(send(1, 0)).server(receipt(1, 0))
+    for number in range(waiting):
+        talk.client(send(1, 1 + number))
+    half_closed(talk).wait(pause)
+    for number in range(late):
+        talk.client(send(1, 10 + number))
+    rows = findings_of(tmp_path, talk.reset("server") if end == "rst" else talk.close("client"))
+    text, evidence = only(rows, "connection-closed-by-broker")
+    assert "closed the connection with a FIN" in text
+    assert "sent on for" in text
+    assert evidence["unanswered"] == ({"SEND": waiting} if waiting else {})
+    (row,) = with_code(rows, "connection-closed-by-broker")
+    assert (row.packet, row.sub) == (9 + waiting, 1)  # the receipt, or the SEND that waits for one
+    assert evidence["frames"][0] == f"0:{9 + waiting}.1"
+
+
+@pytest.mark.parametrize("late", [0, 1, 3])
+def test_an_orderly_end_is_none_whatever_follows(late: int, tmp_path: Path) -> None:
+    talk = connected().client(producer()).server(created()).client(close_producer(1, 2)).server(success(2))
+    half_closed(talk)
+    for number in range(late):
+        talk.client(producer(2 + number, f"q{number}", 3 + number))
+    assert with_code(findings_of(tmp_path, talk.reset("server")), "connection-closed-by-broker") == []
