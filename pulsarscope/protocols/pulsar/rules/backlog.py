@@ -12,6 +12,7 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.stuck import evaluate_stuck
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
@@ -57,6 +58,8 @@ class PublicationRule(ConnectionRule):
         self._context = context
         self._exempt: set[int] = set()
         """Producers whose receipts make no backlog yet, or that of another cluster: delayed, transactional and replicated messages."""
+        self._delayed = 0
+        """SENDs with a time of delivery that were emitted."""
         self._receipts: dict[str, tuple[Where, Position]] = {}
         """Latest receipt by topic."""
         self._emitted_at: dict[str, int] = {}
@@ -70,6 +73,9 @@ class PublicationRule(ConnectionRule):
     def _send(self, row: FrameRow) -> None:
         metadata, fields = row.metadata or {}, row.fields or {}
         is_exempt = "deliver_at_time" in metadata or "txnid_least_bits" in fields or "replicated_from" in metadata
+        if "deliver_at_time" in metadata and self._delayed < FACTS_MAX:
+            self._delayed += 1
+            emit_sent(self._context, row)
         if is_exempt and len(self._exempt) < PRODUCERS_MAX:
             self._exempt.add(fields.get("producer_id", -1))
 

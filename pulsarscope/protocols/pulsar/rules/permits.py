@@ -16,6 +16,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.failover import TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.stuck import STARVING
@@ -84,6 +85,8 @@ class PermitState(ConsumerState):
     """Wait in the latest fact, in nanoseconds."""
     active: bool = True
     """False for the standby consumers of a failover subscription."""
+    able: int = 0
+    """Time of the FLOW since which it has had permits, in nanoseconds."""
     switched: bool = False
     """It became active and got nothing since."""
     reported: bool = False
@@ -103,6 +106,8 @@ class PermitRule(ConsumerRule[PermitState]):
         super().__init__(context, PermitState)
         self._last_id_requests: dict[str, int] = {}
         """Consumer id by name of its GET_LAST_MESSAGE_ID."""
+        self._delayed = 0
+        """Messages with a time of delivery that were emitted."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
 
     def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
@@ -125,7 +130,7 @@ class PermitRule(ConsumerRule[PermitState]):
         self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
         permits = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + permits:
-            consumer.exhausted, consumer.last_service = None, where_of(row)
+            consumer.exhausted, consumer.last_service, consumer.able = None, where_of(row), row.time
         consumer.granted += permits
         if consumer.pending:
             consumer.act(row.time)
@@ -138,6 +143,9 @@ class PermitRule(ConsumerRule[PermitState]):
         fields = row.fields or {}
         where = where_of(row)
         self._emit_wait(consumer, where.time, ending=True)
+        if row.metadata and "deliver_at_time" in row.metadata and self._delayed < FACTS_MAX:
+            self._delayed += 1
+            emit_delivered(self.context, consumer, row, consumer.able)
         cost = messages = batch_size(row)
         if fields.get("ack_set"):
             cost = left_of(fields["ack_set"], messages)

@@ -1,0 +1,136 @@
+"""Messages with a time of delivery: delivered at once, too early or too late.
+
+That time is of the producer's clock, as the publish time is; the SEND tells how far that clock is from the capture's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, RuleContext, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerState
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.message_ids import position_of
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+
+CODES = table(
+    SESSION.warning(
+        "delay-ignored",
+        "A message was delivered at once, though its producer asked for a later time.",
+        "Only Shared and Key_Shared subscriptions delay; for these, look at delayedDeliveryEnabled of the broker and namespace.",
+    ),
+    SESSION.warning(
+        "delay-early",
+        "A message was delivered well before the time that its producer asked for.",
+        "Brokers may be a tick early, 1 s by default: look at delayedDeliveryTickTimeMillis, and at the clocks of producer and broker.",
+    ),
+    SESSION.warning(
+        "delay-late",
+        "A message was delivered long after the time that its producer asked for, to a consumer that had permits.",
+        "Look at the broker's load and delayed delivery tracker, its tick, and at the clocks of producer and broker.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "delay-early-seconds", 1.2, SECONDS, "A tick of the broker, and what clocks by NTP differ.", ("delay-early", "delay-ignored")
+    ),
+    Threshold("delay-late-seconds", 3, SECONDS, "Ticks, a full dispatcher and a read from disk.", ("delay-late",)),
+    Threshold("delay-at-once-seconds", 0.5, SECONDS, "A message that waits at all waits longer.", ("delay-ignored",)),
+)
+
+DELAYS, SENT, DELIVERED = "delays", "sent", "delivered"
+
+FACTS_MAX = 1_000
+"""Facts from one connection: as many show what a subscription does."""
+
+TOPIC_IDLE_NS = 3_600_000_000_000
+"""Time without facts after which a topic is evaluated: delays of an hour are usual."""
+
+MILLISECOND_NS = 1_000_000
+
+
+def emit_sent(context: RuleContext, row: FrameRow) -> None:
+    """Emit a SEND with a time of delivery."""
+    metadata = row.metadata or {}
+    if row.topic is not None and metadata.get("publish_time"):
+        offset = row.time - int(metadata["publish_time"]) * MILLISECOND_NS
+        context.emit_fact(DELAYS, row.topic, where_of(row), SENT, {"producer": row.producer_name, "offset": offset})
+
+
+def emit_delivered(context: RuleContext, consumer: ConsumerState, row: FrameRow, able: int) -> None:
+    """Emit the first delivery of such a message; the consumer has had permits since `able`."""
+    metadata, fields = row.metadata or {}, row.fields or {}
+    if consumer.topic is None or not consumer.persistent or not metadata.get("publish_time") or fields.get("redelivery_count"):
+        return
+    values = {
+        **consumer.evidence,
+        "title": consumer.title,
+        "kind": consumer.kind,
+        "able": able,
+        "producer": metadata.get("producer_name"),
+        "published": int(metadata["publish_time"]) * MILLISECOND_NS,
+        "due": int(metadata["deliver_at_time"]) * MILLISECOND_NS,
+        "id": position_of(fields.get("message_id")),
+    }
+    context.emit_fact(DELAYS, consumer.topic, where_of(row), DELIVERED, values)
+
+
+def evaluate_delays(_: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report, for each subscription, deliveries that were not in time."""
+    offsets: dict[str | None, int] = {}
+    for fact in facts:
+        if fact.what == SENT:
+            offset, producer = fact.values["offset"], fact.values["producer"]
+            offsets[producer] = min(offset, offsets.get(producer, offset))
+    wrong: dict[tuple[str, str], list[tuple[int, Fact]]] = defaultdict(list)
+    for fact in facts:
+        if fact.what == DELIVERED:
+            offset = offsets.get(fact.values["producer"], 0)
+            code, error = _judge(fact, offset, thresholds)
+            if code:
+                wrong[code, fact.values["subscription"]].append((error, fact))
+    for (code, _subscription), deliveries in wrong.items():
+        _report(code, deliveries, report)
+
+
+def _judge(fact: Fact, offset: int, thresholds: Thresholds) -> tuple[str, int]:
+    """Return the code of a delivery, empty for one in time, and how far it was from the time asked for."""
+    values, now = fact.values, fact.where.time
+    due, waited = values["due"] + offset, now - values["published"] - offset
+    if waited < 0:
+        return "", 0  # the clocks differ, and no SEND tells by how much
+    if due - now > thresholds.ns("delay-early-seconds"):
+        at_once = values["kind"] not in SHARED_TYPES or waited < thresholds.ns("delay-at-once-seconds")
+        return "delay-ignored" if at_once else "delay-early", due - now
+    late = now - max(due, values["published"] + offset) > thresholds.ns("delay-late-seconds")
+    return ("delay-late", now - due) if late and values["kind"] in SHARED_TYPES and 0 < values["able"] < due else ("", 0)
+
+
+def _report(code: str, deliveries: Sequence[tuple[int, Fact]], report: ReportFinding) -> None:
+    error, worst = max(deliveries, key=lambda delivery: delivery[0])
+    values: dict[str, Any] = worst.values
+    ledger, entry = values["id"]
+    delay = duration(values["due"] - values["published"])
+    text = f"{values['title']} ({values['kind']}) got {quantity(len(deliveries), 'delayed message')} "
+    text += f"{'too late' if code == 'delay-late' else 'too early'}: {ledger}:{entry}, to be delayed by {delay}, "
+    text += f"{duration(error)} {'after' if code == 'delay-late' else 'before'} its time."
+    evidence = {
+        "frames": frame_names([worst.where.name, *(fact.where.name for _, fact in deliveries)]),
+        "topic": values["topic"],
+        "subscription": values["subscription"],
+        "subscription_type": values["kind"],
+        "consumer_name": values["consumer_name"],
+        "message_id": [ledger, entry],
+        "count": len(deliveries),
+        "worst_ns": error,
+    }
+    report(code, worst.where, text, evidence)
+
+
+KEYS = (KeyRule(DELAYS, TOPIC_IDLE_NS, evaluate_delays),)

@@ -1,0 +1,79 @@
+"""Messages with a time of delivery, and subscriptions that keep it or not."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios.commands import created, delivery, flow, producer, receipt, send
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import MILLISECOND, START_NS, Conversation
+from tests.scenarios.evaluation import diagnose
+
+IGNORED, EARLY, LATE = CODES = ("delay-ignored", "delay-early", "delay-late")
+
+
+def delayed(
+    kind: str, delay: int, waited: int, *, skew: int = 0, able: int = 0, count: int = 3, sent: bool = True, again: int = 0
+) -> list[Conversation]:
+    """Messages to be delayed by `delay` ms come after `waited` ms; the producer's clock is `skew` ms ahead."""
+    begin = 100
+    publish = START_NS // MILLISECOND + begin + skew
+    metadata: dict[str, Any] = {"publish_time": publish, "deliver_at_time": publish + delay, "producer_name": "p"}
+    out = wait_until(connected(41000).client(producer()).server(created()), begin * MILLISECOND)
+    for number in range(count if sent else 0):
+        out.client(send(sequence_id=number, metadata=metadata)).server(receipt(sequence_id=number, entry=number))
+    into = wait_until(subscribed(connected(), kind=kind), (able or 50) * MILLISECOND).client(flow(100))
+    wait_until(into, max(begin + waited, able + 1) * MILLISECOND)
+    return [out, into.server(*[delivery(number, again=again, **metadata) for number in range(count)])]
+
+
+def of(folder: Path, talks: list[Conversation]) -> dict[str, int]:
+    diagnosis = diagnose(folder, *talks)
+    for code in CODES:
+        for row in diagnosis.of(code):
+            assert set(diagnosis.commands(row)) == {"MESSAGE"}
+    return {code: (diagnosis.of(code)[0].evidence or {})["count"] for code in CODES if diagnosis.of(code)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "delay", "skew", "sent"),
+    [
+        *product(("Exclusive", "Failover", "Shared", "Key_Shared"), (2000, 30000), (0, 900), (True,)),
+        *product(("Exclusive", "Shared"), (5000, 9000), (0,), (True, False)),
+    ],
+)
+def test_a_delay_that_is_ignored_is_named(tmp_path: Path, kind: str, delay: int, skew: int, sent: bool) -> None:
+    assert of(tmp_path, delayed(kind, delay, 20, skew=skew, sent=sent)) == {IGNORED: 3}
+
+
+@pytest.mark.parametrize(("delay", "early", "skew"), [*product((5000, 9000, 30000), (1500, 2500, 4000), (0, 5000, -5000))])
+def test_a_delivery_long_before_its_time_is_early(tmp_path: Path, delay: int, early: int, skew: int) -> None:
+    assert of(tmp_path, delayed("Shared", delay, delay - early, skew=skew)) == {EARLY: 3}
+
+
+@pytest.mark.parametrize(("delay", "late", "skew"), [*product((500, 3000, 9000), (3500, 6000, 20000), (0, 5000, -5000))])
+def test_a_delivery_long_after_its_time_is_late(tmp_path: Path, delay: int, late: int, skew: int) -> None:
+    assert of(tmp_path, delayed("Shared", delay, delay + late, skew=skew)) == {LATE: 3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "delay", "waited", "skew", "able", "again"),
+    [
+        *(
+            (kind, delay, delay + error, skew, 0, 0)
+            for kind, delay, error, skew in product(("Shared", "Key_Shared"), (1000, 3000, 9000), (-1000, 0, 1000), (0, 7000))
+        ),
+        *(("Shared", delay, 20, 0, 0, 0) for delay in (100, 500, 1000)),  # within a tick
+        *(("Shared", 1000, 6000, 0, able, 0) for able in (2000, 5000)),  # the consumer came later, or had no permits
+        *((kind, 1000, 6000, 0, 0, 0) for kind in ("Exclusive", "Failover")),  # they got a backlog
+        *(("Shared", 9000, waited, 0, 0, 1) for waited in (20, 14000)),  # redelivered
+    ],
+)
+def test_a_delivery_in_time_or_late_for_a_reason_is_healthy(
+    tmp_path: Path, kind: str, delay: int, waited: int, skew: int, able: int, again: int
+) -> None:
+    assert not of(tmp_path, delayed(kind, delay, waited, skew=skew, able=able, again=again))
