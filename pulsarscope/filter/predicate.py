@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -195,12 +194,17 @@ def _contains(part: tree.Value) -> Test:
 
 
 def _matches(pattern: str, types: tuple[str, ...]) -> Test:
-    of_text: re.Pattern[Any] | None = None if types == ("bytes",) else compile_pattern(pattern)
-    of_bytes: re.Pattern[Any] | None = compile_pattern(pattern.encode()) if "bytes" in types else None
+    of_text = None if types == ("bytes",) else compile_pattern(pattern)
+    of_bytes = compile_pattern(pattern.encode()) if "bytes" in types else None
 
     def matches(value: Any) -> bool:
         searched = of_text if type(value) is str else of_bytes if type(value) is bytes else None
-        return searched is not None and searched.search(value) is not None
+        if searched is None:
+            return False
+        try:
+            return searched.search(value) is not None
+        except UnicodeEncodeError:  # half a surrogate pair, from JSON
+            return searched.search(value.encode(errors="replace").decode()) is not None
 
     return matches
 

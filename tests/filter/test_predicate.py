@@ -7,6 +7,7 @@ from copy import copy
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -261,3 +262,15 @@ def test_a_test_and_its_negation_never_both_hold(text: str, row: Any) -> None:
     assert not (both[0] and both[1])
     known = row.kind in {kind for kind, expression in one.trees.items() if expression != tree.Always(False)}
     assert bool(both[0] or both[1]) or not known or text in {"frame", "message"}
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "x+y", "(.*){9}z"])
+def test_no_expression_takes_more_than_linear_time(pattern: str) -> None:
+    """A search that goes back would take hours here, and the test its time-out."""
+    row = FrameRow(topic="a" * 200_000 + "x" * 200_000 + "!")
+    assert not make(f'topic matches "{pattern}"', "frame").select([row], ENDPOINTS)
+
+
+def test_half_a_surrogate_pair_is_searched_as_a_mark() -> None:
+    row = FrameRow(topic="\ud800orders")
+    assert make('topic matches "^.orders$"', "frame").select([row], ENDPOINTS) == [row]
