@@ -319,9 +319,22 @@ class ClosingRule(ConnectionRule):
             "reason": reason,
             "frame": refusal.frame if refusal is not None else last.name,
             "lifetime": end - start,
+            "closed_by": row.closed_by,
+            "client_frames": row.client_frames,
+            "refused": refusal is not None,
+            "idle": self._idle_ns(),
+            "cut": refusal is None and (row.closed_by == SERVER or (row.closed_by == CLIENT and bool(self._unanswered))),
         }
         key = f"{host(self._context.client)}\n{self._context.server}"
         self._context.emit_fact(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
+
+    def _idle_ns(self) -> int:
+        """Return for how long a closed connection was silent at its end; what the client says to nobody does not count."""
+        client, server = (self._last[side] for side in (CLIENT, SERVER))
+        if self._context.closing is None or client is None or server is None:
+            return 0
+        closed, spoken, answered = self._context.closing[1], client[-1], server[-1]
+        return max(closed - max(spoken, answered), min(spoken, closed) - answered, 0)
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(_OPENS, _open_request),

@@ -9,6 +9,7 @@ from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.churn import judge_churn, judge_idle
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -43,8 +44,10 @@ FORGET_NS = 600_000_000_000
 
 
 def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report runs of connections that failed soon after each other."""
+    """Report runs of connections that failed soon after each other, were hardly used, or cut when they were idle."""
     client, _, server = key.partition("\n")
+    judge_churn(client, server, facts, report, thresholds)
+    judge_idle(client, server, facts, report, thresholds)
     least, pause_ns = thresholds["reconnect-loop-failures"], thresholds.ns("reconnect-loop-pause-seconds")
     failures: list[Fact] = []
     successes = 0

@@ -54,7 +54,7 @@ _OF_CONSUMERS = ("GET_LAST_MESSAGE_ID", "CONSUMER_STATS")
 """Requests that have a new answer when there are new messages."""
 
 
-class _Storm:
+class Repetitions:
     """Repetitions of one kind of request."""
 
     __slots__ = ("asked", "busy", "repeated", "second", "seconds", "times")
@@ -92,7 +92,7 @@ class StormRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._rate = context.thresholds["request-storm-rate"]
-        self._storms: dict[str, _Storm] = {}
+        self._storms: dict[str, Repetitions] = {}
         self._subjects: set[tuple[str, Any]] = set()
         self._purposes = self._answered = 0
 
@@ -104,7 +104,7 @@ class StormRule(ConnectionRule):
             return
         where, request = where_of(row), row.request or ""
         self._answered += 1
-        storm = self._storms.get(request) or self._storms.setdefault(request, _Storm(where))
+        storm = self._storms.get(request) or self._storms.setdefault(request, Repetitions(where))
         storm.asked += 1
         subject = request, row.topic
         if subject in self._subjects:

@@ -1,0 +1,161 @@
+"""Connections and producers made for hardly any work, and connections that are cut when they are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import ClassVar
+
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.storms import Repetitions
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+
+CODES = table(
+    SESSION.warning(
+        "connection-churn",
+        "A client opens connections again and again, and closes each after hardly any work.",
+        "Make one client for the life of the process, and share it: it keeps one connection to each broker.",
+    ),
+    SESSION.warning(
+        "producer-churn",
+        "A client makes a producer and closes it for each message or two.",
+        "Keep the producer open: each one costs the broker requests and an entry in its metadata.",
+    ),
+    SESSION.warning(
+        "idle-cut",
+        "Connections die after the same time without traffic, again and again.",
+        "A firewall, NAT or load balancer forgets idle connections: raise its timeout, or let clients send keep-alives more often.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold("churn-least", 12, "times", "A client connects once to each broker.", ("connection-churn", "producer-churn"), 1),
+    Threshold(
+        "churn-rate", 3, "times/s", "A second with so many is busy; jobs are started less often.", ("connection-churn", "producer-churn"), 1
+    ),
+    Threshold("churn-seconds", 2, "seconds", "So many must be busy: a start is over in one.", ("connection-churn", "producer-churn"), 1),
+    Threshold("churn-frames", 20, "frames", "A connection on which the client said so little was hardly used.", ("connection-churn",), 1),
+    Threshold(
+        "producer-churn-frames",
+        8,
+        "frames",
+        "Frames of the client for each producer; one with a message takes three.",
+        ("producer-churn",),
+        1,
+    ),
+    Threshold("idle-cut-seconds", 1, SECONDS, "No middlebox forgets connections sooner.", ("idle-cut",)),
+    Threshold("idle-cut-connections", 3, "connections", "Twice the same time may be chance.", ("idle-cut",), 2),
+)
+
+TOPICS_MAX = 1_000
+"""Topics of one connection whose producers are counted."""
+
+_ALIKE = 0.1
+"""Idle times are the same when they differ by no more than this share."""
+
+
+class ChurnRule(ConnectionRule):
+    """Rule about the producers of one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._closed: dict[str, Repetitions] = {}
+        self._all = 0
+
+    def _close(self, row: FrameRow) -> None:
+        if row.direction != CLIENT or row.topic is None:
+            return
+        self._all += 1
+        where = where_of(row)
+        if row.topic not in self._closed and len(self._closed) >= TOPICS_MAX:
+            return
+        closed = self._closed.setdefault(row.topic, Repetitions(where))
+        closed.asked += 1
+        closed.repeat(where, self._context.thresholds["churn-rate"])
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Report the topics whose producers came and went."""
+        limits = self._context.thresholds
+        for topic, closed in self._closed.items():
+            if closed.busy < limits["churn-least"] or closed.seconds < limits["churn-seconds"]:
+                continue
+            if row.client_frames > limits["producer-churn-frames"] * self._all:
+                continue
+            first, latest = closed.times[0], closed.times[-1]
+            text = (
+                f"Client {self._context.client} made and closed {quantity(closed.asked, 'producer')} on {topic} in "
+                f"{duration(latest.time - first.time)}, with {row.client_frames / self._all:.1f} frames for each."
+            )
+            evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
+            self._context.report("producer-churn", first, text, evidence)
+
+    frames: ClassVar[Handlers] = {"CLOSE_PRODUCER": _close}
+
+
+def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the connections of a client to a server that were opened far more often than used."""
+    short = [
+        fact
+        for fact in facts
+        if fact.values["closed_by"] == CLIENT
+        and not fact.values["refused"]
+        and fact.values["client_frames"] <= thresholds["churn-frames"]
+        and fact.values["lifetime"] < 5_000_000_000
+    ]
+    if not short:
+        return
+    short.sort(key=lambda fact: fact.values["start"])
+    opened = Repetitions(short[0].where)
+    for fact in short:
+        opened.repeat(fact.where._replace(time=fact.values["start"]), thresholds["churn-rate"])
+    if opened.busy < thresholds["churn-least"] or opened.seconds < thresholds["churn-seconds"]:
+        return
+    first, last = short[0], short[-1]
+    span = last.where.time - first.values["start"]
+    lived = max(fact.values["lifetime"] for fact in short)
+    text = (
+        f"{client} opened and closed {quantity(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
+        f"{duration(lived)}, and on none did it send more than {quantity(max(fact.values['client_frames'] for fact in short), 'frame')}."
+    )
+    evidence = {
+        "frames": frame_names(fact.values["frame"] for fact in short),
+        "connections": [fact.where.connection for fact in short[:DIAGNOSIS_NAMES_MAX]],
+        "count": len(short),
+        "span_ns": span,
+        "lived_max_ns": lived,
+    }
+    report("connection-churn", first.where._replace(time=first.values["last"]), text, evidence)
+
+
+def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report connections of a client to a server that were cut one after the other when they had been idle for the same time."""
+    cut = [fact for fact in facts if fact.values["idle"] >= thresholds.ns("idle-cut-seconds") and fact.values["cut"]]
+    if not cut:
+        return
+    usual = median(fact.values["idle"] for fact in cut)
+    alike: list[Fact] = []
+    for fact in sorted(cut, key=lambda fact: fact.where.time):
+        # Connections that end together have one reason, such as a stop of the broker.
+        if abs(fact.values["idle"] - usual) <= _ALIKE * usual and (not alike or fact.where.time - alike[-1].where.time >= usual / 2):
+            alike.append(fact)
+    if len(alike) < thresholds["idle-cut-connections"]:
+        return
+    first = alike[0]
+    text = (
+        f"{quantity(len(alike), 'connection')} of {client} to {server} died after {duration(int(usual))} without traffic each time, one "
+        "after the other."
+    )
+    evidence = {
+        "frames": frame_names(fact.values["frame"] for fact in alike),
+        "connections": [fact.where.connection for fact in alike[:DIAGNOSIS_NAMES_MAX]],
+        "count": len(alike),
+        "idle_ns": int(usual),
+        "closed_by_broker": sum(fact.values["closed_by"] == SERVER for fact in alike),
+    }
+    report("idle-cut", first.where._replace(time=first.values["last"]), text, evidence)

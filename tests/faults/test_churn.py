@@ -1,0 +1,138 @@
+"""Connections and producers made for hardly any work, and connections that are cut when they are idle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import PING, PONG, close_producer, created, producer, receipt, send, success
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
+
+
+def job(number: int, every: int, *, messages: int = 1, end: str = "fin", lives: int = 20 * MILLISECOND) -> Conversation:
+    """A client that connects, produces and goes."""
+    talk = connected(30000 + number, start=number * every).client(producer()).server(created())
+    for sequence in range(messages):
+        talk.client(send(1, sequence)).server(receipt(1, sequence))
+    talk.client(close_producer(1, 9)).server(success(9)).wait(lives)
+    return talk.close() if end == "fin" else talk.reset("client")
+
+
+@pytest.mark.parametrize("every", [10 * MILLISECOND, 50 * MILLISECOND, 100 * MILLISECOND, 200 * MILLISECOND])
+@pytest.mark.parametrize("messages", [0, 1, 2])
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_a_client_made_for_each_message(every: int, messages: int, end: str, tmp_path: Path) -> None:
+    number = 2 * SECOND // every + 4
+    rows = findings_of(tmp_path, *(job(index, every, messages=messages, end=end) for index in range(number)))
+    assert only(rows, "connection-churn")[1]["count"] == number
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "messages"),
+    [
+        (8, 1 * SECOND, 1),  # jobs of cron
+        (20, 1 * SECOND, 1),
+        (30, SECOND // 2, 1),
+        (40, 10 * MILLISECOND, 1),  # that start at once
+        (10, 100 * MILLISECOND, 1),
+        (40, 100 * MILLISECOND, 100),  # with much to do
+    ],
+)
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_jobs_that_come_and_go(number: int, every: int, messages: int, end: str, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, *(job(index, every, messages=messages, end=end) for index in range(number)))
+    assert with_code(rows, "connection-churn") == []
+
+
+@pytest.mark.parametrize("number", [20, 60])
+def test_many_clients_that_stay(number: int, tmp_path: Path) -> None:
+    talks = [
+        connected(30000 + index, start=index * 100 * MILLISECOND).client(producer(name=f"p{index}")).server(created(f"p{index}"))
+        for index in range(number)
+    ]
+    assert with_code(findings_of(tmp_path, *talks), "connection-churn") == []
+
+
+def producing(times: int, every: int, *, messages: int = 1, topics: int = 1) -> Conversation:
+    talk = connected()
+    for number in range(times):
+        start = talk.time_ns
+        talk.client(producer(number, f"p{number}", 2 * number, f"persistent://public/default/t{number % topics}"))
+        talk.server(created(f"p{number}", 2 * number))
+        for sequence in range(messages):
+            talk.client(send(number, sequence)).server(receipt(number, sequence))
+        talk.client(close_producer(number, 2 * number + 1)).server(success(2 * number + 1))
+        talk.wait(max(every - (talk.time_ns - start), 0))
+    return talk
+
+
+@pytest.mark.parametrize("every", [5 * MILLISECOND, 50 * MILLISECOND, 100 * MILLISECOND, 200 * MILLISECOND])
+@pytest.mark.parametrize("messages", [0, 1, 3])
+@pytest.mark.parametrize("end", ["fin", "rst", "open"])
+def test_a_producer_made_for_each_message(every: int, messages: int, end: str, tmp_path: Path) -> None:
+    number = 2 * SECOND // every + 4
+    talk = producing(number, every, messages=messages)
+    talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
+    assert only(findings_of(tmp_path, talk), "producer-churn")[1]["count"] == number
+
+
+@pytest.mark.parametrize(
+    ("times", "every", "messages", "topics"),
+    [
+        (8, 100 * MILLISECOND, 1, 1),
+        (30, SECOND, 1, 1),
+        (40, 100 * MILLISECOND, 30, 1),
+        (60, 50 * MILLISECOND, 1, 60),
+        (40, MILLISECOND, 1, 1),
+    ],
+)
+def test_producers_with_work_or_few_of_them(times: int, every: int, messages: int, topics: int, tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, producing(times, every, messages=messages, topics=topics)), "producer-churn") == []
+
+
+def idle(number: int, idle_ns: int, end: str, *, start: int | None = None, every: int | None = None) -> Conversation:
+    """A producer whose connection is cut after so long without traffic."""
+    begin = number * (every or idle_ns + SECOND) if start is None else start
+    talk = connected(30000 + number, start=begin).client(producer()).server(created()).client(send()).server(receipt()).wait(idle_ns)
+    if end == "rst on write":
+        return talk.client(send(1, 1)).reset("server")
+    if end == "silence":
+        return talk.client(send(1, 1)).wait(10 * MILLISECOND).reset("client")
+    return talk.close("server") if end == "fin" else talk.reset("server")
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 5, 60, 350])
+@pytest.mark.parametrize("times", [3, 6])
+@pytest.mark.parametrize("end", ["fin", "rst", "rst on write", "silence"])
+def test_connections_that_die_after_the_same_idle_time(seconds: int, times: int, end: str, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, *(idle(number, seconds * SECOND + number * 10 * MILLISECOND, end) for number in range(times)))
+    evidence = only(rows, "idle-cut")[1]
+    assert evidence["count"] == times
+    assert abs(evidence["idle_ns"] - seconds * SECOND) < SECOND // 5
+
+
+@pytest.mark.parametrize("end", ["fin", "rst", "rst on write", "silence"])
+@pytest.mark.parametrize("story", ["twice", "other times", "at once", "busy"])
+def test_connections_that_die_otherwise(end: str, story: str, tmp_path: Path) -> None:
+    talks = {
+        "twice": [idle(number, 5 * SECOND, end) for number in range(2)],
+        "other times": [idle(number, (1 + 4 * number) * SECOND, end, every=30 * SECOND) for number in range(5)],
+        "at once": [idle(number, 5 * SECOND, end, start=number * MILLISECOND) for number in range(5)],
+        "busy": [idle(number, 100 * MILLISECOND, end) for number in range(6)],
+    }[story]
+    assert with_code(findings_of(tmp_path, *talks), "idle-cut") == []
+
+
+def test_idle_clients_that_close_in_peace(tmp_path: Path) -> None:
+    talks = [job(number, 6 * SECOND, lives=5 * SECOND) for number in range(5)]
+    assert problem_codes(findings_of(tmp_path, *talks)) == []
+
+
+def test_keep_alives_keep_a_connection(tmp_path: Path) -> None:
+    talk = connected().client(producer()).server(created())
+    for number in range(5):
+        talk = wait_until(talk, (number + 1) * 30 * SECOND).client(PING).server(PONG)
+    assert problem_codes(findings_of(tmp_path, talk.close())) == []
