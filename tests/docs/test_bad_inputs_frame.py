@@ -83,7 +83,7 @@ def test_unknown_fields_are_kept(tmp_path: Path) -> None:
     frame, _ = odd_frame(tmp_path, ping(field(77, 5) + field(77, 6) + field(78, b"new")))
     assert frame.fields == {"unknown": {"77": [5, 6], "78": [b"new"]}}
     frame, _ = odd_frame(tmp_path, lookup(field(3, b"yes")))
-    assert frame.fields["unknown"] == {"3": [b"yes"]}
+    assert frame.fields["unknown"] == {"3": ["redacted (3 bytes)"]}, "beside credentials it may be one"
 
 
 @row(94)
