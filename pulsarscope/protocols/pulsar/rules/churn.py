@@ -104,7 +104,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
         fact
         for fact in facts
         if fact.values["closed_by"] == CLIENT
-        and not fact.values["refused"]
+        and not (fact.values["refused"] or fact.values["torn"])
         and fact.values["client_frames"] <= thresholds["churn-frames"]
         and fact.values["lifetime"] < 5_000_000_000
     ]

@@ -322,6 +322,7 @@ class ClosingRule(ConnectionRule):
             "closed_by": row.closed_by,
             "client_frames": row.client_frames,
             "refused": refusal is not None,
+            "torn": row.closed == "rst" and bool(self._open),
             "idle": self._idle_ns(),
             "cut": refusal is None and (row.closed_by == SERVER or (row.closed_by == CLIENT and bool(self._unanswered))),
         }

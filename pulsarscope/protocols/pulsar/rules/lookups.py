@@ -21,6 +21,16 @@ CODES = table(
         "Brokers redirect a lookup in circles, or again and again.",
         "The brokers disagree on who owns the bundle: look at their load manager, advertised addresses and listener names.",
     ),
+    SESSION.warning(
+        "redirect-not-followed",
+        "A client does not go on to the broker to which a lookup redirected it.",
+        "After a Redirect the client must send the LOOKUP again, to the broker that the answer names: mend or update the client.",
+    ),
+    SESSION.warning(
+        "authoritative-dropped",
+        "A client follows an authoritative redirect with a lookup that is not authoritative.",
+        "The client must repeat the flag of the answer: without it the next broker may send it back. Mend or update the client.",
+    ),
     SESSION.error(
         "too-many-requests",
         "The broker refused requests because too many wait.",
@@ -29,6 +39,14 @@ CODES = table(
 )
 
 THRESHOLDS = (
+    Threshold(
+        "redirect-not-followed-lookups",
+        5,
+        "lookups",
+        "To the broker that redirects, and none to the other: fewer may be of clients whose next lookup is not in the capture.",
+        ("redirect-not-followed",),
+        2,
+    ),
     Threshold(
         "lookup-loop-redirects",
         10,
@@ -67,6 +85,8 @@ class LookupRule(ConnectionRule):
         self._context = context
         self._requests: dict[str, tuple[Where, bool]] = {}
         """Place and `authoritative` of LOOKUPs by name of the frame."""
+        self._redirected: dict[str, bool] = {}
+        """Topics whose lookup was redirected."""
         self._pending = self._pending_max = self._total = 0
         """Lookups without an answer now, the most at once, and all lookups."""
         self._pending_at_first: int | None = None
@@ -101,12 +121,21 @@ class LookupRule(ConnectionRule):
             "asked": self._context.server,
             "authoritative": authoritative,
             "response": fields.get("response", "Connect"),
+            "told_authoritative": bool(fields.get("authoritative")),
             "url": fields.get("brokerServiceUrl") or fields.get("brokerServiceUrlTls"),
             "error": fields.get("error"),
             "answered": row.time,
             "frame": where_of(row).name,
         }
         self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where, "hop", hop)
+        if hop["response"] == "Redirect":
+            remember(self._redirected, row.topic, True, REQUESTS_MAX)
+
+    def _use(self, row: FrameRow) -> None:
+        """Emit that a client makes its producer or consumer on a broker that has redirected it."""
+        if self._redirected.pop(row.topic or "", False):
+            values = {"asked": self._context.server, "command": row.command}
+            self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where_of(row), "use", values)
 
     def _lookup_exchange(self, row: ExchangeRow) -> None:
         self._exchange(row)
@@ -150,6 +179,8 @@ class LookupRule(ConnectionRule):
         **dict.fromkeys(_COUNTED, _request),
         "LOOKUP": _lookup,
         "LOOKUP_RESPONSE": _response,
+        "PRODUCER": _use,
+        "SUBSCRIBE": _use,
     }
     exchanges: ClassVar[Handlers] = dict.fromkeys(ANSWERED_BY, _exchange) | dict.fromkeys(_COUNTED, _lookup_exchange)
 
@@ -183,10 +214,74 @@ def _chains(hops: Sequence[Fact]) -> list[list[Fact]]:
     return chains
 
 
+def _judge_followers(client: str, topic: str, hops: Sequence[Fact], report: ReportFinding) -> None:
+    """Report an authoritative redirect that the next lookup follows without the flag."""
+    for position, redirect in enumerate(hops):
+        values = redirect.values
+        if values["response"] != "Redirect" or not values["told_authoritative"]:
+            continue
+        followers = [
+            hop for hop in hops[position + 1 :] if hop.where.time >= values["answered"] and _may_lead_to(redirect, hop.values["asked"])
+        ]
+        if not followers or followers[0].values["authoritative"]:
+            continue
+        first = followers[0]
+        text = (
+            f"The lookup of {topic} by {client} was redirected to {values['url']} with authoritative ({values['frame']}), and went on at "
+            f"{first.values['asked']} without ({first.where.name})."
+        )
+        evidence = {"frames": [values["frame"], first.where.name], "topic": topic, "client": client, "count": len(followers)}
+        report("authoritative-dropped", first.where, text, evidence)
+        return
+
+
+def _judge_uses(client: str, topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+    """Report a producer or consumer that is made on the broker that redirected its lookup, when no later answer led there."""
+    for use in (fact for fact in facts if fact.what == "use"):
+        hops = [fact for fact in facts if fact.what == "hop" and fact.values["answered"] <= use.where.time]
+        redirects = [hop for hop in hops if hop.values["response"] == "Redirect" and hop.values["asked"] == use.values["asked"]]
+        if not redirects or any(
+            hop.values["response"] == "Connect" and hop.values["answered"] >= redirects[-1].values["answered"] for hop in hops
+        ):
+            continue
+        _report_not_followed(
+            client, topic, redirects, f"sent its {use.values['command']} to {use.values['asked']} ({use.where.name})", use, report
+        )
+        return
+
+
+def _judge_repeats(client: str, topic: str, hops: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report a broker that redirects a client again and again, when the client never asks the other one."""
+    groups: dict[tuple[str, str], list[Fact]] = {}
+    for hop in hops:
+        if hop.values["response"] == "Redirect":
+            groups.setdefault((hop.values["asked"], hop.values["url"] or ""), []).append(hop)
+    for (asked, _), redirects in groups.items():
+        least = int(thresholds["redirect-not-followed-lookups"])
+        if len(redirects) < least or _may_lead_to(redirects[0], asked):
+            continue
+        before = [hop for hop in hops if hop.where.time <= redirects[least - 1].where.time]  # what follows does not change the verdict
+        if any(hop.values["asked"] != asked or hop.values["response"] == "Connect" for hop in before):
+            continue
+        _report_not_followed(client, topic, redirects, f"asked {asked} again, {len(redirects):,} times", redirects[-1], report)
+
+
+def _report_not_followed(client: str, topic: str, redirects: Sequence[Fact], done: str, last: Fact, report: ReportFinding) -> None:
+    values = redirects[-1].values
+    text = f"The lookup of {topic} by {client} was redirected to {values['url']} ({values['frame']}), but the client {done}."
+    names = [*(hop.values["frame"] for hop in redirects), last.where.name]
+    evidence = {"frames": frame_names(names), "topic": topic, "client": client, "count": len(redirects)}
+    report("redirect-not-followed", redirects[0].where, text, evidence)
+
+
 def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report chains that come to a broker again, or that do not come to an end."""
     client, _, topic = key.partition("\n")
-    for chain in _chains(facts):
+    hops_asked = [fact for fact in facts if fact.what == "hop"]
+    _judge_followers(client, topic, hops_asked, report)
+    _judge_uses(client, topic, facts, report)
+    _judge_repeats(client, topic, hops_asked, report, thresholds)
+    for chain in _chains(hops_asked):
         redirects = sum(hop.values["response"] == "Redirect" for hop in chain)
         servers = [hop.values["asked"] for hop in chain]
         circle = len(set(servers)) < len(servers)

@@ -1,0 +1,97 @@
+"""Clients that do not do what a redirect asks of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import created, lookup, lookup_response, producer, subscribe, success
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
+from tests.scenarios.rules.lookups import TO_ONE, TO_TWO, brokers
+
+
+@pytest.mark.parametrize("pause", [MILLISECOND, SECOND, 20 * SECOND])
+@pytest.mark.parametrize("url", [TO_TWO, "pulsar://broker-b:6650"])
+@pytest.mark.parametrize("answer", ["Connect", "Redirect", "Failed"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_flag_that_is_dropped(pause: int, url: str, answer: str, times: int, tmp_path: Path) -> None:
+    item, two = brokers()
+    item.client(lookup(1)).server(lookup_response("Redirect", url, 1, authoritative=True))
+    wait_until(two, pause + SECOND)
+    for number in range(times):
+        two.client(lookup(2 + number)).server(lookup_response(answer, TO_TWO, 2 + number))
+    text, evidence = only(findings_of(tmp_path, item, two), "authoritative-dropped")
+    assert evidence["count"] == times
+    assert len(evidence["frames"]) == 2
+    assert "10.0.0.3:6650 without" in text
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("sent", [True, False])
+@pytest.mark.parametrize("url", [TO_TWO, "pulsar://broker-b:6650"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_flag_that_is_kept_or_was_not_set(url: str, *, told: bool, sent: bool, before: bool, tmp_path: Path) -> None:
+    item, two = brokers()
+    if before:
+        two.client(lookup(7)).server(lookup_response("Connect", TO_TWO, 7))
+    wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", url, 1, authoritative=told and sent))
+    wait_until(two, 2 * SECOND).client(lookup(2, authoritative=sent)).server(lookup_response("Connect", TO_TWO, 2, authoritative=True))
+    two.client(producer()).server(created())
+    assert problem_codes(findings_of(tmp_path, item, two)) == []
+
+
+@pytest.mark.parametrize("pause", [MILLISECOND, SECOND, 20 * SECOND])
+@pytest.mark.parametrize("what", ["producer", "consumer"])
+@pytest.mark.parametrize("asked", [1, 2, 4])
+@pytest.mark.parametrize("url", [TO_TWO, "pulsar://broker-b:6650"])
+def test_a_client_that_stays(pause: int, what: str, asked: int, url: str, tmp_path: Path) -> None:
+    item, _ = brokers()
+    for number in range(asked):
+        item.client(lookup(number)).server(lookup_response("Redirect", url, number)).wait(pause)
+    item.client(producer(request=9) if what == "producer" else subscribe(request=9)).server(
+        created(request=9) if what == "producer" else success(9)
+    )
+    text, evidence = only(findings_of(tmp_path, item), "redirect-not-followed")
+    assert ("PRODUCER" if what == "producer" else "SUBSCRIBE") in text
+    assert evidence["count"] == asked
+
+
+@pytest.mark.parametrize("times", [5, 9])
+@pytest.mark.parametrize("pause", [MILLISECOND, SECOND])
+def test_a_client_that_asks_the_same_broker_again_and_again(times: int, pause: int, tmp_path: Path) -> None:
+    item, _ = brokers()
+    for number in range(times):
+        item.client(lookup(number)).server(lookup_response("Redirect", TO_TWO, number)).wait(pause)
+    assert only(findings_of(tmp_path, item), "redirect-not-followed")[1]["count"] == times
+
+
+@pytest.mark.parametrize("story", ["followed", "moved back", "asked again", "elsewhere", "other topic"])
+@pytest.mark.parametrize("pause", [MILLISECOND, SECOND, 20 * SECOND])
+@pytest.mark.parametrize("authoritative", [True, False])
+def test_redirects_that_are_followed(story: str, pause: int, *, authoritative: bool, tmp_path: Path) -> None:
+    item, two = brokers()
+    item.client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1, authoritative=authoritative)).wait(pause)
+    talks = [item]
+    if story in ("followed", "moved back"):
+        talks.append(wait_until(two, SECOND + pause).client(lookup(2, authoritative=authoritative)))
+        two.server(lookup_response("Connect", TO_TWO if story == "followed" else TO_ONE, 2))
+        user = two if story == "followed" else wait_until(item, 3 * SECOND + pause)
+        user.client(producer()).server(created())
+    elif story == "asked again":
+        item.client(lookup(2)).server(lookup_response("Connect", TO_ONE, 2)).client(producer()).server(created())
+    elif story == "elsewhere":  # where the capture does not look
+        item.client(lookup(2)).server(lookup_response("Redirect", TO_TWO, 2))
+    else:
+        item.client(producer(topic="persistent://public/default/other")).server(created())
+    assert problem_codes(findings_of(tmp_path, *talks)) == []
+
+
+def test_other_hosts_are_other_clients(tmp_path: Path) -> None:
+    item, _ = brokers()
+    item.client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1, authoritative=True))
+    other = connected(40002, host="10.0.0.9", server=("10.0.0.3", 6650), start=SECOND).client(lookup(2))
+    rows = findings_of(tmp_path, item, other.server(lookup_response("Connect", TO_TWO, 2)))
+    assert with_code(rows, "authoritative-dropped") == []
