@@ -6,6 +6,7 @@ from pulsarscope.dissect.rules import Rules
 from pulsarscope.model.findings import join_codes
 from pulsarscope.protocols.pulsar.rules import (
     acks,
+    advice,
     backlog,
     batch_index,
     chunks,
@@ -23,6 +24,7 @@ from pulsarscope.protocols.pulsar.rules import (
     lookups,
     permits,
     poison,
+    positions,
     producers,
     publishing,
     reach,
@@ -67,6 +69,8 @@ THEMES = (
     redelivery,
     failover,
     delays,
+    positions,
+    advice,
     key_shared,
     journey,
     resends,

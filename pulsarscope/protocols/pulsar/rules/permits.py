@@ -14,11 +14,13 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import left_of
+from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.failover import TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
+from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.stuck import STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
@@ -85,6 +87,18 @@ class PermitState(ConsumerState):
     """Wait in the latest fact, in nanoseconds."""
     active: bool = True
     """False for the standby consumers of a failover subscription."""
+    singles: int = 0
+    """FLOWs of one permit."""
+    single: Where | None = None
+    """First of them."""
+    latest: bool = False
+    """A new subscription begins at the latest message."""
+    start: Position | None = None
+    """Message at which a reader begins."""
+    first: Position | None = None
+    promised: Position = (-1, -1)
+    """Last message of the topic by GET_LAST_MESSAGE_ID."""
+    promised_at: Where | None = None
     able: int = 0
     """Time of the FLOW since which it has had permits, in nanoseconds."""
     switched: bool = False
@@ -116,6 +130,9 @@ class PermitRule(ConsumerRule[PermitState]):
         self._emit_wait(consumer, now, ending=ending)
         if ending:
             self._emit_starving(consumer, now)
+            self._emit_began(consumer, now)
+            self._evaluate_promise(consumer, now)
+            advise_on_flows(self.context, consumer, consumer.single, consumer.singles, consumer.delivered, now)
         if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
             self._emit_delivered(consumer)
         if ending and consumer.lowest_at is not None and not self.context.lost:
@@ -124,6 +141,13 @@ class PermitRule(ConsumerRule[PermitState]):
             evidence = {"frames": [consumer.lowest_at.name], **consumer.evidence, "permits": consumer.lowest, "granted": consumer.granted}
             self.context.report("permits-negative", consumer.lowest_at, text, evidence)
 
+    def _begin(self, row: FrameRow) -> None:
+        self._subscribe(row)
+        if (consumer := self.find(row)) is not None:
+            fields = row.fields or {}
+            consumer.latest = fields.get("initialPosition", "Latest") == "Latest"
+            consumer.start = position_of(fields["start_message_id"]) if fields.get("start_message_id") else None
+
     def _flow(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
             return
@@ -131,6 +155,9 @@ class PermitRule(ConsumerRule[PermitState]):
         permits = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + permits:
             consumer.exhausted, consumer.last_service, consumer.able = None, where_of(row), row.time
+        if permits == 1:
+            consumer.singles += 1
+            consumer.single = consumer.single or where_of(row)
         consumer.granted += permits
         if consumer.pending:
             consumer.act(row.time)
@@ -142,7 +169,8 @@ class PermitRule(ConsumerRule[PermitState]):
             return
         fields = row.fields or {}
         where = where_of(row)
-        self._emit_wait(consumer, where.time, ending=True)
+        if (since := consumer.last_service) is not None and row.time - since.time >= self._silent_ns:
+            self._emit_wait(consumer, row.time, ending=True)
         if row.metadata and "deliver_at_time" in row.metadata and self._delayed < FACTS_MAX:
             self._delayed += 1
             emit_delivered(self.context, consumer, row, consumer.able)
@@ -164,7 +192,10 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.switched:
             consumer.switched = False
             emit_change(self.context, consumer, row, TOOK, position, position)
-        if consumer.last is None or position > consumer.last:
+        if consumer.last is None:
+            consumer.first = consumer.last = position
+            consumer.last_at = where
+        elif position > consumer.last:
             consumer.last, consumer.last_at = position, where
         if where.time - consumer.reported_at >= EMIT_NS:
             self._emit_delivered(consumer)
@@ -240,6 +271,27 @@ class PermitRule(ConsumerRule[PermitState]):
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
 
+    def _evaluate_promise(self, consumer: PermitState, now: int) -> None:
+        """Report a reader that waits for the last message."""
+        promised, got = consumer.promised_at, consumer.last or consumer.start
+        if promised is None or consumer.durable or consumer.permits <= 0 or consumer.promised[1] < 0:
+            return
+        if got is not None and got < consumer.promised:
+            since = max(promised.time, (consumer.last_service or promised).time)
+            report_behind(self.context, consumer, consumer.promised, promised, consumer.last, now - since)
+
+    def _emit_began(self, consumer: PermitState, now: int) -> None:
+        """Emit that a consumer asked for the latest message, which holds when its subscription is new."""
+        if consumer.latest and consumer.ready is not None and consumer.topic is not None and consumer.persistent:
+            values = {
+                **consumer.evidence,
+                "begun": consumer.ready.time,
+                "first": consumer.first,
+                "closed": not self.open,
+                "server": host(self.context.server),
+            }
+            self.context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), BEGAN, values)
+
     def _emit_starving(self, consumer: PermitState, now: int) -> None:
         """Emit that a consumer ends without permits, which alone says little."""
         since = consumer.exhausted or consumer.ready
@@ -273,6 +325,8 @@ class PermitRule(ConsumerRule[PermitState]):
         fields = row.fields or {}
         position = position_of(fields.get("last_message_id"))
         acknowledged = fields.get("consumer_mark_delete_position")
+        if position != consumer.promised:
+            consumer.promised, consumer.promised_at = position, where_of(row)
         # A consumer without a delivery may begin behind the last message; its acknowledged position may show that it does not.
         if consumer.last is not None or (acknowledged is not None and position_of(acknowledged) < position):
             values = {"position": position, "consumer_id": consumer.number}
@@ -280,6 +334,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
+        "SUBSCRIBE": _begin,
         "FLOW": _flow,
         "MESSAGE": _message,
         "ACK": _activity,

@@ -13,6 +13,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
+from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
@@ -87,6 +88,8 @@ class UnackedState(ConsumerState):
     """Unacknowledged messages."""
     acknowledged_at: int = 0
     """Time of its latest ACK in nanoseconds; 0 when there was none."""
+    acks: int = 0
+    first_ack: Where | None = None
     turn: int = 0
     """Longest wait of unacknowledged messages for any ACK, in nanoseconds."""
     untracked: int = 0
@@ -109,6 +112,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
         """Report a consumer that does not acknowledge, or that skipped a message."""
         if ending:
+            advise_on_acks(self.context, consumer, consumer.first_ack, consumer.acks, consumer.deliveries, consumer.acknowledged_at)
             self._size -= len(consumer.entries)
         if not consumer.entries or not consumer.persistent:
             return
@@ -175,6 +179,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 for earlier in [*takewhile(position.__gt__, consumer.entries)]:
                     self._take(consumer, earlier)
             self._acknowledge(consumer, position, message_id.get("ack_set"))
+        if not consumer.acks:
+            consumer.first_ack = where
+        consumer.acks += 1
         consumer.acknowledged_at = where.time
         self._emit(consumer, where, consumer.messages)
 

@@ -1,0 +1,101 @@
+"""Where subscriptions begin, and readers that are told of more than they get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.rules.message_ids import Position
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+CODES = table(
+    SESSION.note(
+        "published-before-subscription",
+        "Messages were published before a subscription that begins at the latest one: it does not get them.",
+        "Create the subscription first, or let it begin at the earliest message.",
+    ),
+    SESSION.warning(
+        "reader-behind-last-id",
+        "A reader waits for the message that the broker calls the last one, and does not get it.",
+        "A marker, a message of an aborted or open transaction, or one that was compacted away stands there: "
+        "readers that ask for it before they read wait for ever. Newer brokers tell the last message that can be read.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "reader-behind-seconds", 1, SECONDS, "A reader with permits gets what is there within milliseconds.", ("reader-behind-last-id",)
+    ),
+    Threshold("published-before-seconds", 1, SECONDS, "Without any delivery since it began.", ("published-before-subscription",)),
+)
+
+BEGAN = "began"
+
+
+def evaluate_beginnings(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report subscriptions at the latest message that began behind others of their topic."""
+    end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+    known: dict[str, int] = {}
+    for fact in facts:
+        if fact.what in (BEGAN, "delivered"):
+            subscription = fact.values["subscription"]
+            begun = fact.values["begun"] if fact.what == BEGAN else fact.where.time
+            known[subscription] = min(begun, known.get(subscription, begun))
+    for fact in facts:
+        if fact.what != BEGAN or fact.values["begun"] > known[fact.values["subscription"]]:
+            continue
+        values = fact.values
+        before = [
+            other
+            for other in facts
+            if other.what == "published" and other.where.time < values["begun"] and other.values["server"] == values["server"]
+        ]
+        first = values["first"]
+        if not before or (
+            first is None and (fact.where.time if values["closed"] else end) - values["begun"] < thresholds.ns("published-before-seconds")
+        ):
+            continue
+        oldest, newest = before[0], before[-1]
+        if first is not None and tuple(first) <= tuple(newest.values["position"]):
+            continue
+        known[values["subscription"]] = -1
+        (ledger, entry), until = oldest.values["position"], first or newest.values["position"]
+        count = until[1] - entry + (first is None) if until[0] == ledger else len(before)
+        text = f"Subscription {values['subscription']} on {topic} began at the latest message: at least {count:,} published since "
+        text += (
+            f"{duration(values['begun'] - oldest.where.time)} before, from {ledger}:{entry} on, are not for it, unless it existed before."
+        )
+        evidence = {
+            "frames": [oldest.where.name, newest.where.name, fact.where.name],
+            "topic": topic,
+            "subscription": values["subscription"],
+            "consumer_name": values["consumer_name"],
+            "count": count,
+            "first": [ledger, entry],
+        }
+        report("published-before-subscription", fact.where._replace(time=values["begun"]), text, evidence)
+
+
+def report_behind(
+    context: RuleContext, consumer: ConsumerState, promised: Position, promised_at: Where, last: Position | None, waited: int
+) -> None:
+    """Report a reader that waited so long for a message that GET_LAST_MESSAGE_ID told of."""
+    if waited < context.thresholds.ns("reader-behind-seconds"):
+        return
+    what = "compacted away, a marker or an aborted message" if consumer.compacted else "a marker, an aborted message or unknown"
+    got = f"its last was {last[0]}:{last[1]}" if last else "it got none"
+    text = f"{consumer.title} was told that the last message is {promised[0]}:{promised[1]}, but {got} and it waited {duration(waited)} "
+    text += f"with permits: what stands there is {what}"
+    evidence: dict[str, Any] = {
+        "frames": [promised_at.name],
+        **consumer.evidence,
+        "last_message_id": list(promised),
+        "last_delivered": last and list(last),
+        "waited_ns": waited,
+    }
+    lost = "; the capture lacks bytes of this connection." if context.lost else "."
+    context.report("reader-behind-last-id", promised_at, text + lost, evidence)

@@ -1,0 +1,56 @@
+"""Consumers that could work with less."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import ack, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+
+ONE, EACH = "receiver-queue-one", "ack-each"
+
+
+def consuming(count: int, permits: int, group: int, every: int, kind: str = "Shared") -> Conversation:
+    """A consumer that grants by `permits`, and acknowledges `group` entries at a time, one delivered `every` ms."""
+    talk = subscribed(connected(), kind=kind)
+    for entry in range(count):
+        if entry % permits == 0:
+            talk.client(flow(permits))
+        talk.wait(every * MILLISECOND).server(delivery(entry))
+        if (entry + 1) % group == 0:
+            talk.client(ack(*range(entry + 1 - group, entry + 1)))
+    return talk
+
+
+def advice(folder: Path, talk: Conversation) -> set[str | None]:
+    return {row.code for row in diagnose(folder, talk).findings if row.layer == "tuning"}
+
+
+@pytest.mark.parametrize(("count", "every", "kind"), [*product((10, 20, 90), (1, 20, 100, 400), ("Shared", "Exclusive"))])
+def test_one_permit_at_a_time_is_told(tmp_path: Path, count: int, every: int, kind: str) -> None:
+    assert ONE in advice(tmp_path, consuming(count, 1, 1000, every, kind))
+
+
+@pytest.mark.parametrize(
+    ("count", "permits", "every"), [*product((1, 5, 9), (1,), (1, 400)), *product((20, 90), (2, 5, 500), (1, 20, 400))]
+)
+def test_larger_queues_and_few_messages_need_no_advice(tmp_path: Path, count: int, permits: int, every: int) -> None:
+    assert ONE not in advice(tmp_path, consuming(count, permits, 1000, every))
+
+
+@pytest.mark.parametrize(("count", "permits", "every", "kind"), [*product((50, 90, 200), (1, 500), (1, 5, 15), ("Shared", "Exclusive"))])
+def test_an_ack_for_each_message_at_a_high_rate_is_told(tmp_path: Path, count: int, permits: int, every: int, kind: str) -> None:
+    assert EACH in advice(tmp_path, consuming(count, permits, 1, every, kind))
+
+
+@pytest.mark.parametrize(
+    ("count", "group", "every"),
+    [*product((20, 49), (1,), (1, 5, 15)), *product((50, 200), (2, 10, 100), (1, 15)), *product((50, 90), (1,), (30, 200))],
+)
+def test_grouped_and_rare_acks_need_no_advice(tmp_path: Path, count: int, group: int, every: int) -> None:
+    assert EACH not in advice(tmp_path, consuming(count, 500, group, every))

@@ -1,0 +1,95 @@
+"""Where consumers and readers stand in their topic."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.consumers import publishing
+from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
+
+BEFORE, BEHIND = "published-before-subscription", "reader-behind-last-id"
+
+
+def late(begin: int, first: int, got: int, **fields: Any) -> Conversation:
+    """A consumer that subscribes at `begin` ms and gets entries from `first` on."""
+    talk = subscribed(connected(start=begin * MILLISECOND), **fields).client(flow(1000))
+    return wait_until(talk, 6 * SECOND).server(*[delivery(first + number) for number in range(got)]).client(ack(*range(first, first + got)))
+
+
+@pytest.mark.parametrize(("published", "begin", "got", "kind"), [*product((1, 5, 40), (1000, 4000), (0, 3), ("Shared", "Exclusive"))])
+def test_what_was_published_before_a_subscription_is_told(tmp_path: Path, published: int, begin: int, got: int, kind: str) -> None:
+    talk = late(begin, published, got, kind=kind)
+    row, evidence = diagnose(tmp_path, talk, publishing(published, 10 * MILLISECOND, until=9 * SECOND)).only(BEFORE)
+    assert (row.severity, evidence["count"], evidence["first"]) == ("note", published, [7, 0])
+
+
+@pytest.mark.parametrize(
+    ("published", "begin", "position", "first"),
+    [
+        *product((1, 5, 40), (1000, 4000), ("Earliest",), (0, 1)),
+        *product((1, 5, 40), (1000, 4000), ("Latest",), (0,)),  # it existed, and gets them
+        *product((1, 5, 40), (50, 90), ("Latest",), (0,)),  # it began before
+    ],
+)
+def test_a_subscription_that_gets_all_is_healthy(tmp_path: Path, published: int, begin: int, position: str, first: int) -> None:
+    talk = late(begin, first, published - first, initialPosition=position)
+    assert BEFORE not in diagnose(tmp_path, talk, publishing(published, 10 * MILLISECOND, until=9 * SECOND)).codes
+
+
+def test_a_consumer_that_comes_again_is_no_new_subscription(tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(10))
+    wait_until(talk, SECOND).server(delivery(0)).client(ack(0), close_consumer()).wait(SECOND)
+    talk = wait_until(subscribed(talk).client(flow(10)), 8 * SECOND).server(delivery(20))
+    assert BEFORE not in diagnose(tmp_path, talk, publishing(5, 10 * MILLISECOND, until=9 * SECOND)).codes
+
+
+def reading(
+    got: int, told: int, waited: int, *, asks: int = 1, permits: int = 1000, start: tuple[int, int] | None = None, durable: bool = False
+) -> Conversation:
+    """A reader that gets entries from 0, asks for the last one and waits."""
+    place: dict[str, Any] = {} if start is None else {"start_message_id": {"ledgerId": start[0], "entryId": start[1]}}
+    talk = subscribed(connected(), kind="Exclusive", durable=durable, **place).client(flow(permits))
+    talk.server(*[delivery(entry) for entry in range(got)])
+    for number in range(asks):
+        talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=50 + number))
+        last = {"ledgerId": 7, "entryId": told}
+        talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=50 + number, last_message_id=last))
+        talk.wait(waited * MILLISECOND // asks)
+    return talk.client(PING)
+
+
+@pytest.mark.parametrize(("got", "missing", "waited", "asks"), [*product((1, 5, 20), (1, 3), (1500, 5000), (1, 10))])
+def test_a_reader_that_does_not_get_the_last_message_is_named(tmp_path: Path, got: int, missing: int, waited: int, asks: int) -> None:
+    diagnosis = diagnose(tmp_path, reading(got, got - 1 + missing, waited, asks=asks))
+    row, evidence = diagnosis.only(BEHIND)
+    assert diagnosis.commands(row) == ["GET_LAST_MESSAGE_ID_RESPONSE"]
+    assert (evidence["last_message_id"], evidence["last_delivered"]) == ([7, got - 1 + missing], [7, got - 1])
+
+
+def test_a_reader_that_begins_at_the_earliest_message_and_gets_nothing_is_named(tmp_path: Path) -> None:
+    assert BEHIND in diagnose(tmp_path, reading(0, 3, 2000, start=(2**64 - 1, 2**64 - 1))).codes
+
+
+@pytest.mark.parametrize(
+    ("got", "told", "waited", "permits", "start", "durable"),
+    [
+        *((got, got - 1, waited, 1000, None, False) for got, waited in product((1, 5, 20), (1500, 9000))),  # it has it
+        *((got, got + 1, 500, 1000, None, False) for got in (1, 5, 20)),  # soon
+        *((got, got + 1, 3000, got, None, False) for got in (1, 5, 20)),  # its client has to act
+        *((0, told, 3000, 1000, start, False) for told, start in product((0, 5), (None, (2**63 - 1, 2**63 - 1), (7, 5)))),
+        (0, 2**64 - 1, 3000, 1000, (2**64 - 1, 2**64 - 1), False),  # an empty topic
+        *((got, got + 1, 3000, 1000, None, True) for got in (1, 5)),  # a consumer
+    ],
+)
+def test_a_reader_at_the_end_is_healthy(
+    tmp_path: Path, got: int, told: int, waited: int, permits: int, start: tuple[int, int] | None, durable: bool
+) -> None:
+    assert BEHIND not in diagnose(tmp_path, reading(got, told, waited, permits=permits, start=start, durable=durable)).codes
