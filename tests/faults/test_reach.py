@@ -101,6 +101,20 @@ def test_refusals_that_harm_nobody(how: str, healthy: str, tmp_path: Path) -> No
     assert problem_codes(findings_of(tmp_path, *talks, *failed)) == []
 
 
+@pytest.mark.parametrize("how", ["refused", "unanswered", "reset"])
+@pytest.mark.parametrize("times", [1, 5])
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_how_long_a_client_was_without_its_broker(how: str, times: int, end: str, tmp_path: Path) -> None:
+    first = working(TOLD, 0, port=42001)
+    first = first.close("server") if end == "fin" else first.reset()
+    failed = attempts(how, times, SECOND, start=SECOND)
+    rows = findings_of(tmp_path, first, *failed, working(TOLD, 60 * SECOND), working(TOLD, 61 * SECOND, port=42002))
+    text, evidence = only(rows, "broker-outage")
+    assert "was without broker 10.0.9.9:6650 for 60.0 s" in text
+    assert evidence["count"] == times
+    assert problem_codes(findings_of(tmp_path, working(TOLD, 0, port=42001).close(), working(TOLD, 60 * SECOND).close())) == []
+
+
 def test_one_syn_at_the_end_of_the_capture_may_be_answered_yet(tmp_path: Path) -> None:
     assert problem_codes(findings_of(tmp_path, told(), attempt(TOLD, SECOND, "unanswered"))) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Address, ip_address
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
@@ -27,6 +28,11 @@ CODES = table(
         "advertised-address-odd",
         "A broker told a client an address that is of no use to it: of a loopback, a container bridge, or another family.",
         "Set advertisedAddress or advertisedListeners of the broker to an address that its clients can reach.",
+    ),
+    SESSION.note(
+        "broker-outage",
+        "A client was without a broker for a while: connections failed between two that worked.",
+        "A restart of the broker looks like this. Messages of that time waited in the client, or were refused to the application.",
     ),
 )
 
@@ -150,8 +156,6 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
 
     connections = [fact for fact in facts if fact.what != "told"]
     judge_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
-    if not told:
-        return
     failed: dict[str, list[Fact]] = {}
     spoken = []
     for fact in sorted(connections, key=lambda fact: fact.where.time):
@@ -160,12 +164,33 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         elif _failure(fact):
             failed.setdefault(fact.values["server"], []).append(fact)
     for server, failures in failed.items():
+        _judge_outages(client, server, failures, [fact for fact in spoken if fact.values["server"] == server], report)
         named = [fact for fact in told if any(_may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
         if led and _is_certain(led) and not _reached(named, server, spoken, led):
             _report_unreachable(client, server, before, led, spoken, report)
     _report_odd(client, [fact for fact in told if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report)
+
+
+def _judge_outages(client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding) -> None:
+    """Report the times between two connections to a server in which others failed."""
+    for lost, back in pairwise(spoken):
+        since, until = lost.values["end"], back.where.time
+        between = [fact for fact in failures if since <= fact.where.time < until]
+        if not between:
+            continue
+        text = (
+            f"Client {client} was without broker {server} for {duration(until - since)}: connection {lost.where.connection} ended, "
+            f"{quantity(len(between), 'connection')} failed, and {back.where.connection} worked."
+        )
+        evidence = {
+            "connections": [fact.where.connection for fact in (lost, *between, back)][:DIAGNOSIS_NAMES_MAX],
+            "server": server,
+            "count": len(between),
+            "span_ns": until - since,
+        }
+        report("broker-outage", between[0].where, text, evidence)
 
 
 def _is_certain(failures: Sequence[Fact]) -> bool:
