@@ -16,6 +16,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG, EMIT_NS
+from pulsarscope.protocols.pulsar.rules.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.failover import TOOK, emit_change
@@ -131,6 +132,7 @@ class PermitRule(ConsumerRule[PermitState]):
         if ending:
             self._emit_starving(consumer, now)
             self._emit_began(consumer, now)
+            self._emit_joined(consumer, now)
             self._evaluate_promise(consumer, now)
             advise_on_flows(self.context, consumer, consumer.single, consumer.singles, consumer.delivered, now)
         if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
@@ -291,6 +293,15 @@ class PermitRule(ConsumerRule[PermitState]):
                 "server": host(self.context.server),
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), BEGAN, values)
+
+    def _emit_joined(self, consumer: PermitState, now: int) -> None:
+        """Emit that a consumer of a Key_Shared subscription got nothing, though it has permits."""
+        if consumer.kind != "Key_Shared" or consumer.ready is None or consumer.topic is None or self.context.lost:
+            return
+        if consumer.delivered == 0 < consumer.permits:
+            since = max(consumer.ready.time, consumer.able)
+            values = {**consumer.evidence, "title": consumer.title, "since": since, "closed": not self.open}
+            self.context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), JOINED, values)
 
     def _emit_starving(self, consumer: PermitState, now: int) -> None:
         """Emit that a consumer ends without permits, which alone says little."""

@@ -79,7 +79,7 @@ def evaluate_stuck(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
         rest = until - max(values["since"], values["active_at"])
         count = _published_behind(values, published, until) if fact.what == STARVING else 0
         text, name = _starved(values, rest, until, count) if fact.what == STARVING else _holding(values, rest, until)
-        if fact.what == STARVING and not count:
+        if (fact.what == STARVING and not count) or values.get("reported") or (fact.what == HOLDING and not values["enough"]):
             continue
         if values["enough"] and rest >= max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"])):
             decided.add(consumer)

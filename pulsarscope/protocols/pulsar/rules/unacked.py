@@ -128,7 +128,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             if later >= thresholds["ack-hole-later"]:
                 self._report_hole(consumer, position, oldest, age, later)
         if ending:
-            if not consumer.reported:
+            if not consumer.reported or consumer.kind == "Key_Shared":
                 self._emit_holding(consumer, now)
             if not self.open:
                 self._emit_left(consumer, position, oldest.where, now)
@@ -209,7 +209,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def _emit_holding(self, consumer: UnackedState, now: int) -> None:
         """Emit that a consumer ends with unacknowledged messages, which alone says little."""
         position, oldest = next(iter(consumer.entries.items()))
-        if consumer.topic is None or consumer.messages < self.context.thresholds["consumer-not-acking-messages"]:
+        enough = consumer.messages >= self.context.thresholds["consumer-not-acking-messages"]
+        if consumer.topic is None or not (enough or consumer.kind == "Key_Shared"):
             return
         values = {
             **consumer.evidence,
@@ -219,8 +220,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "since": oldest.where.time,
             "active_at": consumer.acknowledged_at,
             "turn": consumer.turn,
-            "enough": True,
+            "enough": enough,
             "closed": not self.open,
+            "reported": consumer.reported,
         }
         self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING, values)
 

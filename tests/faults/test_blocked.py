@@ -1,0 +1,60 @@
+"""Key_Shared consumers that join beside one that holds entries."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.faults.consumers import consuming, publishing
+from tests.scenarios.commands import delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
+
+BLOCKED = "key-shared-blocked"
+
+
+def beside(
+    folder: Path,
+    held: int,
+    permits: int,
+    published: int,
+    length: int,
+    *,
+    kind: str = "Key_Shared",
+    got: int = 0,
+    acks: int = 0,
+    end: str = "open",
+) -> Diagnosis:
+    """A consumer that gets `held` entries and acknowledges some; one that joins later; and a producer until `length` s."""
+    joins = subscribed(connected(40050, start=SECOND // 2), 2, kind=kind).client(flow(100, 2))
+    joins.wait(SECOND // 10).server(*[delivery(held + entry, 2) for entry in range(got)])
+    holds = consuming(held, permits, until=SECOND, kind=kind, acks=acks, pause=MILLISECOND, end=end)
+    return diagnose(folder, holds, joins, publishing(published, 20 * MILLISECOND, until=length * SECOND))
+
+
+@pytest.mark.parametrize(("held", "permits", "published", "length"), [*product((1, 4, 20), (20, 1000), (60, 90), (5, 8))])
+def test_what_holds_back_a_joined_consumer_is_named(tmp_path: Path, held: int, permits: int, published: int, length: int) -> None:
+    diagnosis = beside(tmp_path, held, permits, published, length)
+    row, evidence = diagnosis.only(BLOCKED)
+    assert diagnosis.commands(row) == ["MESSAGE", "SUCCESS"]
+    assert (evidence["holder"], evidence["message_id"], evidence["unacknowledged"]) == ("c1", [7, 0], held)
+
+
+@pytest.mark.parametrize(
+    ("held", "published", "length", "kind", "got", "acks", "end"),
+    [
+        *((held, 60, length, "Key_Shared", 0, held, "open") for held, length in product((1, 4, 20), (5, 8))),  # all acknowledged
+        *((held, held, length, "Key_Shared", 0, 0, "open") for held, length in product((1, 4, 20), (5, 8))),  # nothing more
+        *((held, 60, 3, "Key_Shared", 0, 0, "open") for held in (1, 4, 20)),  # not long
+        *((held, 60, 6, kind, 0, 0, "open") for held, kind in product((1, 20), ("Shared", "Failover"))),  # no order of keys
+        *((held, 60, 6, "Key_Shared", 3, 0, "open") for held in (1, 4, 20)),  # it gets some
+        *((held, 60, 6, "Key_Shared", 0, 0, end) for held, end in product((1, 20), ("fin", "rst", "closed"))),  # the holder left
+    ],
+)
+def test_a_joined_consumer_with_nothing_to_wait_for_is_healthy(
+    tmp_path: Path, held: int, published: int, length: int, kind: str, got: int, acks: int, end: str
+) -> None:
+    assert BLOCKED not in beside(tmp_path, held, 1000, published, length, kind=kind, got=got, acks=acks, end=end).codes
