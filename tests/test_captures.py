@@ -57,7 +57,7 @@ EXPECTED_FINDINGS = {
     "rw-capture-loss.pcap.zst": {"frame-truncated", "stream-gap"},
     "stuck-consumer.pcap": {"consumer-not-acking", "consumer-starved"},
     "snaplen200.pcap": {"frame-truncated", "snaplen-truncated", "stream-gap"},
-    "token-auth-py.pcap": {"auth-failed", "reconnect-loop"},
+    "token-auth-py.pcap": {"auth-failed", "reconnect-loop", "token-expired"},
     "unload-terminate.pcap": {"topic-terminated"},
 }
 """Codes of the errors and warnings of captures in which something did go wrong. All others have only notes."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import close_producer, created, producer, receipt, send, success
+from tests.scenarios.commands import close_producer, created, error, producer, receipt, send, subscribe, success
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, with_code
@@ -49,3 +49,23 @@ def test_an_orderly_end_is_none_whatever_follows(late: int, tmp_path: Path) -> N
     for number in range(late):
         talk.client(producer(2 + number, f"q{number}", 3 + number))
     assert with_code(findings_of(tmp_path, talk.reset("server")), "connection-closed-by-broker") == []
+
+
+@pytest.mark.parametrize("end", ["fin", "rst"])
+@pytest.mark.parametrize("every", [SECOND // 4, SECOND, 20 * SECOND])
+def test_clients_that_are_refused_and_go_are_in_a_loop(end: str, every: int, tmp_path: Path) -> None:
+    talks = []
+    for number in range(6):
+        talk = connected(40000 + number, start=number * every)
+        talk.client(subscribe()).server(error(2, "PersistenceError"))
+        talks.append(talk.close() if end == "fin" else talk.reset("client"))
+    assert only(findings_of(tmp_path, *talks), "reconnect-loop")[1]["reasons"] == {"PersistenceError": 6}
+
+
+@pytest.mark.parametrize("times", [6, 12])
+def test_clients_that_work_on_after_a_refusal_are_not(times: int, tmp_path: Path) -> None:
+    talks = []
+    for number in range(times):
+        talk = connected(40000 + number, start=number * SECOND).client(subscribe()).server(error(2, "PersistenceError"))
+        talks.append(talk.client(producer()).server(created()).client(close_producer(1, 2)).server(success(2)).close())
+    assert with_code(findings_of(tmp_path, *talks), "reconnect-loop") == []

@@ -39,7 +39,7 @@ THRESHOLDS = (
     Threshold(
         "churn-rate", 3, "times/s", "A second with so many is busy; jobs are started less often.", ("connection-churn", "producer-churn"), 1
     ),
-    Threshold("churn-seconds", 2, "seconds", "So many must be busy: a start is over in one.", ("connection-churn", "producer-churn"), 1),
+    Threshold("churn-busy", 2, "seconds", "So many must be busy: a start is over in one.", ("connection-churn", "producer-churn"), 1),
     Threshold("churn-frames", 20, "frames", "A connection on which the client said so little was hardly used.", ("connection-churn",), 1),
     Threshold(
         "producer-churn-frames",
@@ -49,6 +49,7 @@ THRESHOLDS = (
         ("producer-churn",),
         1,
     ),
+    Threshold("connection-churn-seconds", 5, SECONDS, "A connection that lives longer is used.", ("connection-churn",)),
     Threshold("idle-cut-seconds", 1, SECONDS, "No middlebox forgets connections sooner.", ("idle-cut",)),
     Threshold("idle-cut-connections", 3, "connections", "Twice the same time may be chance.", ("idle-cut",), 2),
 )
@@ -83,9 +84,9 @@ class ChurnRule(ConnectionRule):
         """Report the topics whose producers came and went."""
         limits = self._context.thresholds
         for topic, closed in self._closed.items():
-            if closed.busy < limits["churn-least"] or closed.seconds < limits["churn-seconds"]:
+            if closed.busy < limits["churn-least"] or closed.seconds < limits["churn-busy"]:
                 continue
-            if row.client_frames > limits["producer-churn-frames"] * self._all:
+            if (row.client_frames or 0) > limits["producer-churn-frames"] * self._all:
                 continue
             first, latest = closed.times[0], closed.times[-1]
             text = (
@@ -106,7 +107,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
         if fact.values["closed_by"] == CLIENT
         and not (fact.values["refused"] or fact.values["torn"])
         and fact.values["client_frames"] <= thresholds["churn-frames"]
-        and fact.values["lifetime"] < 5_000_000_000
+        and fact.values["lifetime"] < thresholds.ns("connection-churn-seconds")
     ]
     if not short:
         return
@@ -114,7 +115,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     opened = Repetitions(short[0].where)
     for fact in short:
         opened.repeat(fact.where._replace(time=fact.values["start"]), thresholds["churn-rate"])
-    if opened.busy < thresholds["churn-least"] or opened.seconds < thresholds["churn-seconds"]:
+    if opened.busy < thresholds["churn-least"] or opened.seconds < thresholds["churn-busy"]:
         return
     first, last = short[0], short[-1]
     span = last.where.time - first.values["start"]

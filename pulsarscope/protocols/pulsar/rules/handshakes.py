@@ -32,7 +32,7 @@ CODES = table(
 
 THRESHOLDS = (Threshold("certificate-expires-days", 7, "days", "Time to renew a certificate by hand.", ("certificate-expires",)),)
 
-DAY_NS = 86_400_000_000_000
+NANOSECONDS_A_DAY = 86_400_000_000_000
 
 _OTHER_PORTS = frozenset({443, 8443})
 """Ports of HTTP over TLS."""
@@ -111,7 +111,7 @@ def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding
             continue
         owner = f"The certificate of {'client' if side == 'client' else 'broker'} {known.get(f'{side}-certificate', '?')}"
         left = int(datetime.fromisoformat(ends).timestamp()) * 1_000_000_000 - fact.where.time
-        if left < thresholds["certificate-expires-days"] * DAY_NS:
+        if left < thresholds["certificate-expires-days"] * NANOSECONDS_A_DAY:
             text = (
                 f"{owner} at {server} {'expired' if left < 0 else 'expires'} at {ends}, {_days(abs(left))} {'ago' if left < 0 else 'on'}."
             )
@@ -125,7 +125,7 @@ def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding
 
 
 def _days(nanoseconds: int) -> str:
-    return f"{nanoseconds / DAY_NS:.1f} days" if nanoseconds >= DAY_NS else f"{nanoseconds / 3.6e12:.1f} hours"
+    return f"{nanoseconds / NANOSECONDS_A_DAY:.1f} days" if nanoseconds >= NANOSECONDS_A_DAY else f"{nanoseconds / 3.6e12:.1f} hours"
 
 
 def _matches(name: str, wanted: str) -> bool:

@@ -12,7 +12,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.handshakes import judge_handshakes
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
@@ -36,6 +36,12 @@ CODES = table(
     ),
 )
 
+THRESHOLDS = (
+    Threshold(
+        "broker-unreachable-seconds", 0.9, SECONDS, "A SYN without an answer is repeated after 1 s (RFC 6298).", ("broker-unreachable",)
+    ),
+)
+
 REACH = "brokers-of-client"
 
 FORGET_NS = 600_000_000_000
@@ -43,9 +49,6 @@ FORGET_NS = 600_000_000_000
 
 TOLD_MAX = 100
 """Addresses told on one connection that are followed; a cluster has fewer brokers."""
-
-SYN_RETRY_NS = 900_000_000
-"""A SYN without an answer is repeated after 1 s (RFC 6298)."""
 
 _BRIDGE = IPv4Network("172.17.0.0/16")
 """Network of Docker's default bridge, which exists on every such host."""
@@ -82,9 +85,9 @@ class ReachRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Emit whether the server answered."""
-        values = {"server": row.server, "server_bytes": row.server_bytes, "client_bytes": row.client_bytes, "closed": row.closed}
+        values = {"server": self._context.server, "server_bytes": row.server_bytes, "client_bytes": row.client_bytes, "closed": row.closed}
         values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used, "tls": row.tls}
-        self._context.emit_fact(REACH, host(row.client), where_of(row), "spoken", values)
+        self._context.emit_fact(REACH, host(self._context.client), where_of(row), "spoken", values)
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(("LOOKUP_RESPONSE", "TOPIC_MIGRATED", "CLOSE_PRODUCER", "CLOSE_CONSUMER"), _tell),
@@ -168,7 +171,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         named = [fact for fact in told if any(_may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
-        if led and _is_certain(led) and not _reached(named, server, spoken, led):
+        if led and _is_certain(led, thresholds.ns("broker-unreachable-seconds")) and not _reached(named, server, spoken, led):
             _report_unreachable(client, server, before, led, spoken, report)
     _report_odd(client, [fact for fact in told if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report)
 
@@ -193,9 +196,9 @@ def _judge_outages(client: str, server: str, failures: Sequence[Fact], spoken: S
         report("broker-outage", between[0].where, text, evidence)
 
 
-def _is_certain(failures: Sequence[Fact]) -> bool:
+def _is_certain(failures: Sequence[Fact], least_ns: int) -> bool:
     """Return True unless the only sign is a SYN at the end of the capture."""
-    return len(failures) > 1 or _failure(failures[0]) != "unanswered" or failures[0].values["end"] - failures[0].where.time >= SYN_RETRY_NS
+    return len(failures) > 1 or _failure(failures[0]) != "unanswered" or failures[0].values["end"] - failures[0].where.time >= least_ns
 
 
 def _report_unreachable(

@@ -37,7 +37,7 @@ THRESHOLDS = (
         ("request-storm",),
         1,
     ),
-    Threshold("request-storm-seconds", 2, "seconds", "So many must be busy: a start is over in one.", ("request-storm",), 1),
+    Threshold("request-storm-busy", 2, "seconds", "So many must be busy: a start is over in one.", ("request-storm",), 1),
 )
 
 STORMS = "requests-of-client"
@@ -119,9 +119,11 @@ class StormRule(ConnectionRule):
             self._context.emit_fact(STORMS, client, where_of(row), "purposes", {"count": self._purposes})
         thresholds = self._context.thresholds
         for request, storm in self._storms.items():
-            if storm.busy < thresholds["request-storm-requests"] or storm.seconds < thresholds["request-storm-seconds"]:
+            least = thresholds["request-storm-requests"]
+            # Ten times as many are a storm even when the capture shows a part of a second.
+            if storm.busy < least or (storm.seconds < thresholds["request-storm-busy"] and storm.busy < 10 * least):
                 continue
-            if request in _OF_CONSUMERS and storm.busy < 2 * (row.server_frames - self._answered):
+            if request in _OF_CONSUMERS and storm.busy < 2 * ((row.server_frames or 0) - self._answered):
                 continue
             first, latest = storm.times[0], storm.times[-1]
             values = {
