@@ -15,6 +15,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.stuck import evaluate_stuck
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
@@ -62,6 +63,8 @@ class PublicationRule(ConnectionRule):
         """Producers whose receipts make no backlog yet, or that of another cluster: delayed, transactional and replicated messages."""
         self._delayed = 0
         """SENDs with a time of delivery that were emitted."""
+        self._firsts: dict[str, tuple[Where, int]] = {}
+        """First receipt and number of receipts by partition."""
         self._receipts: dict[str, tuple[Where, Position]] = {}
         """Latest receipt by topic."""
         self._emitted_at: dict[str, int] = {}
@@ -71,6 +74,10 @@ class PublicationRule(ConnectionRule):
         """Emit the latest receipt of each topic, and how long the connection was seen."""
         for topic, (where, position) in self._receipts.items():
             self._emit(topic, where, position, row.end)
+            if topic in self._firsts:
+                first, count = self._firsts[topic]
+                values = {"topic": topic, "count": count, "seen": row.end}
+                self._context.emit_fact(PARTITIONS, topic.rpartition(SUFFIX)[0], first, PUBLISHED, values)
 
     def _send(self, row: FrameRow) -> None:
         metadata, fields = row.metadata or {}, row.fields or {}
@@ -92,6 +99,9 @@ class PublicationRule(ConnectionRule):
             return
         where = where_of(row)
         self._receipts[topic] = where, position
+        if SUFFIX in topic:
+            first, count = self._firsts.get(topic, (where, 0))
+            self._firsts[topic] = first, count + 1
         if where.time - self._emitted_at.get(topic, -EMIT_NS) >= EMIT_NS:
             self._emitted_at[topic] = where.time
             self._emit(topic, where, position)

@@ -21,6 +21,7 @@ from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, Consumer
 from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.failover import TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
+from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.stuck import STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
@@ -133,6 +134,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self._emit_starving(consumer, now)
             self._emit_began(consumer, now)
             self._emit_joined(consumer, now)
+            self._emit_consumed(consumer, now)
             self._evaluate_promise(consumer, now)
             advise_on_flows(self.context, consumer, consumer.single, consumer.singles, consumer.delivered, now)
         if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
@@ -302,6 +304,21 @@ class PermitRule(ConsumerRule[PermitState]):
             since = max(consumer.ready.time, consumer.able)
             values = {**consumer.evidence, "title": consumer.title, "since": since, "closed": not self.open}
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), JOINED, values)
+
+    def _emit_consumed(self, consumer: PermitState, now: int) -> None:
+        """Emit what a consumer of a partition got."""
+        base, suffix, _ = (consumer.topic or "").rpartition(SUFFIX)
+        if suffix and consumer.ready is not None and consumer.active and consumer.persistent:
+            values = {
+                "topic": consumer.topic,
+                "subscription": consumer.subscription,
+                "delivered": consumer.delivered,
+                "permits": consumer.permits,
+                "closed": not self.open,
+                "lost": self.context.lost,
+                "seen": now,
+            }
+            self.context.emit_fact(PARTITIONS, base, consumer.ready, CONSUMED, values)
 
     def _emit_starving(self, consumer: PermitState, now: int) -> None:
         """Emit that a consumer ends without permits, which alone says little."""

@@ -1,0 +1,99 @@
+"""Partitions of one topic that do not work as the others do."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+CODES = table(
+    SESSION.warning(
+        "partition-stuck",
+        "A consumer with permits gets nothing of one partition, though messages are published to it and other partitions deliver.",
+        "Look at the stats of that partition, at its bundle and broker, and unload it.",
+    ),
+    SESSION.note(
+        "partition-skew",
+        "One partition of a topic gets most of the messages.",
+        "Few keys, or one very busy key, do this; without keys, look at the routing mode of the producers.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold("partition-stuck-seconds", 2.5, SECONDS, "Without any delivery after a message was published.", ("partition-stuck",)),
+    Threshold("partition-stuck-entries", 5, "entries", "Published to it, and delivered by its siblings.", ("partition-stuck",), 1),
+    Threshold(
+        "partition-skew-entries", 100, "entries", "Published to all: batches of a producer go to one partition.", ("partition-skew",), 1
+    ),
+    Threshold("partition-skew-share", 0.8, "of all", "Of at least three partitions that have producers.", ("partition-skew",)),
+)
+
+PARTITIONS, PUBLISHED, CONSUMED = "partitions", "published", "consumed"
+SUFFIX = "-partition-"
+
+TOPIC_IDLE_NS = 600_000_000_000
+"""Time without facts after which a topic is evaluated."""
+
+
+def evaluate_partitions(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report partitions that got most messages, and those that deliver none."""
+    published: Counter[str] = Counter()
+    first: dict[str, Fact] = {}
+    consumers: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        if fact.what == PUBLISHED:
+            published[fact.values["topic"]] += fact.values["count"]
+            first.setdefault(fact.values["topic"], fact)
+        else:
+            consumers[fact.values["subscription"]].append(fact)
+    _evaluate_skew(key, published, first, report, thresholds)
+    end = max(fact.values["seen"] for fact in facts)
+    for subscription, group in consumers.items():
+        delivered: Counter[str] = Counter()
+        for fact in group:
+            delivered[fact.values["topic"]] += fact.values["delivered"]
+        for fact in group:
+            topic, begin = fact.values["topic"], first.get(fact.values["topic"])
+            if begin is None or delivered[topic] or fact.values["permits"] <= 0 or fact.values["lost"]:
+                continue
+            rest = (fact.values["seen"] if fact.values["closed"] else end) - max(begin.where.time, fact.where.time)
+            least = thresholds["partition-stuck-entries"]
+            # What was published before the subscription began may not be for it.
+            enough = begin.where.time >= fact.where.time and published[topic] >= least and delivered.total() >= least
+            if enough and rest >= thresholds.ns("partition-stuck-seconds"):
+                text = f"{topic} delivered nothing to subscription {subscription} for {duration(rest)}, though {published[topic]:,} "
+                text += f"entries were published to it and the other partitions delivered {delivered.total():,}."
+                evidence = {
+                    "frames": [begin.where.name, fact.where.name],
+                    "topic": topic,
+                    "subscription": subscription,
+                    "published": published[topic],
+                    "delivered_by_others": delivered.total(),
+                    "rest_ns": rest,
+                }
+                report("partition-stuck", fact.where, text, evidence)
+
+
+def _evaluate_skew(key: str, published: Counter[str], first: dict[str, Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    total = published.total()
+    if len(published) < 3 or total < thresholds["partition-skew-entries"]:
+        return
+    (topic, most), *_ = published.most_common(1)
+    if most >= thresholds["partition-skew-share"] * total:
+        text = f"{topic} got {most:,} of the {total:,} entries that were published to {len(published)} partitions of {key}."
+        evidence = {
+            "frames": frame_names([first[topic].where.name]),
+            "topic": key,
+            "partition": topic,
+            "published": dict(published.most_common(10)),
+            "count": total,
+        }
+        report("partition-skew", first[topic].where, text, evidence)
+
+
+KEYS = (KeyRule(PARTITIONS, TOPIC_IDLE_NS, evaluate_partitions),)

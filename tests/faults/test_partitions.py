@@ -1,0 +1,75 @@
+"""Partitions beside their siblings."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import TOPIC, created, delivery, flow, producer, receipt, send, subscribe, success
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import MILLISECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
+
+STUCK, SKEW = "partition-stuck", "partition-skew"
+
+
+def partitioned(
+    folder: Path, published: list[int], delivered: list[int], length: int = 6000, *, permits: int = 100, begin: int = 0
+) -> Diagnosis:
+    """A topic with so many entries published to, and delivered by, its partitions."""
+    out, into = connected(41000), connected(start=begin * MILLISECOND)
+    topics = [f"{TOPIC}-partition-{number}" for number in range(len(published))]
+    for number, topic in enumerate(topics):
+        out.client(producer(number, f"p{number}", number, topic)).server(created(f"p{number}", number))
+        into.client(subscribe(number, "c", number, "Shared", topic)).server(success(number)).client(flow(permits, number))
+    wait_until(out, 200 * MILLISECOND)
+    wait_until(into, max(begin + 100, 300) * MILLISECOND)
+    for number in range(len(topics)):
+        for entry in range(published[number]):
+            out.client(send(number, entry)).server(receipt(number, entry, 7 + number, entry))
+        into.server(*[delivery(entry, number) for entry in range(delivered[number])])
+    wait_until(out, length * MILLISECOND).client(send(0, 9999))
+    return diagnose(folder, out, into)
+
+
+@pytest.mark.parametrize(("partitions", "count", "length", "stuck"), [*product((2, 3, 8), (5, 20), (3500, 9000), (0, 1))])
+def test_a_partition_that_delivers_nothing_while_others_do_is_named(
+    tmp_path: Path, partitions: int, count: int, length: int, stuck: int
+) -> None:
+    delivered = [count * (number != stuck) for number in range(partitions)]
+    row, evidence = partitioned(tmp_path, [count] * partitions, delivered, length).only(STUCK)
+    assert (evidence["topic"], evidence["published"]) == (f"{TOPIC}-partition-{stuck}", count)
+    assert row.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("published", "delivered", "length", "permits", "begin"),
+    [
+        *(([count] * partitions, [count] * partitions, 6000, 100, 0) for partitions, count in product((2, 3, 8), (5, 20))),  # all deliver
+        *(([count, 0], [count, 0], 6000, 100, 0) for count in (1, 5, 20)),  # nothing was published
+        *(([count, 4], [count, 0], 6000, 100, 0) for count in (5, 20)),  # few
+        *(([count, count], [count, 0], 2000, 100, 0) for count in (5, 20)),  # soon
+        *(([count, count], [0, 0], 6000, 100, 0) for count in (5, 20)),  # no partition is alone
+        *(([count, count], [count, 0], 6000, 0, 0) for count in (5, 20)),  # without permits
+        *(([count, count], [count, 0], 6000, 100, 1000) for count in (5, 20)),  # published before
+    ],
+)
+def test_a_partition_with_a_reason_to_rest_is_healthy(
+    tmp_path: Path, published: list[int], delivered: list[int], length: int, permits: int, begin: int
+) -> None:
+    assert STUCK not in partitioned(tmp_path, published, delivered, length, permits=permits, begin=begin).codes
+
+
+@pytest.mark.parametrize(("busy", "others", "partitions"), [*product((100, 200), (1, 2), (3, 5, 8))])
+def test_a_partition_with_most_messages_is_told(tmp_path: Path, busy: int, others: int, partitions: int) -> None:
+    counts = [busy] + [others] * (partitions - 1)
+    row, evidence = partitioned(tmp_path, counts, counts, permits=1000).only(SKEW)
+    assert (row.severity, evidence["count"]) == ("note", sum(counts))
+
+
+@pytest.mark.parametrize(("busy", "others", "partitions"), [*product((40, 100), (40, 20), (3, 5, 8)), *product((50, 100), (1,), (1, 2))])
+def test_partitions_with_about_as_much_are_not(tmp_path: Path, busy: int, others: int, partitions: int) -> None:
+    counts = [busy] + [others] * (partitions - 1)
+    assert SKEW not in partitioned(tmp_path, counts, counts, permits=1000).codes
