@@ -27,6 +27,8 @@ INT64_END = 1 << 63
 
 _NOTHING = Attachment()
 
+_Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
+
 
 class SessionRows:
     """Shows frames to the session of a connection, and writes their rows and those of its events.
@@ -145,8 +147,8 @@ class SessionRows:
     def raw_frames(self, data: bytes) -> list[RawFrame]:
         """Return the bytes of a frame with their named ranges; nothing when the dissector raises: they may hold secrets."""
         try:
-            raw = RawFrame(*self._dissector.ranges(data))
-            return [raw if self._trusted else msgspec.convert(msgspec.structs.astuple(raw), RawFrame)]
+            ranges = self._dissector.ranges(data)
+            return [RawFrame(*(ranges if self._trusted else msgspec.convert(ranges, _Ranges)))]
         except Exception as error:  # noqa: BLE001 - other people's code
             self.fail("ranges", error)
             return []

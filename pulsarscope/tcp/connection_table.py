@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
-from pulsarscope.model.findings import ONE_SIDED
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     CLOSED_CONNECTIONS_MAX,
@@ -117,7 +116,7 @@ class ConnectionTable:
                 self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
             if not stream.captured and connection.streams[1 - stream.index].segments:
                 text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
-                self._note(connection, ONE_SIDED, text, {"direction": stream.index})
+                self._note(connection, "one-sided-capture", text, {"direction": stream.index})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
         self._note_copies(connection, sum(stream.copies for stream in connection.streams))

@@ -82,7 +82,7 @@ def test_all_rules_and_codes_of_the_room_are_listed() -> None:
 def test_each_code_says_what_it_is_and_is_given_somewhere(code: Code) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.code)
     assert code.severity in SEVERITIES
-    assert code.layer == "session"
+    assert code.layer in ("session", "tuning")
     for text in (code.meaning, code.hint):
         assert text[0].isupper()
         assert text.endswith(".")

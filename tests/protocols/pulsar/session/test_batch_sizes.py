@@ -58,5 +58,5 @@ def test_whole_entries_have_no_sizes_and_old_batches_are_forgotten() -> None:
     for entry in range(BATCHES_MAX + 1):
         sizes.delivered({"ledgerId": 1, "entryId": entry}, 3)
     assert sizes.acknowledged({"message_id": [{"ledgerId": 1, "entryId": 1}]}) is None
-    parts = [{"ledgerId": 1, "entryId": entry, "ack_set": [1]} for entry in (0, 1)]
+    parts = [{"ledgerId": 1, "entryId": entry, "ack_set": [1]} for entry in (0, BATCHES_MAX)]
     assert sizes.acknowledged({"message_id": parts}) == {"batch_sizes": [None, 3]}
