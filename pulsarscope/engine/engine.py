@@ -31,7 +31,7 @@ from pulsarscope.inputs.tls_secrets import Secrets
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import MEMORY_MAX_BYTES
-from pulsarscope.model.records import ROWS, EntryMessages, FindingRow, FrameRow, MessageRow, finding_row
+from pulsarscope.model.records import ROWS, ConnectionRow, EntryMessages, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
 from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
 
@@ -183,6 +183,12 @@ class Engine:
         if self._rules is not None:
             self._rules.feed(rows)
         return self._batch(rows, [_OF_FILES] * len(rows)) if self._first else self._batch([])
+
+    def emit_unread(self, rows: Iterable[ConnectionRow]) -> None:
+        """Let rules across connections know of connections that another engine found to be of no known protocol."""
+        if self._rules is not None:
+            for row in rows:
+                self._rules.emit_unread(row)
 
     def count(self, rows: Iterable[Any]) -> list[Any]:
         """Count the findings among rows, and leave them out when nobody asked for any."""

@@ -111,7 +111,9 @@ class FlowRun:
 
     def select(self, rows: Sequence[Row]) -> list[Any]:
         """Return those of the rows that `strangers` found that are asked for."""
-        self.totals.connections += sum(type(row) is ConnectionRow for row in rows)
+        connections = [row for row in rows if isinstance(row, ConnectionRow)]
+        self.totals.connections += len(connections)
+        self._engine.emit_unread(connections)
         return [row for row in self._engine.count(rows) if row.kind in self._kinds]
 
     def _enter(self, file: int) -> None:

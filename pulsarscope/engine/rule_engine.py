@@ -302,8 +302,8 @@ class RuleEngine:
                 if (rules := self.connections.pop(row.row.connection or "", None)) is not None:
                     rules.closing = row.closing
                     rules.end(row.row)
-                elif row.row.dissector is None and row.row.opened == "syn" and (row.row.tls or not row.row.server_bytes):
-                    self._emit_unread(row.row)
+                else:
+                    self.emit_unread(row.row)
 
     def take(self) -> list[tuple[RowKey, FindingRow]]:
         """Return the findings since the last call, each with its key."""
@@ -324,8 +324,10 @@ class RuleEngine:
         evidence = {"judged_early": early, "unknown": unknown, "bytes": FACTS_MAX_BYTES}
         self._findings.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
-    def _emit_unread(self, row: ConnectionRow) -> None:
-        """Emit the fact that a server said nothing on a connection, or what cannot be read."""
+    def emit_unread(self, row: ConnectionRow) -> None:
+        """Emit a fact of a connection without a known protocol on which a server said nothing, or what cannot be read."""
+        if row.dissector is not None or row.opened != "syn" or not (row.tls or not row.server_bytes):
+            return
         values = {name: getattr(row, name) for name in ("server", "client_bytes", "server_bytes", "closed", "closed_by", "end", "tls")}
         for rule_set in self.rule_sets.values():
             if rule_set.unread is not None:

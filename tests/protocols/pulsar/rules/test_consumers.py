@@ -19,6 +19,7 @@ class SilentContext:
     connection, client, server = "0:1", "10.0.0.1:1", "10.0.0.2:6650"
 
     thresholds = Thresholds()
+    closing: tuple[str, int] | None = None
 
     def __init__(self, *, lost: bool = False) -> None:
         self.lost = lost
