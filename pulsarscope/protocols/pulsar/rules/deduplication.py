@@ -24,6 +24,12 @@ CODES = table(
         "Nothing is lost: their first copies were stored, and the receipts for them were not.",
     ),
     SESSION.warning(
+        "non-persistent-dropped",
+        "The broker dropped messages of a non-persistent topic.",
+        "It handles only so many of one connection at once: send with fewer in flight, spread producers over connections, or raise "
+        "maxConcurrentNonPersistentMessagePerConnection.",
+    ),
+    SESSION.warning(
         "sequence-regression",
         "Sequence ids of a producer go back, or their ranges overlap.",
         "With deduplication such messages are dropped: start a named producer after its last id (initialSequenceId), and do not "
@@ -33,6 +39,9 @@ CODES = table(
 
 FORGET_NS = 3_600_000_000_000
 """Time without facts after which a producer is evaluated: one that returns after an hour has nothing to send again."""
+
+
+NON_PERSISTENT = "non-persistent://"
 
 
 class ProducerReport(NamedTuple):
@@ -54,6 +63,10 @@ def _evaluate_sessions(key: str, sessions: Sequence[Fact], report: ReportFinding
     """Report regressions and dropped messages in the sessions of one producer name on one topic."""
     topic, _, name = key.partition("\n")
     producer = ProducerReport(topic, name, report)
+    if topic.startswith(NON_PERSISTENT):  # it stores nothing: no sequence id is remembered
+        for session in sessions:
+            _report_not_handled(producer, session)
+        return
     deduplicates = any(_stored(session) >= 0 or session.values["dropped_count"] for session in sessions)
     for index, session in enumerate(sessions):
         _report_regressions(producer, session, deduplicates=deduplicates)
@@ -63,6 +76,15 @@ def _evaluate_sessions(key: str, sessions: Sequence[Fact], report: ReportFinding
             _report_restart(producer, session, sessions[:index])
         if session.values["dropped_count"]:
             _report_dropped(producer, session, sessions[:index])
+
+
+def _report_not_handled(producer: ProducerReport, session: Fact) -> None:
+    """Report messages whose receipts name no entry (-1:-1), as a broker answers what it has no room for."""
+    values = session.values
+    if values["dropped_count"]:
+        text = f": the broker dropped {values['dropped_count']:,} of {quantity(values['sent'], 'SEND')}, which no consumer gets"
+        frames = frame_names(frame for frame, _ in map(tuple, values["dropped"]))
+        producer.add("non-persistent-dropped", session, text, frames=frames, count=values["dropped_count"], sent=values["sent"])
 
 
 def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates: bool) -> None:

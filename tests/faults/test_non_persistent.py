@@ -1,0 +1,50 @@
+"""Messages of non-persistent topics that a broker has no room for."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import receipt, send
+from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.evaluation import findings_of, only, problem_codes
+from tests.scenarios.rules.deduplication import dropped, producing
+
+NON_PERSISTENT = "non-persistent://public/default/t"
+
+
+def publishing(
+    lost: int, sent: int, *, topic: str = NON_PERSISTENT, start: int = 0, reset: bool = False, inflight: int = 1
+) -> Conversation:
+    """A producer whose last `lost` of `sent` messages the broker drops; `inflight` wait at once."""
+    talk = producing(start=start, topic=topic)
+    for first in range(0, sent, inflight):
+        numbers = range(first, min(first + inflight, sent))
+        talk.client(*(send(1, number) for number in numbers))
+        talk.server(*(dropped(number) if number >= sent - lost else receipt(1, number, 0, 0) for number in numbers))
+    return talk.reset() if reset else talk.close()
+
+
+@pytest.mark.parametrize(("lost", "others", "inflight", "reset"), [*product((1, 2, 40), (0, 1, 30), (1, 10), (False, True))])
+def test_each_is_counted_with_its_receipt(tmp_path: Path, lost: int, others: int, inflight: int, *, reset: bool) -> None:
+    sent = lost + others
+    rows = findings_of(tmp_path, publishing(lost, sent, inflight=inflight, reset=reset))
+    text, evidence = only(rows, "non-persistent-dropped")
+    assert (evidence["count"], evidence["sent"]) == (lost, sent)
+    assert NON_PERSISTENT in text
+    assert evidence["frames"]
+    assert "message-duplicate-dropped" not in problem_codes(rows)
+
+
+@pytest.mark.parametrize(("sent", "inflight", "reset"), [*product((1, 5, 50), (1, 10), (False, True))])
+def test_receipts_of_what_is_handed_on_are_no_loss(tmp_path: Path, sent: int, inflight: int, *, reset: bool) -> None:
+    assert "non-persistent-dropped" not in problem_codes(findings_of(tmp_path, publishing(0, sent, inflight=inflight, reset=reset)))
+
+
+@pytest.mark.parametrize(("lost", "sent"), [*product((1, 3), (4, 20))])
+def test_the_same_receipts_of_a_persistent_topic_are_of_duplicates(tmp_path: Path, lost: int, sent: int) -> None:
+    codes = problem_codes(findings_of(tmp_path, publishing(lost, sent, topic="persistent://public/default/t", start=SECOND)))
+    assert "non-persistent-dropped" not in codes
+    assert "message-duplicate-dropped" in codes
