@@ -126,9 +126,17 @@ def _holders(tenures: Sequence[Tenure], request: Fact) -> list[Tenure]:
     ]
 
 
+LIMIT = "reached max"
+"""Part of the message of a broker that refuses one more producer or consumer, whatever its name."""
+
+
 def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, report: ReportFinding) -> None:
     first, last = refused[0], refused[-1]
     values = first.values
+    said = values["message"] or ""
+    at_limit = LIMIT in said.lower()
+    if at_limit:
+        holders = ()  # any of those that are there, not one that holds the name
     requested, answered = first.where.time, values["answered"]
     times = f", {len(refused):,} times in {duration(last.where.time - requested)}" if len(refused) > 1 else ""
     name = f"{noun} {values['name']}" if values["name"] else f"a {noun} without a name"
@@ -136,7 +144,7 @@ def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure
         f"{holder.title(noun)} has held it for {duration(holder.held_ns(answered))} and {holder.liveness(requested)}"
         for holder in holders[:HOLDERS_MAX]
     )
-    holder_text = held or "its holder is not in the capture"
+    holder_text = f'the broker says "{said}"' if at_limit else held or "its holder is not in the capture"
     text = f"{capitalized(name)} ({values['mode']}) was refused on {place} with {values['error']}{times}: {holder_text}."
     attempts = [{"frame": fact.where.name, "epoch": fact.values.get("epoch"), "mode": fact.values["mode"]} for fact in refused]
     evidence = {

@@ -120,3 +120,24 @@ def test_a_fenced_send_is_told(tmp_path: Path) -> None:
     refusal = send_error("ProducerFenced", "fenced")
     text, _ = only(findings_of(tmp_path, connected().client(producer()).server(created(), refusal)), "producer-fenced")
     assert text == "A SEND of producer p to persistent://public/default/t was refused with ProducerFenced: fenced."
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_limit_is_not_the_fault_of_a_holder(tmp_path: Path, others: int) -> None:
+    """A broker refuses the next one with the same error, whatever its name."""
+    said = "Topic 'persistent://public/default/t' reached max producers limit"
+    talks = [connected(40000 + number).client(producer(name=f"p{number}")).server(created(f"p{number}")) for number in range(others)]
+    late = connected(40100, start=SECOND).client(producer(name="late")).server(error(1, "ProducerBusy", said))
+    text, evidence = only(findings_of(tmp_path, *talks, late), "producer-busy")
+    assert f'the broker says "{said}"' in text
+    assert "has held it" not in text
+    assert evidence["holders"] == []
+
+
+def test_a_limit_of_consumers_is_not_the_fault_of_a_holder(tmp_path: Path) -> None:
+    said = "Subscription reached max consumers limit"
+    first = connected().client(subscribe(request=1)).server(success(1))
+    late = connected(40100, start=SECOND).client(subscribe(request=1)).server(error(1, "ConsumerBusy", said))
+    text, evidence = only(findings_of(tmp_path, first, late), "consumer-busy")
+    assert f'the broker says "{said}"' in text
+    assert evidence["holders"] == []
