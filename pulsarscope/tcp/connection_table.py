@@ -32,7 +32,7 @@ class ConnectionTable:
         self._closed: deque[Connection] = deque()
         """Closed connections; some are finished already, by a new connection on their 4-tuple."""
         self._silent: dict[Connection, None] = {}
-        """Connections that began with a SYN, the oldest first; some have sent data since, or are finished."""
+        """Connections that began with a SYN, the oldest first; some have sent data since."""
         self._unlisted = 0
         """Connections without data that have no rows, and are not reported yet; the first of them stands for all and has one."""
         self._first_unlisted: Connection | None = None
@@ -110,6 +110,7 @@ class ConnectionTable:
             return
         (connection.events or self._touch(connection)).finished = True
         connection.finished = True
+        self._silent.pop(connection, None)
         for stream in connection.streams:
             if stream.late:
                 text = f"{stream.late} bytes from {stream.source} came after the end of its stream and are not decoded."
@@ -142,7 +143,7 @@ class ConnectionTable:
         self._silent = {
             connection: None
             for connection in self._silent
-            if not (connection.finished or connection.streams[0].segments or connection.streams[1].segments)
+            if not (connection.streams[0].segments or connection.streams[1].segments)
         }
         if len(self._silent) <= SILENT_CONNECTIONS_MAX:
             return
@@ -156,7 +157,7 @@ class ConnectionTable:
                 self._finish(connection)
                 (connection.events or self._touch(connection)).unlisted = True
             self._unlisted += 1
-            del self._silent[connection]
+            self._silent.pop(connection, None)
 
     def _report_unlisted(self) -> None:
         """Report the connections without data that have no rows."""
