@@ -141,9 +141,7 @@ class ConnectionTable:
     def _unlist_silent(self) -> None:
         """Finish the oldest connections without data when there are too many: an eighth at once, so that the search stays cheap."""
         self._silent = {
-            connection: None
-            for connection in self._silent
-            if not (connection.streams[0].segments or connection.streams[1].segments)
+            connection: None for connection in self._silent if not (connection.streams[0].segments or connection.streams[1].segments)
         }
         if len(self._silent) <= SILENT_CONNECTIONS_MAX:
             return
