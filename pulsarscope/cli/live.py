@@ -144,8 +144,8 @@ def capture_and_decode(request: LiveRequest) -> int:
                 raise OutputError(f"{error}; the output before that is in {kept}" if kept else str(error)) from error
         if not request.quiet:
             warn(capture.summary())
-        if capture.feed.failure is not None:
-            raise capture.feed.failure
+        if (failure := capture.feed.state.failure) is not None:
+            raise failure
         return code
 
     return run_with_output(run_capture)

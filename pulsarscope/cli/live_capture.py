@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,10 +62,7 @@ class LiveCapture:
         size, seconds = _rotation(request.rotate or ())
         self._rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
         self._around = quantity(request.around, DURATIONS, "--around")
-        self._recorder: Recorder | None = None
-        self._triggered: TriggeredRecorder | None = None
         if is_pipe(request.interface):
-            self._source = None
             recorder = self._open_recorder(b"", bytes)
             pipe = PipeFeed(request.interface, recorder=recorder, packets_max=request.packets, by_interface=options.by_interface)
             self.feed: LiveFeed | PipeFeed = pipe
@@ -72,38 +70,30 @@ class LiveCapture:
             return
         ports = ports_of(request, options)
         self.listening = f"listening on {request.interface}: {_traffic(request, ports)}; Ctrl-C stops"
-        source = self._source = open_source(request, ports)
+        source = open_source(request, ports)
         drop_privileges()
         try:
-            recorder = self._open_recorder(interface_block(source.link_type, PACKET_MAX_BYTES, source.name), self._statistics)
+            head = interface_block(source.link_type, PACKET_MAX_BYTES, source.name)
+            recorder = self._open_recorder(head, partial(_statistics, source))
         except BaseException:
             source.close()
             raise
         self.feed = LiveFeed(source, recorder=recorder, packets_max=request.packets, by_interface=options.by_interface)
+        self.feed.start()  # before any thread, which no fork survives
 
     def _open_recorder(self, head: bytes, tail: Callable[[], bytes]) -> PacketWriter | None:
         request = self._request
         if request.write is None:
             return None
-        self._recorder = Recorder(request.write, section_block(f"pulsarscope {__version__}") + head, self._rotation, tail)
-        if request.trigger is None:
-            return self._recorder
-        self._triggered = TriggeredRecorder(self._recorder, self._around / SECOND)
-        return self._triggered
-
-    def _statistics(self) -> bytes:
-        """Return the last block of a file: the packets received and dropped so far."""
-        if (source := self._source) is None:
-            return b""
-        source.count()
-        return statistics_block(0, time.time_ns(), source.received, source.dropped)
+        recorder = Recorder(request.write, section_block(f"pulsarscope {__version__}") + head, self._rotation, tail)
+        return recorder if request.trigger is None else TriggeredRecorder(recorder, self._around / SECOND)
 
     def watch(self, batch: RowBatch) -> None:
         """Act on the findings that stop the capture or save packets, and remove rows that are not for the output."""
         for row in batch.rows:
             if type(row) is FindingRow:
-                if row.code == self._request.trigger and self._triggered is not None:
-                    self._triggered.trigger(row.time or time.time_ns())
+                if row.code == self._request.trigger:
+                    self.feed.trigger(row.time or time.time_ns())
                 if row.code == self._request.until:
                     self.feed.stop()
         if self.metrics is not None:
@@ -118,30 +108,36 @@ class LiveCapture:
 
         health = self.feed.health()
         notes = [(f"{health.skipped_packets:,} not decoded", bool(health.skipped_packets))]
-        if self._source is not None and self._source.reports_drops:
+        if self.feed.reports_drops:
             notes.insert(0, (f"{health.dropped:,} dropped by the kernel", bool(health.dropped)))
             notes.append((f"{size_text(health.waiting_bytes)} waiting", health.waiting_bytes > LIVE_QUEUE_MAX_BYTES // 2))
             notes.append((f"ring {health.ring:.0%} full", health.ring > 0.5))
         notes.append((f"{health.lag:.1f} s behind", health.lag > LAG_SECONDS))
-        if self._recorder is not None and self._recorder.written:
-            notes.append((f"saved to {self._recorder.written[-1]}", False))
+        if latest := self.feed.state.latest:
+            notes.append((f"saved to {latest}", False))
         return Status(f"{self.feed.name}: {count_text(health.packets, 'packet')}", notes)
 
     def summary(self) -> str:
         """Return the numbers of captured and lost packets, in one line."""
         feed = self.feed
+        health, state = feed.health(), feed.state
         parts = [f"{count_text(feed.packets, 'packet')} from {feed.name}"]
-        if self._source is not None:
-            dropped = f"{self._source.dropped:,} dropped by the kernel" if self._source.dropped else "none dropped by the kernel"
-            parts.append(dropped if self._source.reports_drops else "number of dropped packets unknown on this system")
-        if skipped := feed.health().skipped_packets:
-            parts.append(f"{skipped:,} not decoded")
-        if self._recorder is not None:
-            written = self._recorder.written
-            parts.append(f"saved to {written[-1]}" if len(written) == 1 else f"saved to {len(written)} files")
-        if self._triggered is not None and self._triggered.shortened:
-            parts.append(f"packets before {count_text(self._triggered.shortened, 'finding')} were partly gone already")
+        if isinstance(feed, LiveFeed):
+            dropped = f"{health.dropped:,} dropped by the kernel" if health.dropped else "none dropped by the kernel"
+            parts.append(dropped if feed.reports_drops else "number of dropped packets unknown on this system")
+        if health.skipped_packets:
+            parts.append(f"{health.skipped_packets:,} not decoded")
+        if self._request.write is not None:
+            parts.append(f"saved to {state.latest}" if state.files == 1 else f"saved to {state.files} files")
+        if health.shortened_triggers:
+            parts.append(f"packets before {count_text(health.shortened_triggers, 'finding')} were partly gone already")
         return ", ".join(parts)
+
+
+def _statistics(source: PacketSource) -> bytes:
+    """Return the last block of a file: the packets received and dropped so far."""
+    source.count()
+    return statistics_block(0, time.time_ns(), source.received, source.dropped)
 
 
 def is_pipe(name: str) -> bool:

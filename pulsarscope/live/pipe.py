@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from pulsarscope.capture import Block, BlockReader, CaptureInterface, PacketRecord
 from pulsarscope.capture.reader import STANDARD_INPUT
+from pulsarscope.live.capture_worker import CaptureState
 from pulsarscope.live.source import CapturedPackets, CaptureHealth, PacketWriter
 from pulsarscope.model.errors import PulsarscopeError
 from pulsarscope.model.units import SECOND
@@ -23,6 +24,8 @@ WAIT_SECONDS = 0.2
 class PipeFeed:
     """Iterator over the blocks of a pipe, which ends with the pipe or after `stop`."""
 
+    reports_drops = False
+
     def __init__(
         self, path: str, *, recorder: PacketWriter | None = None, packets_max: int | None = None, by_interface: bool = False
     ) -> None:
@@ -30,17 +33,23 @@ class PipeFeed:
         self.packets = 0
         self.lag = 0.0
         """Age of the last decoded packets, seconds."""
-        self.failure: PulsarscopeError | None = None
-        """Exception of the recorder."""
+        self._failure: PulsarscopeError | None = None
         self._path = path
         self._recorder = recorder
         self._packets_max = packets_max
         self._stopping = False
+        self._ended = False
         self._stopped_early = False
         """True when reading stopped before the end of the pipe: an incomplete record is then no damage."""
         self._interfaces: dict[CaptureInterface, int] = {}
         self._reader = BlockReader(self, records=recorder is not None, by_interface=by_interface)
         self._descriptor = -1
+
+    @property
+    def state(self) -> CaptureState:
+        """Return the recent state of the recording, or how it ended."""
+        files, latest = (0, "") if self._recorder is None else self._recorder.recorded()
+        return CaptureState(self._ended, None, self._failure, files, latest)
 
     @property
     def name(self) -> str:
@@ -57,7 +66,7 @@ class PipeFeed:
 
     def __next__(self) -> Block:
         if (block := next(self._reader, None)) is None or (self._stopped_early and not self.recognised):
-            self._record()
+            self._ended = True
             raise StopIteration
         if self._stopped_early:
             block.findings = [finding for finding in block.findings if finding.code != "capture-truncated"]
@@ -75,7 +84,7 @@ class PipeFeed:
 
     def _record(self, records: Sequence[PacketRecord] = ()) -> None:
         """Record packets; without any, end the recording."""
-        if self._recorder is None or self.failure is not None:
+        if self._recorder is None or self._failure is not None:
             return
         try:
             if records:
@@ -83,7 +92,7 @@ class PipeFeed:
             else:
                 self._recorder.end()
         except PulsarscopeError as error:
-            self.failure = error
+            self._failure = error
             self.stop()
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
@@ -92,15 +101,21 @@ class PipeFeed:
 
     def health(self) -> CaptureHealth:
         """Return the present state; packets dropped by the other end are not known."""
-        return CaptureHealth(self.packets, 0, 0, 0, 0.0, self.lag)
+        return CaptureHealth(self.packets, 0, 0, 0, 0.0, self.lag, 0 if self._recorder is None else self._recorder.shortened)
+
+    def trigger(self, moment: int) -> None:
+        """Record the packets around a time, ns since the epoch."""
+        if self._recorder is not None:
+            self._recorder.trigger(moment)
 
     def stop(self) -> None:
         """Stop reading; packets read so far are still decoded. Safe in a signal handler."""
         self._stopping = True
 
     def close(self) -> None:
-        """Stop and close the pipe."""
+        """Stop, end the recording, and close the pipe."""
         self.stop()
+        self._record()
         self._reader.close()
         if self._descriptor > 0:
             os.close(self._descriptor)

@@ -35,7 +35,9 @@ class Rotation(msgspec.Struct, frozen=True):
 
 
 class Recorder:
-    """Recorder of all packets; only `written` may be read from other threads."""
+    """Recorder of all packets."""
+
+    shortened = 0
 
     def __init__(self, path: str, head: bytes, rotation: Rotation, tail: Callable[[], bytes]) -> None:
         """Open the first file, whose first bytes are `head`; `tail` returns the last ones. Raises OutputError when it cannot be written.
@@ -56,6 +58,13 @@ class Recorder:
         self._first_time = 0
         if not self._rotates:
             self._begin(0)
+
+    def recorded(self) -> tuple[int, str]:
+        """Return the number of files and the name of the latest; safe from another thread."""
+        return len(self.written), self._name if self.written else ""
+
+    def trigger(self, moment: int) -> None:
+        """Do nothing: all packets are recorded."""
 
     @property
     def _rotates(self) -> bool:
@@ -155,6 +164,10 @@ class TriggeredRecorder:
         """Time of the last packet dropped without being recorded, ns."""
         self.shortened = 0
         """Number of triggers with missing packets before them: they came too late, or the memory for packets was full."""
+
+    def recorded(self) -> tuple[int, str]:
+        """Return the number of files and the name of the latest; safe from another thread."""
+        return self._recorder.recorded()
 
     def trigger(self, moment: int) -> None:
         """Add a trigger at a time in ns since the epoch; safe from another thread."""

@@ -60,6 +60,7 @@ class PacketRing:
     """Packet source on the ring of one interface or of all, see `PacketSource`."""
 
     reports_drops = True
+    forks = True
 
     def __init__(self, interface: NetworkInterface, program: Program, ring_bytes: int) -> None:
         """Begin to capture into a ring of `ring_bytes`. Raises PermissionError without CAP_NET_RAW, OSError without the interface."""

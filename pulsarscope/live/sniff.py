@@ -22,6 +22,7 @@ class SniffSource:
     """Packet source on a socket of scapy, see `PacketSource`."""
 
     reports_drops = False
+    forks = False
 
     def __init__(self, sniffer: Any, name: str, link_types: Any) -> None:
         """Initialize with a listening socket of scapy and its link type numbers by packet class."""

@@ -29,6 +29,8 @@ class CaptureHealth(NamedTuple):
     """Used part of the kernel's ring, 0 to 1."""
     lag: float
     """Delay of decoding, seconds."""
+    shortened_triggers: int = 0
+    """Triggers that came too late for some of the packets before them."""
 
 
 class PacketSource(Protocol):
@@ -39,6 +41,8 @@ class PacketSource(Protocol):
     link_type: int
     reports_drops: bool
     """True when the system reports dropped packets."""
+    forks: bool
+    """True when it can be read in a forked process."""
     received: int
     """Packets that passed the filter up to the last `count`, dropped ones included."""
     dropped: int
@@ -59,6 +63,15 @@ class PacketSource(Protocol):
 
 class PacketWriter(Protocol):
     """Recorder of live packets."""
+
+    shortened: int
+    """Number of triggers with missing packets before them."""
+
+    def recorded(self) -> tuple[int, str]:
+        """Return the number of existing files and the name of the latest one."""
+
+    def trigger(self, moment: int) -> None:
+        """Record the packets around a time, ns since the epoch, if not all packets are recorded."""
 
     def describe(self, interface: bytes) -> None:
         """Write the pcapng block of an interface, before its first packet."""

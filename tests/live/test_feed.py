@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
-from pulsarscope.capture import Block
-from pulsarscope.live import feed as module
+from pulsarscope.capture import Block, BlockReader
+from pulsarscope.live.capture_worker import CaptureState
 from pulsarscope.live.feed import LiveFeed
+from pulsarscope.live.recorder import Recorder, Rotation
 from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.flow import source_of_key
+from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
 from tests.scenarios.live_packets import SECOND, START, captured, numbers
+
+WORKERS = pytest.mark.parametrize("forks", [False, True], ids=["thread", "process"])
 
 
 class Scripted:
@@ -24,11 +32,12 @@ class Scripted:
     link_type = 1
     reports_drops = True
 
-    def __init__(self, script: Iterable[CapturedPackets], *, failure: OSError | None = None, dropped: int = 0) -> None:
+    def __init__(self, script: Iterable[CapturedPackets], *, failure: OSError | None = None, dropped: int = 0, forks: bool = False) -> None:
         self.name = "test0"
+        self.forks = forks
         self.received = self.dropped = 0
         self.closed = False
-        self.exhausted = threading.Event()
+        self.exhausted = multiprocessing.Event()
         self._script = deque(script)
         self._failure = failure
         self._dropped = dropped
@@ -70,14 +79,45 @@ def run(feed: LiveFeed, source: Scripted) -> list[Block]:
     stopper.start()
     blocks = list(feed)
     stopper.join()
+    feed.close()
     return blocks
 
 
-def test_all_packets_arrive_in_order() -> None:
-    source = Scripted(captured(number) for number in range(1000))
+class MemoryRecorder:
+    """Recorder into memory, which may fail."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.packets: list[CapturedPackets] = []
+        self.shortened = 0
+        self.triggers: list[int] = []
+        self._failure = failure
+        self._ended = False
+
+    def recorded(self) -> tuple[int, str]:
+        return int(self._ended), f"file of {len(self.triggers)} triggers"
+
+    def trigger(self, moment: int) -> None:
+        assert not self._ended
+        self.triggers.append(moment)
+
+    def describe(self, interface: bytes) -> None: ...
+
+    def __call__(self, captured: CapturedPackets) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self.packets.append(captured)
+
+    def end(self) -> None:
+        self._ended = True
+
+
+@WORKERS
+def test_all_packets_arrive_in_order(forks: bool) -> None:
+    source = Scripted((captured(number) for number in range(1000)), forks=forks)
     feed = LiveFeed(source)
     assert numbers(run(feed, source)) == [(number + 1, number) for number in range(1000)]
-    assert (feed.packets, feed.skipped_packets, feed.waiting_bytes) == (1000, 0, 0)
+    health = feed.health()
+    assert (health.packets, health.skipped_packets, health.waiting_bytes) == (1000, 0, 0)
     assert source.closed
 
 
@@ -86,8 +126,9 @@ def test_the_interface_stands_behind_flow_keys_when_asked() -> None:
     assert {source_of_key(key) for block in run(LiveFeed(source, by_interface=True), source) for key in block.flows} == {"test0"}
 
 
-def test_it_stops_after_so_many_packets() -> None:
-    source = Scripted(captured(number) for number in range(10))
+@WORKERS
+def test_it_stops_after_so_many_packets(forks: bool) -> None:
+    source = Scripted((captured(number) for number in range(10)), forks=forks)
     assert len(numbers(LiveFeed(source, packets_max=4))) == 4
 
 
@@ -98,35 +139,40 @@ def test_what_waited_when_it_was_stopped_is_still_taken() -> None:
     assert len(numbers(feed)) == 50
 
 
-def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@WORKERS
+def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(forks: bool) -> None:
     size = len(captured(0).data)
-    monkeypatch.setattr(module, "LIVE_QUEUE_MAX_BYTES", 5 * size)
-    recorded: list[CapturedPackets] = []
-
-    class MemoryRecorder:
-        def describe(self, interface: bytes) -> None: ...
-
-        def __call__(self, captured: CapturedPackets) -> None:
-            recorded.append(captured)
-
-        def end(self) -> None: ...
-
-    source = Scripted(captured(number) for number in range(100))
-    feed = LiveFeed(source, recorder=MemoryRecorder())
+    recorder = MemoryRecorder()
+    source = Scripted((captured(number) for number in range(100)), forks=forks)
+    feed = LiveFeed(source, recorder=recorder, queue_bytes=5 * size)
     first = next(feed)  # while this block is looked at, all others come
     source.exhausted.wait(5)
     blocks = [first, *run(feed, source)]
     decoded = numbers(blocks)
+    health = feed.health()
     assert len(decoded) < 100
-    assert feed.packets == 100 == len(recorded) == len(decoded) + feed.skipped_packets
-    assert feed.skipped_bytes == feed.skipped_packets * size
+    assert feed.packets == 100 == len(decoded) + health.skipped_packets
+    assert forks or len(recorder.packets) == 100
     assert all(packet == said + 1 for packet, said in decoded)  # names stay those of the file
     (finding,) = [row for block in blocks for row in block.findings if row.code == "packets-skipped"]
-    assert finding.evidence["packets"] == feed.skipped_packets
+    assert finding.evidence["packets"] == health.skipped_packets
+    assert finding.evidence["bytes"] == health.skipped_packets * size
 
 
-def test_what_the_kernel_dropped_is_told_once() -> None:
-    source = Scripted((captured(number) for number in range(10)), dropped=7)
+@WORKERS
+def test_a_trigger_that_comes_after_the_last_packet_counts(forks: bool) -> None:
+    recorder = MemoryRecorder()
+    source = Scripted([captured(0)], forks=forks)
+    feed = LiveFeed(source, recorder=recorder, packets_max=1)
+    assert len(numbers(feed)) == 1
+    feed.trigger(START)
+    feed.close()
+    assert feed.state == CaptureState(True, None, None, 1, "file of 1 triggers")
+
+
+@WORKERS
+def test_what_the_kernel_dropped_is_told_once(forks: bool) -> None:
+    source = Scripted((captured(number) for number in range(10)), dropped=7, forks=forks)
     blocks = run(LiveFeed(source), source)
     (finding,) = [row for block in blocks for row in block.findings if row.code != "decode-lag"]
     assert (finding.code, finding.evidence) == ("packets-dropped", {"packets": 7, "packets_so_far": 7, "interface": "test0"})
@@ -137,25 +183,21 @@ def test_decoding_that_is_late_is_told() -> None:
     assert "decode-lag" in codes(run(LiveFeed(source), source))
 
 
-def test_an_interface_that_goes_away_ends_it_with_what_came_before() -> None:
-    feed = LiveFeed(Scripted([captured(0)], failure=OSError(100, "Network is down")))
+@WORKERS
+def test_an_interface_that_goes_away_ends_it_with_what_came_before(forks: bool) -> None:
+    feed = LiveFeed(Scripted([captured(0)], failure=OSError(100, "Network is down"), forks=forks))
     blocks = list(feed)
+    feed.close()
     assert len(numbers(blocks)) == 1
     assert "interface-gone" in codes(blocks)
 
 
-def test_a_full_disk_ends_it_with_what_came_before() -> None:
-    class Full:
-        def describe(self, interface: bytes) -> None: ...
-
-        def __call__(self, captured: CapturedPackets) -> None:
-            raise OutputError(str(captured.packets))
-
-        def end(self) -> None: ...
-
-    feed = LiveFeed(Scripted(captured(number) for number in range(10)), recorder=Full())
+@WORKERS
+def test_a_full_disk_ends_it_with_what_came_before(forks: bool) -> None:
+    feed = LiveFeed(Scripted((captured(number) for number in range(10)), forks=forks), recorder=MemoryRecorder(OutputError("full")))
     assert numbers(feed) == []
-    assert str(feed.failure) == "1"
+    feed.close()
+    assert isinstance(feed.state.failure, OutputError)
 
 
 class Endless(Scripted):
@@ -170,22 +212,43 @@ class Endless(Scripted):
         return 1.0
 
 
-def test_a_line_that_never_pauses_is_left_when_asked() -> None:
-    feed = LiveFeed(Endless(()))
+@WORKERS
+def test_a_line_that_never_pauses_is_left_when_asked(forks: bool) -> None:
+    feed = LiveFeed(Endless((), forks=forks))
     assert next(feed) is not None
     feed.stop()
-    assert codes(feed) == []
+    assert set(codes(feed)) <= {"packets-skipped"}
+    feed.close()
 
 
-def test_an_error_of_the_capturing_thread_is_no_quiet_end() -> None:
-    class Broken:
-        def describe(self, interface: bytes) -> None: ...
-
-        def __call__(self, captured: CapturedPackets) -> None:
-            raise ValueError(captured.packets)
-
-        def end(self) -> None: ...
-
-    feed = LiveFeed(Scripted([captured(0)]), recorder=Broken())
+@WORKERS
+def test_an_error_of_the_worker_is_no_quiet_end(forks: bool) -> None:
+    feed = LiveFeed(Scripted([captured(0)], forks=forks), recorder=MemoryRecorder(ValueError("odd")))
     assert numbers(feed) == []
-    assert isinstance(feed.failure, ValueError)
+    feed.close()
+    assert "odd" in str(feed.state.failure)
+
+
+def test_a_process_that_is_killed_is_no_quiet_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Scripted([captured(0)], forks=True)
+    feed = LiveFeed(source)
+    monkeypatch.setattr(source, "fullness", lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert len(numbers(feed)) < 2
+    feed.close()
+    assert str(feed.state.failure) == "the capturing process was killed (signal 9); packets after that are missing"
+
+
+def test_files_are_whole_when_the_decoding_process_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "kept.pcapng"
+    if not (child := os.fork()):
+        source = Scripted([captured(number) for number in range(10)], forks=True)
+        head = section_block("") + interface_block(1, 0, "test0")
+        feed = LiveFeed(source, recorder=Recorder(str(file), head, Rotation(), lambda: statistics_block(0, START, 10, 0)))
+        feed.start()
+        source.exhausted.wait(5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    deadline = time.monotonic() + 10
+    while not file.read_bytes().endswith(statistics_block(0, START, 10, 0)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(numbers(BlockReader(str(file)))) == 10

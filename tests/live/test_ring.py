@@ -40,14 +40,15 @@ def test_all_that_was_said_is_captured_once(name: str, host: str) -> None:
 
     talk = threading.Thread(target=talked)
     talk.start()
-    blocks = list(feed)
+    with closing(feed):
+        blocks = list(feed)
     talk.join()
     heard = sorted(streams(blocks).values(), key=len)
     assert heard == [b"".join(data for asks, data in SAID if asks), b"".join(data for asks, data in SAID if not asks)]
     packets = [segment[0] for block in blocks for segments in block.flows.values() for segment in segments]
     assert sorted(packets) == list(range(1, feed.packets + 1))
     assert ring.link_type == (ETHERNET if name == "lo" else COOKED)
-    assert ring.dropped == 0
+    assert feed.health().dropped == 0
 
 
 def test_other_ports_are_left_out_by_the_kernel() -> None:

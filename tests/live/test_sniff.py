@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -45,7 +46,8 @@ def test_what_the_socket_brings_is_decoded_like_any_other() -> None:
     sniffer = Sniffer(FRAMES)
     source = SniffSource(sniffer, "en0", {Ethernet: 1})
     assert (source.link_type, source.reports_drops) == (1, False)
-    assert numbers(LiveFeed(source, packets_max=5)) == [(number + 1, number) for number in range(5)]
+    with closing(LiveFeed(source, packets_max=5)) as feed:
+        assert numbers(feed) == [(number + 1, number) for number in range(5)]
     assert source.received == 5
     assert sniffer.closed
 

@@ -1,0 +1,110 @@
+"""The loop that empties a packet source: records all packets, and queues them for decoding. It waits for nobody who reads them."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from pulsarscope.live.packet_queue import DROPPED, PACKETS, RECEIVED, RING, SHORTENED, PacketQueue
+from pulsarscope.live.source import PacketSource, PacketWriter
+
+WAIT_SECONDS = 0.2
+"""Interval in which a loop checks for a stop; longer than the kernel delays a packet."""
+
+CHECK_NANOSECONDS = 200_000_000
+"""Interval in which counts are read from the kernel."""
+
+RING_FULL = 1_000
+
+
+class Control(Protocol):
+    """Requests of who decodes to who captures."""
+
+    def stopping(self) -> bool:
+        """Return True once the capture is to stop."""
+
+    def triggers(self) -> list[int]:
+        """Return the triggers since the last call: times in ns since the epoch."""
+
+    def wait_for_end(self) -> None:
+        """Wait until no trigger can come any more, or the next one."""
+
+    def ended(self) -> bool:
+        """Return True when no trigger can come any more."""
+
+
+class CaptureLoop:
+    """Capture of up to `packets_max` packets into a queue, and, if given, a recorder."""
+
+    def __init__(self, source: PacketSource, recorder: PacketWriter | None, queue: PacketQueue | None, packets_max: int | None) -> None:
+        self.source = source
+        self.source_error: OSError | None = None
+        """Error that ended the capture: the interface is gone."""
+        self.ended = False
+        """True when no packets follow."""
+        self.recorder = recorder
+        self._queue = queue
+        self._packets_max = packets_max
+        self._next_check = 0
+
+    def run(self, control: Control) -> None:
+        """Capture until a stop or the end of the source, record what triggers ask for until there are no more, and end the recorder.
+
+        Raises what the recorder raises.
+        """
+        try:
+            try:
+                self._capture(control)
+            except OSError as error:
+                self.source_error = error
+        finally:
+            self._check(time.monotonic_ns())
+            self.ended = True
+            if self._queue is not None:
+                self._queue.end()
+        if self.recorder is None:
+            return
+        while not control.ended():
+            control.wait_for_end()
+            self._record_triggers(control)
+        self.recorder.end()
+
+    def _capture(self, control: Control) -> None:
+        last = False
+        stopped = packets = 0
+        while True:
+            stopping = control.stopping()  # before the read, so that packets before the request are captured
+            if stopping and not stopped:
+                stopped = time.time_ns()
+            remaining = None if self._packets_max is None else self._packets_max - packets
+            if (captured := self.source.read(WAIT_SECONDS, remaining)) is not None:
+                packets += captured.packets
+                if self.recorder is not None:
+                    self.recorder(captured)
+                if self._queue is not None:
+                    self._queue.counts[PACKETS] = packets
+                    self._queue.put(captured)
+                if packets == self._packets_max:
+                    return
+            self._record_triggers(control)
+            if (now := time.monotonic_ns()) >= self._next_check:
+                self._check(now)
+            if stopping and (captured is None or last or captured.time >= stopped):  # on a fast line the source is never empty
+                return
+            last = stopping and self.source.fullness() == 0
+
+    def _record_triggers(self, control: Control) -> None:
+        if self.recorder is not None:
+            for moment in control.triggers():
+                self.recorder.trigger(moment)
+            if self._queue is not None:
+                self._queue.counts[SHORTENED] = self.recorder.shortened
+
+    def _check(self, now: int) -> None:
+        """Update the counts."""
+        self._next_check = now + CHECK_NANOSECONDS
+        self.source.count()
+        if self._queue is not None:
+            counts = self._queue.counts
+            counts[RECEIVED], counts[DROPPED] = self.source.received, self.source.dropped
+            counts[RING] = int(self.source.fullness() * RING_FULL)
