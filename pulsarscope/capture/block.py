@@ -63,6 +63,8 @@ class Block(msgspec.Struct):
     """True when no packet is known to have an earlier time than the one before it."""
     records: list[PacketRecord] = []
     """All packets of any kind, if the reader keeps them."""
+    skipped: bool = False
+    """True when packets before these were left out, in a live capture that decodes too slowly."""
     fragments: list[tuple[int, int]] = []
     """(packet, completing packet) for each IP fragment of a segment, late copies included; the segment stands at the completing packet."""
 

@@ -124,9 +124,10 @@ def capture_and_decode(request: LiveRequest) -> int:
             stack.enter_context(closing(capture.feed))
             stack.enter_context(_stopped(capture.feed, seconds))
             if metrics_address is not None:
-                capture.metrics = Metrics(capture.feed.health)
+                capture.metrics = Metrics(capture.health)
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
             run = run_blocks(capture.feed.name, capture.feed, options)
+            capture.waiting = run.engine.waiting
             sink = command_output.open(request, (), folder=name == FOLDER_OUTPUT and len(kinds) > 1)
             if not (request.quiet or request.top):
                 warn(capture.listening)

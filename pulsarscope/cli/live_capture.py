@@ -28,7 +28,7 @@ from pulsarscope.live.privileges import drop_privileges
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
 from pulsarscope.live.ring import ETHERNET, PacketRing
 from pulsarscope.live.sniff import expression, open_sniffer
-from pulsarscope.live.source import PacketSource, PacketWriter
+from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, LIVE_RING_BYTES, LIVE_RING_MEMORY_SHARE, PACKET_MAX_BYTES
 from pulsarscope.model.records import FindingRow, RawFrame
@@ -55,6 +55,8 @@ class LiveCapture:
     def __init__(self, request: LiveRequest, options: Options, shown: frozenset[str]) -> None:
         """Open the source, drop privileges, open the file; the output gets record kinds `shown`. Raises UsageError or OutputError."""
         self.metrics: Metrics | None = None
+        self.waiting: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """Numbers of streams, and of their bytes, that wait for lost packets."""
         self.listening = ""
         """Description of the source and its filter, in one line."""
         self._request = request
@@ -101,17 +103,25 @@ class LiveCapture:
         if self._hidden:
             batch.rows = [row for row in batch.rows if isinstance(row, RawFrame) or row.kind not in self._hidden]
 
+    def health(self) -> CaptureHealth:
+        """Return the recent state of the capture and of its streams."""
+        streams, size = self.waiting()
+        return self.feed.health()._replace(waiting_streams=streams, stream_bytes=size)
+
     def status(self) -> Status:
         """Return the state of the capture for the screen."""
         from pulsarscope.output.render.text_report import size_text  # noqa: PLC0415 - only for the screen
         from pulsarscope.output.render.top import Status  # noqa: PLC0415 - as above
 
-        health = self.feed.health()
+        health = self.health()
         notes = [(f"{health.skipped_packets:,} not decoded", bool(health.skipped_packets))]
         if self.feed.reports_drops:
             notes.insert(0, (f"{health.dropped:,} dropped by the kernel", bool(health.dropped)))
             notes.append((f"{size_text(health.waiting_bytes)} waiting", health.waiting_bytes > LIVE_QUEUE_MAX_BYTES // 2))
             notes.append((f"ring {health.ring:.0%} full", health.ring > 0.5))
+        if health.waiting_streams:
+            streams = count_text(health.waiting_streams, "stream")
+            notes.append((f"{streams} with lost packets, {size_text(health.stream_bytes)} behind them", True))
         notes.append((f"{health.lag:.1f} s behind", health.lag > LAG_SECONDS))
         if latest := self.feed.state.latest:
             notes.append((f"saved to {latest}", False))

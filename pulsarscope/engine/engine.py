@@ -147,13 +147,20 @@ class Engine:
         self.events = self._assembler.feed(block, self._inputs.following_start(block.file))
         return self._advance(self.events, self._finding_rows(block.findings))
 
-    def settle(self, time: int) -> Iterator[RowBatch]:
-        """Give what this time of the capture, rather than a packet, brings about; nanoseconds since the epoch."""
-        if events := self._assembler.expire(time):
+    def settle(self, time: int, *, skipped: bool = False) -> Iterator[RowBatch]:
+        """Give what this time of the capture, rather than a packet, brings about; nanoseconds since the epoch.
+
+        `skipped`: packets of the capture were left out before the latest block.
+        """
+        if events := self._assembler.expire(time, skipped=skipped):
             yield from self._advance(events, [])
         if self._rules is not None:
             self._rules.facts.settle(time)
             yield self._batch([row for _, row in self._rules.take()])
+
+    def waiting(self) -> tuple[int, int]:
+        """Return how many streams wait for missing bytes, and how many bytes wait behind those."""
+        return self._assembler.waiting()
 
     def end(self) -> Iterator[RowBatch]:
         """End all connections: what follows, if anything, is another vantage point."""

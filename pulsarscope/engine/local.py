@@ -78,7 +78,7 @@ def parts(engine: Engine, inputs: Inputs, options: Options, read: Read | None = 
                 raise CaptureError(block.findings[0].text if block.findings else f"{path} is not a capture")
             yield engine.feed(block, blocks.take_secrets())
             if options.live:
-                yield engine.settle(block.last_time)
+                yield engine.settle(block.last_time, skipped=block.skipped)
         recognised = recognised or blocks.recognised
     yield engine.end()
     yield engine.finish()

@@ -93,7 +93,7 @@ class LiveFeed:
             self._worker.queue.waiting_bytes,
             counts[RING] / RING_FULL,
             self.lag,
-            counts[SHORTENED],
+            shortened_triggers=counts[SHORTENED],
         )
 
     def start(self) -> None:

@@ -102,6 +102,8 @@ class Metrics:
             yield CounterMetricFamily(f"pulsarscope_{name}", text, value)
         for name, text, level in (
             ("queue_bytes", "Bytes taken that wait to be decoded.", health.waiting_bytes),
+            ("waiting_streams", "Streams that wait for lost packets.", health.waiting_streams),
+            ("stream_bytes", "Bytes that wait behind lost packets.", health.stream_bytes),
             ("ring_fullness", "How much of the kernel's ring is taken, 0 to 1.", health.ring),
             ("decode_lag_seconds", "How far decoding is behind the traffic.", health.lag),
         ):

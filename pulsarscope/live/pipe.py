@@ -101,7 +101,8 @@ class PipeFeed:
 
     def health(self) -> CaptureHealth:
         """Return the present state; packets dropped by the other end are not known."""
-        return CaptureHealth(self.packets, 0, 0, 0, 0.0, self.lag, 0 if self._recorder is None else self._recorder.shortened)
+        shortened = 0 if self._recorder is None else self._recorder.shortened
+        return CaptureHealth(self.packets, 0, 0, 0, 0.0, self.lag, shortened_triggers=shortened)
 
     def trigger(self, moment: int) -> None:
         """Record the packets around a time, ns since the epoch."""

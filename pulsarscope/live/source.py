@@ -29,6 +29,10 @@ class CaptureHealth(NamedTuple):
     """Used part of the kernel's ring, 0 to 1."""
     lag: float
     """Delay of decoding, seconds."""
+    waiting_streams: int = 0
+    """Streams that wait for lost packets."""
+    stream_bytes: int = 0
+    """Bytes that wait behind those."""
     shortened_triggers: int = 0
     """Triggers that came too late for some of the packets before them."""
 

@@ -13,7 +13,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, IDLE_CONNECTION_NANOSECONDS, SEQUENCE_JUMP_MAX_BYTES, STRAY_PACKETS_MAX
+from pulsarscope.model.limits import (
+    CLOSED_CONNECTION_NANOSECONDS,
+    IDLE_CONNECTION_NANOSECONDS,
+    LIVE_HOLE_NANOSECONDS_MAX,
+    SEQUENCE_JUMP_MAX_BYTES,
+    STRAY_PACKETS_MAX,
+)
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable, position
@@ -75,11 +81,24 @@ class Assembler(ConnectionTable):
         self._finish_closed(block.last_time if following_start is None else min(block.last_time, following_start))
         return self._end_block(file, block.last_packet)
 
-    def expire(self, time: int) -> list[ConnectionEvents]:
-        """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end."""
+    def expire(self, time: int, *, skipped: bool = False) -> list[ConnectionEvents]:
+        """Declare gaps and finish connections, as `time` and not a packet demands, in a capture without an end.
+
+        `skipped`: the latest block lacks packets that were captured before it, so that no hole will be filled.
+        """
+        if skipped:
+            self._skipped_until = time + LIVE_HOLE_NANOSECONDS_MAX
+        oldest = time if time <= self._skipped_until else time - LIVE_HOLE_NANOSECONDS_MAX
         for connection in list(self._buffering):
             if any(stream.buffer is not None and stream.buffer.is_overdue(connection.packets, time) for stream in connection.streams):
                 self._give_up_holes(connection, time, connection.last)
+            if any(stream.buffer is not None and stream.buffer.waits_since(oldest) for stream in connection.streams):
+                events = connection.events or self._touch(connection)
+                events.file = connection.last_file
+                for stream in connection.streams:
+                    stream.give_up_before(oldest, connection.last)
+                if not connection.ended and all(stream.ended for stream in connection.streams):
+                    self._close(connection, "fin")
         if time < self._next_expiry:
             return self._end_block(0, 0) if self._touched else []
         self._next_expiry = time + CLOSED_CONNECTION_NANOSECONDS

@@ -47,6 +47,8 @@ class ConnectionTable:
         self._full = False
         """CLOSED_CONNECTIONS_MAX was reached."""
         self._next_expiry = 0
+        self._skipped_until = 0
+        """Capture time up to which a live capture takes holes for packets that it skipped."""
         """Earliest time of the next search for expired connections, ns since the epoch."""
 
     @property
@@ -229,6 +231,11 @@ class ConnectionTable:
             for stream in streams:
                 stream.drop_delivered(generation)
         return touched
+
+    def waiting(self) -> tuple[int, int]:
+        """Return how many streams wait for missing bytes, and how many bytes wait behind those, with their overhead."""
+        streams = sum(stream.buffer is not None for connection in list(self._buffering) for stream in connection.streams)
+        return streams, self.buffered_bytes
 
     def _account(self, connection: Connection) -> None:
         """Update the memory of buffered segments in the whole process."""

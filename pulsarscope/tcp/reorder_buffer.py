@@ -72,6 +72,10 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         """Return True when the first hole was acknowledged so long ago that a reordered capture would have filled it."""
         return bool(self.acknowledged) and (packets - self.packets >= HOLE_PACKETS_MAX or time - self.time > HOLE_NANOSECONDS_MAX)
 
+    def waits_since(self, time: int) -> bool:
+        """Return True when the first piece came at this time or before."""
+        return (first := self.first) is not None and first.time <= time
+
     @property
     def first(self) -> BufferedPiece | None:
         """Return the piece with the lowest offset, None when there is none."""

@@ -287,6 +287,11 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             while len(buffer) and buffer.start <= acknowledged:
                 self._declare_hole(where)
 
+    def give_up_before(self, time: int, where: Where) -> None:
+        """Declare the holes gaps behind which bytes wait that came at this time or before."""
+        while self.buffer is not None and self.buffer.waits_since(time):
+            self._declare_hole(where)
+
     def _declare_hole(self, where: Where) -> None:
         """Declare the first hole a gap, and deliver the segments behind it."""
         if self.buffer is not None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from pulsarscope.model.limits import (
     HOLE_NANOSECONDS_MAX,
     HOLE_PACKETS_MAX,
     IDLE_CONNECTION_NANOSECONDS,
+    LIVE_HOLE_NANOSECONDS_MAX,
 )
 from pulsarscope.tcp import Assembler
 from tests.tcp.oracle import Byte, reassemble
@@ -490,3 +492,88 @@ def test_connections_stay_small() -> None:
         tracemalloc.stop()
     assert opened < 1_536 * count
     assert closed < 1_280 * count
+
+
+LIVE = LIVE_HOLE_NANOSECONDS_MAX
+
+
+class Live:
+    """An assembler fed as a live run feeds it, and the outcome of its only connection."""
+
+    def __init__(self) -> None:
+        self.assembler = Assembler()
+        self.outcome: Outcome | None = None
+
+    def add(self, events: Any) -> None:
+        for each in events:
+            self.outcome = self.outcome or Outcome(each.connection)
+            self.outcome.add(each)
+
+    def feed(self, block: Block, *, skipped: bool = False) -> None:
+        self.add(self.assembler.feed(block))
+        self.add(self.assembler.expire(block.last_time, skipped=skipped))
+
+    def shape(self) -> list[bytes | int]:
+        assert self.outcome is not None
+        return self.outcome.shape(CLIENT)
+
+
+def unfilled(tape: Tape) -> Live:
+    tape.open()
+    tape.send(CLIENT, 0, b"abc")
+    tape.send(CLIENT, 6, b"d")
+    live = Live()
+    for block in tape.blocks():
+        live.feed(block)
+    assert live.shape() == [b"abc"]
+    assert live.assembler.waiting()[0] == 1
+    return live
+
+
+@pytest.mark.parametrize(("age", "given_up"), [(LIVE - 1, False), (LIVE, True), (30 * LIVE, True)])
+def test_a_hole_is_given_up_when_bytes_wait_for_a_second_behind_it(age: int, given_up: bool) -> None:
+    tape = Tape()
+    live = unfilled(tape)
+    live.add(live.assembler.expire(tape.time + age))
+    assert live.shape() == ([b"abc", 3, b"d"] if given_up else [b"abc"])
+    assert live.assembler.waiting() == ((0, 0) if given_up else (1, live.assembler.buffered_bytes))
+
+
+def test_a_hole_before_younger_bytes_is_not_given_up_with_an_older_one() -> None:
+    tape = Tape()
+    live = unfilled(tape)
+    tape.send(CLIENT, 9, b"e", after=LIVE // 2)
+    live.feed(list(tape.blocks())[-1])
+    live.add(live.assembler.expire(tape.time + LIVE // 2))
+    assert live.shape() == [b"abc", 3, b"d"]
+
+
+def test_what_was_skipped_is_no_hole_to_wait_for() -> None:
+    tape = Tape()
+    live = unfilled(tape)
+    live.add(live.assembler.expire(tape.time, skipped=True))
+    assert live.shape() == [b"abc", 3, b"d"]
+    tape.send(CLIENT, 9, b"e")
+    live.feed(list(tape.blocks())[-1])
+    assert live.shape() == [b"abc", 3, b"d", 2, b"e"]
+
+
+def test_holes_long_after_a_skip_are_waited_for_again() -> None:
+    tape = Tape()
+    live = unfilled(tape)
+    live.add(live.assembler.expire(tape.time, skipped=True))
+    tape.send(CLIENT, 9, b"e", after=LIVE + 1)
+    live.feed(list(tape.blocks())[-1])
+    assert live.shape() == [b"abc", 3, b"d"]
+
+
+def test_a_connection_ends_with_the_hole_that_held_back_its_end() -> None:
+    tape = Tape()
+    live = unfilled(tape)
+    tape.send(CLIENT, 7, flags=FIN)
+    tape.send(SERVER, 0, flags=FIN)
+    for block in list(tape.blocks())[-2:]:
+        live.feed(block)
+    live.add(live.assembler.expire(tape.time + LIVE))
+    assert live.outcome is not None
+    assert live.outcome.connection.closed == "fin"

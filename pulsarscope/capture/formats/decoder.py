@@ -54,6 +54,7 @@ class Decoder(ABC):
         self._buffered = 0
         self._bytes_needed = 0  # size of the buffered unfinished record; 0 when unknown
         self._damage: Finding | None = None
+        self._skipped = False
 
     @abstractmethod
     def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
@@ -123,6 +124,7 @@ class Decoder(ABC):
     def skip(self, packets: int) -> None:
         """Leave out a number of packets; those that follow keep their numbers in the capture."""
         self.packets += packets
+        self._skipped = self._skipped or packets > 0
 
     def finish(self, bytes_read: int, damage: Finding | None = None, *, continues: bool = False) -> Block:
         """Return the last block, which has no packets but the findings that sum up the file. Raises NotACaptureError within its header.
@@ -142,6 +144,7 @@ class Decoder(ABC):
     def _block(self, flows: Flows, control: set[bytes], findings: list[Finding], first_packet: int, bytes_read: int) -> Block:
         packets = self.packets - first_packet + 1
         block = Block(self._file, flows, control, findings, packets, first_packet, self.packets, self.last_time, bytes_read, self._ordered)
+        block.skipped, self._skipped = self._skipped, False
         if self._records:
             block.records, self._records = self._records, []
         if self._decapsulator.fragments:

@@ -6,8 +6,10 @@ import struct
 import pytest
 
 from pulsarscope.capture import BlockReader
+from pulsarscope.capture.formats.pcapng import PcapngDecoder
 from pulsarscope.model.flow import source_of_key, without_source
 from pulsarscope.model.limits import INTERFACE_NAME_MAX_CHARACTERS, PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES
+from pulsarscope.output.export.pcapng import interface_block, section_block
 from tests.scenarios.capture_bytes import (
     KEY,
     SECOND,
@@ -23,6 +25,7 @@ from tests.scenarios.capture_bytes import (
     segments_of,
     tcp,
 )
+from tests.scenarios.live_packets import captured
 
 PLAIN = segment_packet(b"hello")
 LITTLE, BIG = Pcapng("<"), Pcapng(">")
@@ -298,3 +301,14 @@ def test_a_very_long_name_of_an_interface_is_cut() -> None:
     data = LITTLE.section() + LITTLE.interface(name="x" * 5000) + LITTLE.packet(PLAIN)
     (key,) = flows_of(BlockReader(io.BytesIO(data), by_interface=True))
     assert source_of_key(key) == "x" * INTERFACE_NAME_MAX_CHARACTERS
+
+
+def test_the_block_behind_skipped_packets_says_so() -> None:
+    decoder = PcapngDecoder(0)
+    decoder.feed(section_block("") + interface_block(1, 0, ""), 0)
+    assert not decoder.feed(captured(0).data, 0).skipped
+    decoder.skip(0)
+    assert not decoder.feed(captured(1).data, 0).skipped
+    decoder.skip(3)
+    assert decoder.feed(captured(5).data, 0).skipped
+    assert not decoder.feed(captured(6).data, 0).skipped
