@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.flow import SERVER
-from pulsarscope.model.records import ExchangeRow, FrameRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.tables import remember
 from pulsarscope.protocols.pulsar.rules.evidence import response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
@@ -63,7 +63,8 @@ class DepartureRule(ConnectionRule):
         response = response_name(row)
         if row.status == "ok":
             # The place is the request's, the time of coming back the answer's.
-            self._emit(topic, where, "back", name, frame=response, back=where.time + (row.latency_ns or 0))
+            back = where.time + (row.latency_ns or 0)
+            self._emit(topic, where, "back", name, frame=response, back=back, subscription=row.subscription)
         elif row.status == "error":
             self._emit_refusal(topic, name, row)
 
@@ -77,6 +78,8 @@ class DepartureRule(ConnectionRule):
         number = fields.get(id_field, -1)
         client = self._clients.pop((noun, number), None)
         if row.direction != SERVER:
+            if client is not None:
+                self._emit(client[0], where_of(row), "left", client[1])
             return
         topic, name = client or (row.topic, f"{noun} {number}")
         if topic is not None:
@@ -105,6 +108,12 @@ class DepartureRule(ConnectionRule):
         topic, name = self._clients.get(("consumer", number), (row.topic, f"consumer {number}"))
         if topic is not None:
             self._emit(topic, where_of(row), "end", name)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Emit that the clients of a closed connection are gone."""
+        if row.closed != "open":
+            for topic, name in self._clients.values():
+                self._emit(topic, last._replace(time=row.end), "left", name)
 
     def _emit(self, topic: str, where: Where, what: str, name: str, **values: Any) -> None:
         self._context.emit_fact(TOPICS, topic, where, what, {"name": name, "client": self._context.client, **values})

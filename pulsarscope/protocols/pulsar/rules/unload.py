@@ -19,6 +19,12 @@ CODES = table(
         "They look up the topic and reconnect by themselves; see the recovery times, and why the broker unloads if you did not ask for it.",
     ),
     SESSION.note(
+        "cursor-reset",
+        "The broker closed the consumers of one subscription and nothing else of the topic, as when its cursor is reset.",
+        "They reconnect by themselves, and get messages again or miss some: find out who reset the cursor (pulsar-admin topics "
+        "reset-cursor, a seek of another client) or deleted the subscription.",
+    ),
+    SESSION.note(
         "unload-burst",
         "A broker closed the producers and consumers of several topics at once, as when it stops or sheds load.",
         "See topic-unloaded for how long each was away; many at a time make a storm of lookups.",
@@ -49,7 +55,7 @@ THRESHOLDS = (
         1,
         SECONDS,
         "Longest time between two closes of one unload.",
-        ("topic-unloaded", "topic-migrated", "unload-burst"),
+        ("topic-unloaded", "topic-migrated", "unload-burst", "cursor-reset"),
     ),
     Threshold(
         "unload-burst-topics",
@@ -64,7 +70,7 @@ THRESHOLDS = (
         10,
         SECONDS,
         "After a SEEK the broker closes the consumers of its subscription because of it.",
-        ("topic-unloaded", "topic-migrated"),
+        ("topic-unloaded", "topic-migrated", "cursor-reset"),
     ),
 )
 
@@ -98,7 +104,7 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
         evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(ended)}
         report("end-of-topic", ended[0].where, f"{quantity(len(ended), 'consumer')} reached the end of topic {topic}: {names}.", evidence)
     for burst in _departures(facts, thresholds):
-        _report_departure(topic, burst, facts, report)
+        _report_departure(topic, burst, facts, report, is_reset=_is_reset(burst, facts, thresholds.ns("unload-burst-seconds")))
 
 
 def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact]]:
@@ -122,6 +128,22 @@ def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact
     return bursts
 
 
+def _is_reset(burst: Sequence[Fact], facts: Sequence[Fact], burst_ns: int) -> bool:
+    """Return True when all that were closed consume one subscription, while another client of the topic stayed."""
+    (subscription, *others) = {fact.values.get("subscription") for fact in burst}
+    if others or subscription is None:
+        return False
+    first, until = burst[0].where.time, burst[-1].where.time + burst_ns
+    staying: set[tuple[str, str]] = set()
+    for fact in facts:
+        client = fact.where.connection, fact.values["name"]
+        if fact.what == "back" and fact.values["back"] <= first and fact.values["subscription"] != subscription:
+            staying.add(client)
+        elif fact.what in ("closed", "migrated", "left") and fact.where.time <= until:
+            staying.discard(client)
+    return bool(staying)
+
+
 def _client(fact: Fact) -> tuple[str, str]:
     """Return host and name, which a producer or consumer keeps across connections."""
     return host(fact.values["client"]), fact.values["name"]
@@ -142,7 +164,7 @@ def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact],
     report(code, first.where, text, evidence)
 
 
-def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding) -> None:
+def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, *, is_reset: bool) -> None:
     """Report one burst with the outcome of each client, unless refusals that are findings of their own explain all of it."""
     first = burst[0]
     clients: dict[tuple[str, str], Fact] = {}
@@ -161,6 +183,8 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
         text += f" within {duration(span)}"
     if urls:
         text += f" and sent {'them' if len(clients) > 1 else 'it'} to {listing(urls)}"
+    if is_reset:
+        text += ", and no other client of the topic"
     text += _recovery_text(outcomes)
     if not_ready:
         text += f"; {quantity(not_ready, 'request')} got ServiceNotReady"
@@ -172,7 +196,8 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
         "urls": urls,
         "service_not_ready": not_ready,
     }
-    code = "topic-migrated" if any(fact.what == "migrated" for fact in burst) else "topic-unloaded"
+    is_migrated = any(fact.what == "migrated" for fact in burst)
+    code = "topic-migrated" if is_migrated else "cursor-reset" if is_reset else "topic-unloaded"
     report(code, first.where, f"{text}.", evidence)
 
 

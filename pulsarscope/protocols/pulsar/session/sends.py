@@ -30,6 +30,8 @@ class Producer(msgspec.Struct):
     topic: str | None = None
     name: str | None = None
     waiting: deque[Sent] = msgspec.field(default_factory=deque)
+    open: bool = False
+    """True from PRODUCER until that is refused, or either side closes it."""
     known: set[int] | None = None
     """Sequence ids of the waiting SENDs, and maybe of some that wait no more; made when a receipt first does not fit the oldest."""
 

@@ -260,6 +260,8 @@ class PulsarSession(Session):
                 self._report_late(self._unread.overdue(frame.time), events)
         if command == "ACK":
             frame.extra = self._batch_sizes.acknowledged(fields)
+        elif command == "CLOSE_PRODUCER":
+            self._close_producer(fields.get("producer_id", -1))
         names = topic, name, subscription = self._names(command, fields) if command in _NAMING_COMMANDS else _NO_NAMES
         if command in _TOPICS_OF:
             topics = _TOPICS_OF[command](fields)
@@ -289,6 +291,8 @@ class PulsarSession(Session):
                 topic = topic or request.topic
                 name = name or request.producer_name
                 subscription = subscription or request.subscription
+                if command == "ERROR" and request.command == "PRODUCER":
+                    self._close_producer(self._creating.pop(fields.get("request_id", -1), -1))
                 self._requests.answer(frame, fields, request, events)
             elif command in RESPONSES or command == "ERROR" or command in ASKED_IN_ORDER:
                 early: EarlyKey | None = ("id", command, fields.get("request_id")) if "request_id" in fields else None
@@ -333,9 +337,11 @@ class PulsarSession(Session):
             return
         number = fields.get("producer_id", -1)
         before = self._sends.producers.get(number)
+        if before is not None and before.open and before.topic != topic:
+            return  # the broker answers with a success, or an error, and keeps the producer that has the id
         if before is not None:
             self._sends.give_up(number, before, events)
-        self._sends.add_producer(number, Producer(topic, name), events)
+        self._sends.add_producer(number, Producer(topic, name, open=True), events)
         self._requests.forget_receipts(number, events)  # of the producer that had this id before
         self._bound_names(names, events)
         remember(self._creating, fields.get("request_id", -1), number, IDS_MAX)
@@ -352,6 +358,11 @@ class PulsarSession(Session):
         drop_oldest(consumers, len(consumers) // 2)
         self._names_bytes = sum(len(each.topic or "") + len(each.name or "") for each in producers.values())
         self._names_bytes += sum(len(each.topic or "") + len(each.subscription or "") for each in consumers.values())
+
+    def _close_producer(self, number: int) -> None:
+        """Note that the id may be given to another producer."""
+        if (producer := self._sends.producers.get(number)) is not None:
+            producer.open = False
 
     def _name_producer(self, fields: dict[str, Any]) -> None:
         """Give a producer without a name of its own the broker's, from PRODUCER_SUCCESS."""

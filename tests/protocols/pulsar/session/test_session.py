@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.session import session as session_module
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from tests.scenarios import Single, batch, command_frame
 from tests.scenarios.chance import damaged, randoms
-from tests.scenarios.commands import message, receipt, send
+from tests.scenarios.commands import close_producer, created, error, message, producer, receipt, send
 from tests.scenarios.dialogue import STEP_NS, Dialogue
 from tests.scenarios.frames import sized
 from tests.scenarios.samples import command
@@ -650,3 +650,32 @@ def test_any_frames_in_any_order_give_rows_and_no_error(random: Random) -> None:
         assert row.request is not None or row.response is not None
         assert row.latency_ns is None or row.latency_ns >= 0
         assert row.status in ("ok", "error", "unanswered", "unrequested")
+
+
+class TestAProducerIdThatIsOpen:
+    """The broker answers a second PRODUCER of an id, and keeps the first."""
+
+    @staticmethod
+    def topics(*between: tuple[str, bytes]) -> list[str | None]:
+        dialogue = Dialogue().client(producer(topic="a")).server(created())
+        for side, frame in between:
+            getattr(dialogue, side)(frame)
+        dialogue.client(producer(request=2, topic="b")).server(created(request=2)).client(send()).server(receipt())
+        return [row.topic for row in dialogue.end().frames][-2:]
+
+    def test_its_messages_go_to_the_first_topic(self) -> None:
+        assert self.topics() == ["a", "a"]
+
+    @pytest.mark.parametrize("side", ["client", "server"])
+    def test_unless_either_side_has_closed_it(self, side: str) -> None:
+        assert self.topics((side, close_producer(request=7))) == ["b", "b"]
+
+    def test_unless_the_first_was_refused(self) -> None:
+        dialogue = Dialogue().client(producer(topic="a")).server(error(1, "ProducerBusy")).client(producer(request=2, topic="b"))
+        assert dialogue.server(created(request=2)).client(send()).end().frames[-1].topic == "b"
+
+    def test_nor_does_a_refused_second_one_close_it(self) -> None:
+        dialogue = Dialogue().client(producer(topic="a")).server(created()).client(producer(request=2, topic="b"))
+        assert (
+            dialogue.server(error(2, "ServiceNotReady")).client(producer(request=3, topic="b")).client(send()).end().frames[-1].topic == "a"
+        )

@@ -1,0 +1,82 @@
+"""Consumers that the broker closes, while the topic stays or not."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import BY_BROKER, close_consumer, close_producer, created, producer
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import Diagnosis, diagnose
+
+RESET, UNLOADED = "cursor-reset", "topic-unloaded"
+
+
+def closing(
+    folder: Path, consumers: int, other: str, *, together: bool, back: bool, after: int = SECOND, end: str = "open", gone: str = ""
+) -> Diagnosis:
+    """Consumers of one subscription that the broker closes beside another client; `gone` says how that one ends, `after` later."""
+    talk = connected()
+    beside = talk if together else connected(41000)
+    if other == "producer":
+        beside.client(producer()).server(created())
+    elif other:
+        subscribed(beside, 9, subscription=other)
+    for number in range(1, consumers + 1):
+        subscribed(talk, number)
+    talk.wait(50 * MILLISECOND)
+    if gone == "before":
+        beside.client(close_producer(1, 50) if other == "producer" else close_consumer(9)).wait(10 * MILLISECOND)
+    talk.time_ns = max(talk.time_ns, beside.time_ns)
+    talk.server(*[close_consumer(number, BY_BROKER) for number in range(1, consumers + 1)])
+    beside.time_ns = talk.time_ns
+    if gone == "after":
+        beside.wait(after).server(close_producer(1) if other == "producer" else close_consumer(9, BY_BROKER))
+        talk.time_ns = beside.time_ns
+    talk.wait(100 * MILLISECOND)
+    for number in range(1, consumers + 1):
+        if back:
+            subscribed(talk, number)
+    for each in dict.fromkeys((talk, beside)):
+        _ended(each.wait(2 * SECOND), end)
+    return diagnose(folder, *dict.fromkeys((talk, beside)))
+
+
+def _ended(talk: Conversation, end: str) -> None:
+    if end == "rst":
+        talk.reset("client")
+    elif end == "fin":
+        talk.close()
+
+
+@pytest.mark.parametrize(
+    ("consumers", "other", "together", "back", "end"),
+    [*product((1, 3), ("producer", "other"), (True, False), (True, False), ("open", "fin", "rst"))],
+)
+def test_a_topic_on_which_others_stay_is_not_unloaded(
+    tmp_path: Path, consumers: int, other: str, together: bool, back: bool, end: str
+) -> None:
+    diagnosis = closing(tmp_path, consumers, other, together=together, back=back, end=end)
+    row, evidence = diagnosis.only(RESET)
+    assert evidence["closed"] == consumers
+    assert diagnosis.commands(row)[0] == "CLOSE_CONSUMER"
+    assert diagnosis.of(UNLOADED) == []
+
+
+@pytest.mark.parametrize(
+    ("consumers", "other", "gone", "after", "end"),
+    [
+        *product((1, 3), ("producer", "other"), ("after",), (0, SECOND // 5, SECOND * 4 // 5), ("open", "fin")),
+        *product((1, 3), ("", "s"), ("",), (0,), ("open", "fin")),
+        *product((1, 3), ("producer", "other"), ("before",), (0,), ("open", "fin")),
+    ],
+)
+def test_a_topic_that_closes_all_its_clients_is_no_reset(
+    tmp_path: Path, consumers: int, other: str, gone: str, after: int, end: str
+) -> None:
+    diagnosis = closing(tmp_path, consumers, other, together=False, back=True, gone=gone, after=after, end=end)
+    assert diagnosis.of(RESET) == []
+    assert diagnosis.of(UNLOADED)
