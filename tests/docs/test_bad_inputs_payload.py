@@ -339,12 +339,16 @@ def test_requests_that_nobody_answers_are_bounded(tmp_path: Path, monkeypatch: p
 
 
 @row(122)
-def test_ids_mean_what_they_meant_last(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("closed", "last"), [(False, "orders"), (True, "second")])
+def test_a_producer_id_means_what_it_meant_first_until_it_is_closed(tmp_path: Path, closed: bool, last: str) -> None:
     second = command_frame("PRODUCER", topic="persistent://public/default/second", producer_id=1, request_id=2)
-    conversation = exchange(opened(), 0).client(second).server(command_frame("PRODUCER_SUCCESS", request_id=2, producer_name="p2"))
+    conversation = exchange(opened(), 0)
+    if closed:
+        conversation.server(command_frame("CLOSE_PRODUCER", producer_id=1, request_id=(1 << 64) - 1))
+    conversation.client(second).server(command_frame("PRODUCER_SUCCESS", request_id=2, producer_name="p2"))
     seen = look(capture(tmp_path, exchange(conversation, 1).close().packets))
     assert_promised(122, seen)
-    assert [message.topic for message in seen.messages] == ["persistent://public/default/orders", "persistent://public/default/second"]
+    assert [message.topic for message in seen.messages] == ["persistent://public/default/orders", f"persistent://public/default/{last}"]
 
 
 @row(122)
