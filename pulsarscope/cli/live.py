@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ import typer
 
 from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
-from pulsarscope.cli.options import DetailOption, HexOption, RecordsOption, RowFormat, RowsRequest
+from pulsarscope.cli.options import DetailOption, HexOption, RowFormat, RowsRequest, TimeOption
 from pulsarscope.cli.quantities import quantity
 from pulsarscope.cli.read_options import filter_of, record_kinds
 from pulsarscope.cli.run_command import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, write_rows
@@ -59,6 +60,7 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     any_port: Annotated[bool, typer.Option("--any-port", help="Capture all TCP, not only the ports of the known protocols.")] = False
     buffer: Annotated[str | None, typer.Option("--buffer", metavar="SIZE", help="Size of the kernel's buffer; 64MiB by default.")] = None
     write: Annotated[str | None, typer.Option("-w", "--write", metavar="FILE", help="Save the packets as pcapng.")] = None
+    capture_only: Annotated[bool, typer.Option("--capture-only", help="Save the packets to the file of -w, and decode none.")] = False
     rotate: Annotated[
         list[str] | None, typer.Option("--rotate", metavar="SIZE|TIME", help="Start a new file after this size or time; repeatable.")
     ] = None
@@ -79,7 +81,11 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     detail: DetailOption = False
     hex: HexOption = False
     format: Annotated[RowFormat | None, typer.Option("--format", help="Write records for programs instead of text.")] = None
-    records: RecordsOption = "frame"
+    records: Annotated[
+        str,
+        typer.Option("--records", metavar="KIND,...", help="Record kinds; text shows frames and findings by default.", show_default=False),
+    ] = ""
+    time: TimeOption = "local"
 
 
 def live(request: LiveRequest) -> int:
@@ -90,9 +96,14 @@ def live(request: LiveRequest) -> int:
     if request.list_interfaces:
         list_interfaces()
         return EXIT_DONE
+    if request.capture_only:
+        return capture_only(request)
     if request.top:
         _check_top(request)
         request = msgspec.structs.replace(request, records=",".join(sorted(WATCHED_KINDS)))
+    elif not request.records:
+        shows_findings = request.format is None and not (request.detail or request.hex or request.columns)
+        request = msgspec.structs.replace(request, records="frame,finding" if shows_findings else "frame")
     return capture_and_decode(request)
 
 
@@ -150,6 +161,48 @@ def capture_and_decode(request: LiveRequest) -> int:
         return code
 
     return run_with_output(run_capture)
+
+
+def capture_only(request: LiveRequest) -> int:
+    """Save packets until a signal or a limit ends it, and return the exit code."""
+    from pulsarscope.cli.live_capture import LiveCapture  # noqa: PLC0415 - help stays quick without it
+
+    _check_options(request)
+    _check_capture_only(request)
+    seconds = None if request.duration is None else quantity(request.duration, DURATIONS, "--for") / SECOND
+    capture = LiveCapture(request, run_options(request, (), None), frozenset())
+    with closing(capture.feed), _stopped(capture.feed, seconds):
+        if not request.quiet:
+            warn(capture.listening)
+        capture.feed.wait()
+    if not request.quiet:
+        warn(capture.summary())
+    state = capture.feed.state
+    if state.failure is not None:
+        raise state.failure
+    if state.source_error is not None:
+        raise OutputError(f"{capture.feed.name} is gone: {state.source_error.strerror or state.source_error}; the packets before are saved")
+    return EXIT_DONE
+
+
+def _check_capture_only(request: LiveRequest) -> None:
+    """Raise UsageError when an option needs decoding, or there is no file."""
+    if request.write is None:
+        raise UsageError("--capture-only needs a file to save packets in: name it with -w")
+    decoding = {
+        "--top": request.top,
+        "--metrics": request.metrics is not None,
+        "--trigger": request.trigger is not None,
+        "--until": request.until is not None,
+        "--format": request.format is not None,
+        "-o": request.out is not None,
+        "-Y": request.filter is not None,
+        "-V": request.detail,
+        "-x": request.hex,
+        "--records": bool(request.records),
+    }
+    if conflicts := [option for option, is_set in decoding.items() if is_set]:
+        raise UsageError(f"--capture-only decodes nothing: it cannot be combined with {', '.join(conflicts)}")
 
 
 def _check_top(request: LiveRequest) -> None:
@@ -224,7 +277,8 @@ def _stopped(feed: LiveFeed | PipeFeed, seconds: float | None) -> Iterator[None]
     if seconds is not None:
         timer.start()
     try:
-        with handled(stop):
+        # A shell ignores SIGINT for jobs in the background, but who sends it to one of them means it.
+        with handled(stop, always={signal.SIGINT}):
             yield
     finally:
         timer.cancel()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
+import getpass
 import os
 import socket
 import stat
-import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsarscope import __version__
+from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.live import LiveRequest
 from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.engine.local import RowBatch
@@ -73,14 +74,20 @@ class LiveCapture:
         ports = ports_of(request, options)
         self.listening = f"listening on {request.interface}: {_traffic(request, ports)}; Ctrl-C stops"
         source = open_source(request, ports)
-        drop_privileges()
+        drop_privileges(import_late_modules)
         try:
             head = interface_block(source.link_type, PACKET_MAX_BYTES, source.name)
             recorder = self._open_recorder(head, partial(_statistics, source))
         except BaseException:
             source.close()
             raise
-        self.feed = LiveFeed(source, recorder=recorder, packets_max=request.packets, by_interface=options.by_interface)
+        self.feed = LiveFeed(
+            source,
+            recorder=recorder,
+            packets_max=request.packets,
+            by_interface=options.by_interface,
+            queue_bytes=None if request.capture_only else LIVE_QUEUE_MAX_BYTES,
+        )
         self.feed.start()  # before any thread, which no fork survives
 
     def _open_recorder(self, head: bytes, tail: Callable[[], bytes]) -> PacketWriter | None:
@@ -192,14 +199,22 @@ def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
         return PacketRing(source_interface, program, _ring_bytes(request.buffer))
     except PermissionError as error:
         message = (
-            f"capturing on {name} needs CAP_NET_RAW: run with sudo, or grant the capability to this Python once:"
-            f" sudo setcap cap_net_raw+ep {Path(sys.executable).resolve()}"
+            f"{_user()} may not capture on {name}, which needs CAP_NET_RAW: run it with sudo,"
+            f" or let tcpdump capture: sudo tcpdump -i {name} -U -w - port 6650 | pulsarscope live -i -"
         )
         raise UsageError(message) from error
     except OSError as error:
         if error.errno in NO_RING:
             return open_sniffer(name, request.capture_filter or expression(ports))
         raise UsageError(f"cannot capture on {name}: {error.strerror or error}") from error
+
+
+def _user() -> str:
+    """Return the user of this process in words."""
+    try:
+        return f"user {getpass.getuser()}"
+    except (KeyError, OSError):  # a number without a name, as in containers
+        return f"user {os.getuid()}"
 
 
 def _ring_bytes(size_text: str | None) -> int:

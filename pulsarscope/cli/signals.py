@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
@@ -13,12 +13,12 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 @contextmanager
-def handled(handler: Handler) -> Iterator[None]:
-    """Call `handler` for the signals. A signal that the caller ignores (nohup) stays ignored."""
+def handled(handler: Handler, *, always: Collection[int] = ()) -> Iterator[None]:
+    """Call `handler` for the signals. One that the caller ignores (nohup) stays ignored, unless it is among `always`."""
     before: dict[signal.Signals, Handler | int | None] = {}
     for number in SIGNALS:
         with suppress(ValueError):  # only the main thread may set handlers
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            if number in always or signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, handler)
     try:
         yield

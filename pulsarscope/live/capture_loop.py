@@ -34,9 +34,12 @@ class Control(Protocol):
 
 
 class CaptureLoop:
-    """Capture of up to `packets_max` packets into a queue, and, if given, a recorder."""
+    """Capture of up to `packets_max` packets into a recorder, if given, and into a queue, which also has the counts."""
 
-    def __init__(self, source: PacketSource, recorder: PacketWriter | None, queue: PacketQueue | None, packets_max: int | None) -> None:
+    def __init__(
+        self, source: PacketSource, recorder: PacketWriter | None, queue: PacketQueue, packets_max: int | None, *, decodes: bool = True
+    ) -> None:
+        """Initialize; without `decodes` no packets are queued."""
         self.source = source
         self.source_error: OSError | None = None
         """Error that ended the capture: the interface is gone."""
@@ -44,6 +47,7 @@ class CaptureLoop:
         """True when no packets follow."""
         self.recorder = recorder
         self._queue = queue
+        self._decodes = decodes
         self._packets_max = packets_max
         self._next_check = 0
 
@@ -60,8 +64,7 @@ class CaptureLoop:
         finally:
             self._check(time.monotonic_ns())
             self.ended = True
-            if self._queue is not None:
-                self._queue.end()
+            self._queue.end()
         if self.recorder is None:
             return
         while not control.ended():
@@ -81,8 +84,8 @@ class CaptureLoop:
                 packets += captured.packets
                 if self.recorder is not None:
                     self.recorder(captured)
-                if self._queue is not None:
-                    self._queue.counts[PACKETS] = packets
+                self._queue.counts[PACKETS] = packets
+                if self._decodes:
                     self._queue.put(captured)
                 if packets == self._packets_max:
                     return
@@ -97,14 +100,12 @@ class CaptureLoop:
         if self.recorder is not None:
             for moment in control.triggers():
                 self.recorder.trigger(moment)
-            if self._queue is not None:
-                self._queue.counts[SHORTENED] = self.recorder.shortened
+            self._queue.counts[SHORTENED] = self.recorder.shortened
 
     def _check(self, now: int) -> None:
         """Update the counts."""
         self._next_check = now + CHECK_NANOSECONDS
         self.source.count()
-        if self._queue is not None:
-            counts = self._queue.counts
-            counts[RECEIVED], counts[DROPPED] = self.source.received, self.source.dropped
-            counts[RING] = int(self.source.fullness() * RING_FULL)
+        counts = self._queue.counts
+        counts[RECEIVED], counts[DROPPED] = self.source.received, self.source.dropped
+        counts[RING] = int(self.source.fullness() * RING_FULL)

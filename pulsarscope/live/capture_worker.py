@@ -66,9 +66,9 @@ class CaptureWorker(Protocol):
 class CaptureThread:
     """Capture loop in a thread."""
 
-    def __init__(self, source: PacketSource, recorder: PacketWriter | None, packets_max: int | None, queue_bytes: int) -> None:
-        self.queue: PacketQueue = MemoryQueue(queue_bytes)
-        self._loop = CaptureLoop(source, recorder, self.queue, packets_max)
+    def __init__(self, source: PacketSource, recorder: PacketWriter | None, packets_max: int | None, queue_bytes: int | None) -> None:
+        self.queue: PacketQueue = MemoryQueue(queue_bytes or 0)
+        self._loop = CaptureLoop(source, recorder, self.queue, packets_max, decodes=queue_bytes is not None)
         self._failure: Exception | None = None
         self._triggers: deque[int] = deque()
         self._stopping = False
@@ -130,11 +130,11 @@ class CaptureThread:
 class CaptureProcess:
     """Capture loop in a forked process: decoding takes no time from it, and whatever ends the decoding leaves whole files behind."""
 
-    def __init__(self, source: PacketSource, recorder: PacketWriter | None, packets_max: int | None, queue_bytes: int) -> None:
-        shared = SharedQueue(queue_bytes)
+    def __init__(self, source: PacketSource, recorder: PacketWriter | None, packets_max: int | None, queue_bytes: int | None) -> None:
+        shared = SharedQueue(queue_bytes or 0)
         self.queue: PacketQueue = shared
         self.state = CaptureState()
-        self._loop = CaptureLoop(source, recorder, shared, packets_max)
+        self._loop = CaptureLoop(source, recorder, shared, packets_max, decodes=queue_bytes is not None)
         self._requests = self._answers = self._process = -1
 
     def start(self) -> None:

@@ -39,12 +39,12 @@ class LiveFeed:
         recorder: PacketWriter | None = None,
         packets_max: int | None = None,
         by_interface: bool = False,
-        queue_bytes: int = LIVE_QUEUE_MAX_BYTES,
+        queue_bytes: int | None = LIVE_QUEUE_MAX_BYTES,
     ) -> None:
         """Prepare to capture up to `packets_max` packets from a source, which `close` closes; `start` or iteration starts the capture.
 
         `recorder` receives all packets beside decoding; its exceptions end the feed. `by_interface` is that of `capture.BlockReader`.
-        At most `queue_bytes` of packets wait to be decoded.
+        At most `queue_bytes` of packets wait to be decoded; None: `wait` for the end, nothing is decoded.
         """
         self.name = source.name
         self.lag = 0.0
@@ -101,6 +101,12 @@ class LiveFeed:
         if not self._started:
             self._started = True
             self._worker.start()
+
+    def wait(self) -> None:
+        """Capture until the end without decoding."""
+        self.start()
+        while self._worker.take(WAIT_SECONDS) is not None:
+            pass
 
     def trigger(self, moment: int) -> None:
         """Record the packets around a time, ns since the epoch."""

@@ -105,7 +105,7 @@ class SharedQueue:
 
     def __init__(self, max_bytes: int) -> None:
         """Allocate room for `max_bytes`, and a descriptor that wakes up the reader."""
-        self._size = max_bytes + -max_bytes % _ALIGNMENT
+        self._size = max(max_bytes + -max_bytes % _ALIGNMENT, _ALIGNMENT)
         self._memory = mmap.mmap(-1, _HEADER_BYTES + self._size)
         self._words = memoryview(self._memory)[:_HEADER_BYTES].cast("Q")
         self._data = memoryview(self._memory)[_HEADER_BYTES:]

@@ -104,6 +104,11 @@ class PipeFeed:
         shortened = 0 if self._recorder is None else self._recorder.shortened
         return CaptureHealth(self.packets, 0, 0, 0, 0.0, self.lag, shortened_triggers=shortened)
 
+    def wait(self) -> None:
+        """Record until the end."""
+        for _ in self:
+            pass
+
     def trigger(self, moment: int) -> None:
         """Record the packets around a time, ns since the epoch."""
         if self._recorder is not None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITY_VERSION_3 = 0x2008_0522
 
 
-def drop_privileges() -> None:
-    """Become the calling user under sudo, and give up all capabilities.
+def drop_privileges(prepare: Callable[[], object] = bool) -> None:
+    """Become the calling user under sudo, after a call of `prepare`, and give up all capabilities.
 
     Files opened afterwards belong to that user. Errors are ignored: a process that may not drop privileges has none.
     """
@@ -20,6 +21,7 @@ def drop_privileges() -> None:
         return
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() == 0 and user.isdigit() and group.isdigit() and int(user):
+        prepare()
         with suppress(OSError):
             os.setgroups([])
             os.setgid(int(group))

@@ -36,8 +36,8 @@ FILE_READERS = {"pulsarscope.model.platform"}
 """Core modules that look into the folders of installed packages."""
 FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfile"}
 """What of the core only `capture` imports: it is the one that reads files."""
-TABLES_OF_MODULES = {"pulsarscope.cli", "pulsarscope.output.registry"}
-"""Modules that import others of their own room by name, on use."""
+TABLES_OF_MODULES = {"pulsarscope.cli", "pulsarscope.cli.late_imports", "pulsarscope.output.registry"}
+"""Modules that import others by name, of their own room or, the command line, of any."""
 CLOCKS = {"now", "utcnow", "today"}
 
 HEAVY = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}

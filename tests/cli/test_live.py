@@ -232,7 +232,9 @@ def test_without_the_capability_it_says_what_to_do() -> None:
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "CAP_NET_RAW" in result.stderr
-    assert "setcap" in result.stderr
+    assert "may not capture on lo" in result.stderr
+    assert "run it with sudo, or let tcpdump capture" in result.stderr
+    assert "setcap" not in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -285,6 +287,8 @@ WRONG = {
     "packets over an input": (["--tls-keylog", __file__, "-w", __file__], "is one of the inputs: name another file with -w"),
     "rows over an input": (["-i", "-", "--tls-keylog", __file__, "-o", __file__], "is one of the inputs: name another file with -o"),
     "rows over packets": (["-o", "never.pcapng", "-w", "./never.pcapng"], "-w and -o name one file"),
+    "packets saved nowhere": (["--capture-only"], "name it with -w"),
+    "packets decoded and not": (["--capture-only", "-w", "never.pcapng", "--top", "-V"], "cannot be combined with --top, -V"),
     "a time that is none": (["--for", "soon"], "--for soon"),
 }
 
@@ -294,3 +298,38 @@ def test_what_makes_no_sense_is_one_line(arguments: list[str], text: str) -> Non
     result = CliRunner().invoke(app, ["live", *arguments])
     assert isinstance(result.exception, PulsarscopeError)
     assert text in str(result.exception)
+
+
+@needs_capturing
+def test_packets_are_saved_without_being_decoded(captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port), "--capture-only") as sniffer:
+        replay(said_in(captures / "errors.pcap"), port)
+        assert sniffer.stop(signal.SIGINT) == 0
+    assert sniffer.out == ""
+    assert "none dropped by the kernel, saved to" in sniffer.err
+    assert "not decoded" not in sniffer.err
+    command = [sys.executable, "-m", "pulsarscope", "stats", str(tmp_path / "ready.pcapng"), "--port", str(port), "-f", "json"]
+    assert json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+@needs_capturing
+def test_a_signal_sent_to_a_job_in_the_background_ends_it(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for `command &`
+    try:
+        with sniffing(tmp_path, "-i", "lo", "--port", str(free_port())) as sniffer:
+            while "listening" not in sniffer.err:
+                time.sleep(0.05)
+            assert sniffer.stop(signal.SIGINT) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@needs_capturing
+def test_findings_stand_in_the_timeline_under_the_time_of_day(captures: Path, tmp_path: Path) -> None:
+    port = free_port()
+    with sniffing(tmp_path, "-i", "lo", "--port", str(port)) as sniffer:
+        replay(said_in(captures / "errors.pcap"), port)
+        assert sniffer.stop() == 0
+    assert "producer-busy" in sniffer.out
+    assert time.strftime("%H:") in sniffer.out

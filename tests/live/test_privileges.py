@@ -37,5 +37,14 @@ def test_under_sudo_it_is_the_user_who_called_it() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_the_user_may_not_do_is_done_before() -> None:
+    program = PROGRAM.replace("drop_privileges()", "drop_privileges(lambda: print(os.getuid(), end=' '))")
+    environment = {**os.environ, "SUDO_UID": "12345", "SUDO_GID": "23456"}
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment).stdout
+    assert said.startswith("0 ")
+    assert said.strip().endswith(" 12345 23456")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_root_stays_root_without_its_powers() -> None:
     assert status(SUDO_UID="0", SUDO_GID="0").endswith(" 0 0")

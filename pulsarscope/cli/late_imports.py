@@ -1,0 +1,32 @@
+"""Modules that are imported on use, for a process that will not be able to read them: it becomes a user who may not."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+from pkgutil import walk_packages
+
+PACKAGES = ("capture", "dissect", "engine", "inputs", "output", "protocols", "tls")
+"""Rooms with modules that decoding imports on use."""
+
+OTHERS = (
+    "cramjam",
+    "cryptography.hazmat.primitives.asymmetric.padding",
+    "cryptography.hazmat.primitives.ciphers.aead",
+    "lz4.block",
+    "pyarrow.parquet",
+    "rich.cells",
+    "zstandard",
+)
+
+
+def import_late_modules() -> None:
+    """Import them now; an extra that is not installed stays missing."""
+    for room in PACKAGES:
+        package = import_module(f"pulsarscope.{room}")
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            with suppress(ImportError):
+                import_module(module.name)
+    for name in OTHERS:
+        with suppress(ImportError):
+            import_module(name)
