@@ -124,7 +124,8 @@ def capture_and_decode(request: LiveRequest) -> int:
     def run_capture(command_output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)
         encoding = encoding_of(request, kinds, name)
-        shown = msgspec.structs.replace(run_options(request, kinds, row_filter), live=True)
+        followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
+        shown = msgspec.structs.replace(run_options(msgspec.structs.replace(request, reading=followed), kinds, row_filter), live=True)
         options = shown
         if request.until is not None or request.trigger is not None or request.metrics is not None:
             watched = WATCHED_KINDS if request.metrics is not None else {FindingRow.kind}
@@ -170,7 +171,8 @@ def capture_only(request: LiveRequest) -> int:
     _check_options(request)
     _check_capture_only(request)
     seconds = None if request.duration is None else quantity(request.duration, DURATIONS, "--for") / SECOND
-    capture = LiveCapture(request, run_options(request, (), None), frozenset())
+    followed = msgspec.structs.replace(request.reading, tls_keylog=None)
+    capture = LiveCapture(request, run_options(msgspec.structs.replace(request, reading=followed), (), None), frozenset())
     with closing(capture.feed), _stopped(capture.feed, seconds):
         if not request.quiet:
             warn(capture.listening)

@@ -65,9 +65,12 @@ class LiveCapture:
         size, seconds = _rotation(request.rotate or ())
         self._rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
         self._around = quantity(request.around, DURATIONS, "--around")
+        key_logs = request.reading.tls_keylog or ()
         if is_pipe(request.interface):
             recorder = self._open_recorder(b"", bytes)
-            pipe = PipeFeed(request.interface, recorder=recorder, packets_max=request.packets, by_interface=options.by_interface)
+            pipe = PipeFeed(
+                request.interface, recorder=recorder, packets_max=request.packets, by_interface=options.by_interface, key_logs=key_logs
+            )
             self.feed: LiveFeed | PipeFeed = pipe
             self.listening = f"listening to {self.feed.name}; Ctrl-C stops"
             return
@@ -87,6 +90,7 @@ class LiveCapture:
             packets_max=request.packets,
             by_interface=options.by_interface,
             queue_bytes=None if request.capture_only else LIVE_QUEUE_MAX_BYTES,
+            key_logs=key_logs,
         )
         self.feed.start()  # before any thread, which no fork survives
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RECEIVED, RING, SHORTENED, PacketQueue
 from pulsarscope.live.source import PacketSource, PacketWriter
+from pulsarscope.output.export.pcapng import secrets_block
 
 WAIT_SECONDS = 0.2
 """Interval in which a loop checks for a stop; longer than the kernel delays a packet."""
@@ -37,16 +39,24 @@ class CaptureLoop:
     """Capture of up to `packets_max` packets into a recorder, if given, and into a queue, which also has the counts."""
 
     def __init__(
-        self, source: PacketSource, recorder: PacketWriter | None, queue: PacketQueue, packets_max: int | None, *, decodes: bool = True
+        self,
+        source: PacketSource,
+        recorder: PacketWriter | None,
+        queue: PacketQueue,
+        packets_max: int | None,
+        secrets: KeyLogFollower | None = None,
+        *,
+        decodes: bool = True,
     ) -> None:
-        """Initialize; without `decodes` no packets are queued."""
+        """Initialize; the recorder gets the TLS `secrets`. Without `decodes` no packets are queued."""
         self.source = source
         self.source_error: OSError | None = None
         """Error that ended the capture: the interface is gone."""
         self.ended = False
         """True when no packets follow."""
         self.recorder = recorder
-        self._queue = queue
+        self.queue = queue
+        self._secrets = secrets
         self._decodes = decodes
         self._packets_max = packets_max
         self._next_check = 0
@@ -64,12 +74,13 @@ class CaptureLoop:
         finally:
             self._check(time.monotonic_ns())
             self.ended = True
-            self._queue.end()
+            self.queue.end()
         if self.recorder is None:
             return
         while not control.ended():
             control.wait_for_end()
             self._record_triggers(control)
+            self._check(time.monotonic_ns())
         self.recorder.end()
 
     def _capture(self, control: Control) -> None:
@@ -84,9 +95,9 @@ class CaptureLoop:
                 packets += captured.packets
                 if self.recorder is not None:
                     self.recorder(captured)
-                self._queue.counts[PACKETS] = packets
+                self.queue.counts[PACKETS] = packets
                 if self._decodes:
-                    self._queue.put(captured)
+                    self.queue.put(captured)
                 if packets == self._packets_max:
                     return
             self._record_triggers(control)
@@ -100,12 +111,14 @@ class CaptureLoop:
         if self.recorder is not None:
             for moment in control.triggers():
                 self.recorder.trigger(moment)
-            self._queue.counts[SHORTENED] = self.recorder.shortened
+            self.queue.counts[SHORTENED] = self.recorder.shortened
 
     def _check(self, now: int) -> None:
-        """Update the counts."""
+        """Update the counts, and record new secrets."""
         self._next_check = now + CHECK_NANOSECONDS
+        if self.recorder is not None and self._secrets is not None and (lines := self._secrets.read()):
+            self.recorder.describe(secrets_block(lines))
         self.source.count()
-        counts = self._queue.counts
+        counts = self.queue.counts
         counts[RECEIVED], counts[DROPPED] = self.source.received, self.source.dropped
         counts[RING] = int(self.source.fullness() * RING_FULL)

@@ -14,8 +14,7 @@ from struct import Struct
 from typing import NamedTuple, NoReturn, Protocol
 
 from pulsarscope.live.capture_loop import WAIT_SECONDS, CaptureLoop
-from pulsarscope.live.packet_queue import Entry, MemoryQueue, PacketQueue, SharedQueue
-from pulsarscope.live.source import PacketSource, PacketWriter
+from pulsarscope.live.packet_queue import Entry, PacketQueue
 from pulsarscope.model.errors import InternalError, PulsarscopeError, internal_error
 
 _word = Struct("=q")
@@ -66,9 +65,9 @@ class CaptureWorker(Protocol):
 class CaptureThread:
     """Capture loop in a thread."""
 
-    def __init__(self, source: PacketSource, recorder: PacketWriter | None, packets_max: int | None, queue_bytes: int | None) -> None:
-        self.queue: PacketQueue = MemoryQueue(queue_bytes or 0)
-        self._loop = CaptureLoop(source, recorder, self.queue, packets_max, decodes=queue_bytes is not None)
+    def __init__(self, loop: CaptureLoop) -> None:
+        self.queue = loop.queue
+        self._loop = loop
         self._failure: Exception | None = None
         self._triggers: deque[int] = deque()
         self._stopping = False
@@ -130,11 +129,11 @@ class CaptureThread:
 class CaptureProcess:
     """Capture loop in a forked process: decoding takes no time from it, and whatever ends the decoding leaves whole files behind."""
 
-    def __init__(self, source: PacketSource, recorder: PacketWriter | None, packets_max: int | None, queue_bytes: int | None) -> None:
-        shared = SharedQueue(queue_bytes or 0)
-        self.queue: PacketQueue = shared
+    def __init__(self, loop: CaptureLoop) -> None:
+        """Initialize with a loop whose queue both processes share."""
+        self.queue = loop.queue
         self.state = CaptureState()
-        self._loop = CaptureLoop(source, recorder, shared, packets_max, decodes=queue_bytes is not None)
+        self._loop = loop
         self._requests = self._answers = self._process = -1
 
     def start(self) -> None:
@@ -149,6 +148,8 @@ class CaptureProcess:
         os.close(requests)
         os.close(answers)
         os.set_blocking(self._requests, False)
+        if self._loop.recorder is not None:
+            self._loop.recorder.detach()
 
     def take(self, seconds: float) -> Entry | None:
         """Return the oldest entry of the queue; None, too, when the process has died."""

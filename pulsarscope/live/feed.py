@@ -6,14 +6,15 @@ The queue between them is bounded. When it is full, packets are skipped and repo
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from pulsarscope.capture import Block
 from pulsarscope.capture.formats.pcapng import PcapngDecoder
-from pulsarscope.live.capture_loop import RING_FULL, WAIT_SECONDS
+from pulsarscope.live.capture_loop import RING_FULL, WAIT_SECONDS, CaptureLoop
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
-from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS
+from pulsarscope.live.key_log_follower import KeyLogFollower
+from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, SharedQueue
 from pulsarscope.live.source import CaptureHealth, PacketSource, PacketWriter
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import LIVE_QUEUE_MAX_BYTES, PACKET_MAX_BYTES, READ_BLOCK_BYTES, READ_BLOCK_PACKETS
@@ -40,18 +41,23 @@ class LiveFeed:
         packets_max: int | None = None,
         by_interface: bool = False,
         queue_bytes: int | None = LIVE_QUEUE_MAX_BYTES,
+        key_logs: Sequence[str] = (),
     ) -> None:
         """Prepare to capture up to `packets_max` packets from a source, which `close` closes; `start` or iteration starts the capture.
 
         `recorder` receives all packets beside decoding; its exceptions end the feed. `by_interface` is that of `capture.BlockReader`.
         At most `queue_bytes` of packets wait to be decoded; None: `wait` for the end, nothing is decoded.
+        `key_logs` are followed while they grow; the recorder gets their secrets, too. Raises UsageError when one cannot be read.
         """
         self.name = source.name
         self.lag = 0.0
         """Age of the last decoded packets, seconds."""
         self.reports_drops = source.reports_drops
-        worker = CaptureProcess if source.forks else CaptureThread
-        self._worker: CaptureWorker = worker(source, recorder, packets_max, queue_bytes)
+        self._key_logs = KeyLogFollower(key_logs)
+        secrets = KeyLogFollower(key_logs) if recorder is not None and key_logs else None
+        queue = (SharedQueue if source.forks else MemoryQueue)(queue_bytes or 0)
+        loop = CaptureLoop(source, recorder, queue, packets_max, secrets, decodes=queue_bytes is not None)
+        self._worker: CaptureWorker = CaptureProcess(loop) if source.forks else CaptureThread(loop)
         self._counts = self._worker.queue.counts
         self._link_type = source.link_type
         self._started = False
@@ -80,8 +86,8 @@ class LiveFeed:
         return next(self._blocks)
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
-        """Return no TLS key logs: an interface has none."""
-        return []
+        """Return what the key logs have brought since the last call, for all packets."""
+        return [(0, lines)] if (lines := self._key_logs.read()) else []
 
     def health(self) -> CaptureHealth:
         """Return the recent state; safe from any thread."""

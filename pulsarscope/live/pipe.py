@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from pulsarscope.capture import Block, BlockReader, CaptureInterface, PacketRecord
 from pulsarscope.capture.reader import STANDARD_INPUT
 from pulsarscope.live.capture_worker import CaptureState
+from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.live.source import CapturedPackets, CaptureHealth, PacketWriter
 from pulsarscope.model.errors import PulsarscopeError
 from pulsarscope.model.units import SECOND
-from pulsarscope.output.export.pcapng import interface_block, packet_block
+from pulsarscope.output.export.pcapng import interface_block, packet_block, secrets_block
 
 WAIT_SECONDS = 0.2
 
@@ -27,7 +28,13 @@ class PipeFeed:
     reports_drops = False
 
     def __init__(
-        self, path: str, *, recorder: PacketWriter | None = None, packets_max: int | None = None, by_interface: bool = False
+        self,
+        path: str,
+        *,
+        recorder: PacketWriter | None = None,
+        packets_max: int | None = None,
+        by_interface: bool = False,
+        key_logs: Sequence[str] = (),
     ) -> None:
         """Prepare to read a pipe, or standard input for "-", as `LiveFeed` does; the first iteration opens it."""
         self.packets = 0
@@ -35,6 +42,7 @@ class PipeFeed:
         """Age of the last decoded packets, seconds."""
         self._failure: PulsarscopeError | None = None
         self._path = path
+        self._key_logs = KeyLogFollower(key_logs)
         self._recorder = recorder
         self._packets_max = packets_max
         self._stopping = False
@@ -96,8 +104,14 @@ class PipeFeed:
             self.stop()
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
-        """Return the TLS key logs in the capture, see `BlockReader.take_secrets`."""
-        return self._reader.take_secrets()
+        """Return the TLS key logs in the capture, see `BlockReader.take_secrets`, and what the others have brought since the last call."""
+        secrets = self._reader.take_secrets()
+        if lines := self._key_logs.read():
+            secrets.append((0, lines))
+        if self._recorder is not None:
+            for _, log in secrets:
+                self._recorder.describe(secrets_block(log))
+        return secrets
 
     def health(self) -> CaptureHealth:
         """Return the present state; packets dropped by the other end are not known."""

@@ -63,6 +63,10 @@ class Recorder:
         """Return the number of files and the name of the latest; safe from another thread."""
         return len(self.written), self._name if self.written else ""
 
+    def detach(self) -> None:
+        """Close the open file without ending it: another process goes on."""
+        self._close()
+
     def trigger(self, moment: int) -> None:
         """Do nothing: all packets are recorded."""
 
@@ -168,6 +172,10 @@ class TriggeredRecorder:
     def recorded(self) -> tuple[int, str]:
         """Return the number of files and the name of the latest; safe from another thread."""
         return self._recorder.recorded()
+
+    def detach(self) -> None:
+        """Close the open file without ending it: another process goes on."""
+        self._recorder.detach()
 
     def trigger(self, moment: int) -> None:
         """Add a trigger at a time in ns since the epoch; safe from another thread."""

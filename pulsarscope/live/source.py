@@ -74,11 +74,14 @@ class PacketWriter(Protocol):
     def recorded(self) -> tuple[int, str]:
         """Return the number of existing files and the name of the latest one."""
 
+    def detach(self) -> None:
+        """Close what is open without ending it: another process, a copy of this one, goes on."""
+
     def trigger(self, moment: int) -> None:
         """Record the packets around a time, ns since the epoch, if not all packets are recorded."""
 
     def describe(self, interface: bytes) -> None:
-        """Write the pcapng block of an interface, before its first packet."""
+        """Write a pcapng block that describes an interface, before its first packet, or TLS secrets; further files begin with it, too."""
 
     def __call__(self, captured: CapturedPackets) -> None:
         """Write packets. Raises OutputError when they cannot be written."""

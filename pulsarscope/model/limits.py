@@ -47,6 +47,9 @@ SECRETS_MAX_BYTES = 16 << 20
 TLS_SECRETS_MAX = 1 << 20
 """TLS secrets kept of all key logs of a run, about 250 bytes each; a connection needs up to five."""
 
+KEY_LOG_READ_MAX_BYTES = 1 << 20
+"""Bytes of a growing key log that are read at a time: thousands of connections."""
+
 KEY_LOG_LINE_MAX_BYTES = 4_096
 """Longest line of a key log: valid lines have fewer than 300 bytes."""
 

@@ -102,6 +102,8 @@ class MemoryRecorder:
 
     def describe(self, interface: bytes) -> None: ...
 
+    def detach(self) -> None: ...
+
     def __call__(self, captured: CapturedPackets) -> None:
         if self._failure is not None:
             raise self._failure
@@ -252,3 +254,20 @@ def test_files_are_whole_when_the_decoding_process_is_killed(tmp_path: Path) -> 
     while not file.read_bytes().endswith(statistics_block(0, START, 10, 0)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(numbers(BlockReader(str(file)))) == 10
+
+
+@WORKERS
+def test_secrets_reach_the_decoder_and_the_recorder(forks: bool, tmp_path: Path) -> None:
+    log, file = tmp_path / "keys", tmp_path / "kept.pcapng"
+    recorder = Recorder(str(file), section_block("") + interface_block(1, 0, "test0"), Rotation(), bytes)
+    source = Scripted([captured(0)], forks=forks)
+    feed = LiveFeed(source, recorder=recorder, key_logs=[str(log)])
+    feed.start()
+    assert feed.take_secrets() == []
+    log.write_bytes(b"CLIENT_RANDOM 00 11\n")
+    assert feed.take_secrets() == [(0, b"CLIENT_RANDOM 00 11\n")]
+    assert feed.take_secrets() == []
+    assert len(numbers(run(feed, source))) == 1
+    reader = BlockReader(str(file))
+    assert len(numbers(reader)) == 1
+    assert [lines for _, lines in reader.take_secrets()] == [b"CLIENT_RANDOM 00 11\n"]

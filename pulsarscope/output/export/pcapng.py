@@ -8,7 +8,8 @@ from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 
-_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
+_SECTION, _INTERFACE, _STATISTICS, _PACKET, _SECRETS = 0x0A0D0D0A, 1, 5, 6, 10
+_TLS_KEY_LOG = 0x544C534B
 _STATISTICS_RECEIVED, _STATISTICS_DROPPED = 4, 5
 _COMMENT, _APPLICATION, _IF_NAME, _IF_TIME_RESOLUTION, _IF_TIME_OFFSET = 1, 4, 2, 9, 14
 
@@ -85,6 +86,11 @@ def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, commen
     """Return a packet (§4.3) at a time of its interface's clock; `wire_bytes` is its length before the capture cut it."""
     head = _packet(interface, time >> 32, time & 0xFFFF_FFFF, len(data), wire_bytes)
     return _block(_PACKET, head + _padded(data) + (_options((_COMMENT, _text(comment))) if comment else b""))
+
+
+def secrets_block(key_log: bytes) -> bytes:
+    """Return lines of a TLS key log (§4.7)."""
+    return _block(_SECRETS, _head(_TLS_KEY_LOG, len(key_log)) + _padded(key_log))
 
 
 def statistics_block(interface: int, time: int, received: int, dropped: int) -> bytes:
