@@ -80,7 +80,7 @@ class CaptureLoop:
         while not control.ended():
             control.wait_for_end()
             self._record_triggers(control)
-            self._check(time.monotonic_ns())
+        self._record_secrets()
         self.recorder.end()
 
     def _capture(self, control: Control) -> None:
@@ -94,6 +94,7 @@ class CaptureLoop:
             if (captured := self.source.read(WAIT_SECONDS, remaining)) is not None:
                 packets += captured.packets
                 if self.recorder is not None:
+                    self._record_secrets()
                     self.recorder(captured)
                 self.queue.counts[PACKETS] = packets
                 if self._decodes:
@@ -113,11 +114,14 @@ class CaptureLoop:
                 self.recorder.trigger(moment)
             self.queue.counts[SHORTENED] = self.recorder.shortened
 
-    def _check(self, now: int) -> None:
-        """Update the counts, and record new secrets."""
-        self._next_check = now + CHECK_NANOSECONDS
+    def _record_secrets(self) -> None:
+        """Record new secrets: before packets, for a reader of the file may need them there."""
         if self.recorder is not None and self._secrets is not None and (lines := self._secrets.read()):
             self.recorder.describe(secrets_block(lines))
+
+    def _check(self, now: int) -> None:
+        """Update the counts."""
+        self._next_check = now + CHECK_NANOSECONDS
         self.source.count()
         counts = self.queue.counts
         counts[RECEIVED], counts[DROPPED] = self.source.received, self.source.dropped

@@ -43,6 +43,7 @@ class PipeFeed:
         self._failure: PulsarscopeError | None = None
         self._path = path
         self._key_logs = KeyLogFollower(key_logs)
+        self._secrets: list[tuple[int, bytes]] = []
         self._recorder = recorder
         self._packets_max = packets_max
         self._stopping = False
@@ -86,18 +87,23 @@ class PipeFeed:
             }
         self.packets = block.last_packet if limit is None else min(block.last_packet, limit)
         self.lag = max(time.time() - block.last_time / SECOND, 0.0) if block.packets else self.lag
-        if self._recorder is not None and block.records:
-            self._record(block.records)
+        self._secrets += self._reader.take_secrets()
+        if lines := self._key_logs.read():
+            self._secrets.append((0, lines))
+        if block.records or self._secrets:
+            self._record(block.records, [log for _, log in self._secrets])
         return block
 
-    def _record(self, records: Sequence[PacketRecord] = ()) -> None:
-        """Record packets; without any, end the recording."""
+    def _record(self, records: Sequence[PacketRecord] = (), key_logs: Sequence[bytes] = ()) -> None:
+        """Record packets, and before them the secrets that a reader of the file may need; without any, end the recording."""
         if self._recorder is None or self._failure is not None:
             return
         try:
+            for log in key_logs:
+                self._recorder.describe(secrets_block(log))
             if records:
                 self._recorder(self._encode(records, self._recorder))
-            else:
+            elif not key_logs:
                 self._recorder.end()
         except PulsarscopeError as error:
             self._failure = error
@@ -105,12 +111,7 @@ class PipeFeed:
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
         """Return the TLS key logs in the capture, see `BlockReader.take_secrets`, and what the others have brought since the last call."""
-        secrets = self._reader.take_secrets()
-        if lines := self._key_logs.read():
-            secrets.append((0, lines))
-        if self._recorder is not None:
-            for _, log in secrets:
-                self._recorder.describe(secrets_block(log))
+        secrets, self._secrets = self._secrets, []
         return secrets
 
     def health(self) -> CaptureHealth:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import pulsarscope as ps
 from pulsarscope.capture import Block, BlockReader, Segment
 from pulsarscope.live.pipe import PipeFeed
 from pulsarscope.live.recorder import Recorder, Rotation
@@ -135,3 +136,24 @@ def test_interfaces_are_told_apart_when_asked(captures: Path, tmp_path: Path) ->
     end()
     feed.close()
     assert sources == {"ifindex 2"}
+
+
+def test_secrets_that_come_meanwhile_are_recorded_before_the_packets_that_need_them(captures: Path, tmp_path: Path) -> None:
+    data, keys = (captures / "go-tls13.pcap").read_bytes(), (captures / "go-tls13.keylog").read_bytes()
+    log, file = tmp_path / "keys", tmp_path / "kept.pcapng"
+    reading, writing = os.pipe()
+    recorder = Recorder(str(file), section_block(""), Rotation(), bytes)
+    feed = PipeFeed(f"/dev/fd/{reading}", recorder=recorder, key_logs=[str(log)])
+    os.write(writing, data[: len(data) // 3])
+    next(feed)
+    assert feed.take_secrets() == []
+    log.write_bytes(keys)
+    os.write(writing, data[len(data) // 3 :])
+    os.close(writing)
+    brought = [secrets for _ in feed for secrets in feed.take_secrets()]
+    feed.close()
+    os.close(reading)
+    assert brought == [(0, keys)]
+    commands = [frame.command for frame in ps.open(captures / "go-tls13.pcap", tls_keylog=captures / "go-tls13.keylog").frames()]
+    assert sorted(str(frame.command) for frame in ps.open(file).frames()) == sorted(map(str, commands))
+    assert len(commands) > 50
