@@ -47,6 +47,7 @@ EXPECTED_FINDINGS = {
     "raw-not-pulsar.pcap": {"http-on-plain-port", "tls-on-plain-port"},
     "raw-stats.pcap": {"connection-closed-by-broker", "request-failed"},
     "raw-strange.pcap": {
+        "command-before-connect",
         "connection-closed-by-broker",
         "frame-malformed",
         "frame-too-large",

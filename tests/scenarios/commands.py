@@ -82,8 +82,8 @@ def message(
     ledger: int = 7,
     **fields: Any,
 ) -> bytes:
-    """A MESSAGE."""
-    head = message_metadata(**(metadata or {}))
+    """A MESSAGE; its producer counts as the ledger does."""
+    head = message_metadata(**({"sequence_id": entry} | (metadata or {})))
     ident = {"ledgerId": ledger, "entryId": entry}
     return payload_frame("MESSAGE", head, payload, broker_entry=broker_entry, consumer_id=consumer_id, message_id=ident, **fields)
 

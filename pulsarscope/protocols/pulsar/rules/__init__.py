@@ -10,10 +10,12 @@ from pulsarscope.protocols.pulsar.rules import (
     backlog,
     batch_index,
     blocked,
+    breaches,
     chunks,
     churn,
     clock,
     closing,
+    copies,
     deduplication,
     delays,
     departures,
@@ -35,6 +37,7 @@ from pulsarscope.protocols.pulsar.rules import (
     requests,
     resends,
     schemas,
+    sent,
     sequences,
     sizes,
     storms,
@@ -48,6 +51,7 @@ from pulsarscope.protocols.pulsar.rules import (
 
 THEMES = (
     requests,
+    breaches,
     producers,
     lookups,
     closing,
@@ -59,6 +63,8 @@ THEMES = (
     storms,
     transactions,
     deduplication,
+    copies,
+    sent,
     schemas,
     unload,
     sizes,
@@ -86,8 +92,8 @@ THEMES = (
 
 _NEED_BOTH = frozenset(
     {
-        "ack-unanswered", "consumer-not-acking", "consumer-starved", "keepalive-lost", "permits-negative",
-        "request-unanswered", "response-unrequested", "send-unanswered",
+        "ack-unanswered", "consumer-id-reused", "consumer-not-acking", "consumer-starved", "keepalive-lost", "permits-negative",
+        "producer-id-reused", "request-id-reused", "request-unanswered", "response-unrequested", "retry-without-close", "send-unanswered",
     }
 )  # fmt: skip
 """Findings about what the other side did not say."""
@@ -96,6 +102,7 @@ RULES = Rules(
     codes=join_codes(theme.CODES for theme in THEMES),
     connection=(
         requests.RequestRule,
+        breaches.BreachRule,
         holders.HolderRule,
         lookups.LookupRule,
         closing.ClosingRule,
@@ -105,6 +112,7 @@ RULES = Rules(
         storms.StormRule,
         transactions.TransactionRule,
         sequences.SequenceRule,
+        copies.CopyRule,
         schemas.SchemaRule,
         departures.DepartureRule,
         sizes.SizeRule,

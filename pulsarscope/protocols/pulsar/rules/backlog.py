@@ -17,6 +17,7 @@ from pulsarscope.protocols.pulsar.rules.delays import FACTS_MAX, emit_sent
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
+from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
 from pulsarscope.protocols.pulsar.rules.stuck import evaluate_stuck
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
@@ -46,9 +47,6 @@ TOPICS_MAX = 10_000
 
 PRODUCERS_MAX = 10_000
 """Producers on one connection that are known to send what is not delivered at once."""
-
-REPLICATOR = "pulsar.repl."
-"""Prefix of the names of producers that copy a topic to another cluster, where it has positions of its own."""
 
 TOPIC_IDLE_NS = 600_000_000_000
 """Time without facts after which a topic is evaluated."""
@@ -93,7 +91,7 @@ class PublicationRule(ConnectionRule):
         if topic is None or topic.startswith("non-persistent://") or fields.get("producer_id", -1) in self._exempt:
             return
         if row.producer_name is not None and row.producer_name.startswith(REPLICATOR):
-            return
+            return  # in another cluster the topic has positions of its own
         position = position_of(fields.get("message_id"))
         if position[0] < 0 or (topic not in self._receipts and len(self._receipts) >= TOPICS_MAX):
             return

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.copies import COPY, report_copies
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.sequences import SESSIONS
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
@@ -59,8 +60,10 @@ class ProducerReport(NamedTuple):
         self.report(code, where, sentence, {"topic": self.topic, "producer_name": self.name, **evidence})
 
 
-def _evaluate_sessions(key: str, sessions: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report regressions and dropped messages in the sessions of one producer name on one topic."""
+def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
+    """Report regressions, dropped messages and those stored twice in the sessions of one producer name on one topic."""
+    sessions = [fact for fact in facts if fact.what != COPY]
+    report_copies(key, sessions, [fact for fact in facts if fact.what == COPY], report)
     topic, _, name = key.partition("\n")
     producer = ProducerReport(topic, name, report)
     if topic.startswith(NON_PERSISTENT):  # it stores nothing: no sequence id is remembered

@@ -9,7 +9,7 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import drop_oldest, remember
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.message_ids import entry_key
@@ -129,8 +129,12 @@ class JourneyRule(ConnectionRule):
         """Entries and consumer of the ACKs that ask for a response, by name."""
 
     def _send(self, row: FrameRow) -> None:
-        where = where_of(row)
-        remember(self._sends, where.name, ([*where], _checksum_status(row)), PENDING_REQUESTS_MAX)
+        # As `where_of` and `remember`, without the calls: this is done for every SEND.
+        file, packet, sub, checksum = row.file or 0, row.packet or 0, row.sub or 0, row.checksum
+        place = [row.source, file, packet, sub, row.time or 0, row.connection or ""]
+        self._sends[f"{file}:{packet}.{sub}"] = place, "unverified" if checksum is None else checksum.status
+        if len(self._sends) > PENDING_REQUESTS_MAX:
+            drop_oldest(self._sends, PENDING_REQUESTS_MAX)
 
     def _receipt(self, row: FrameRow) -> None:
         sent, checksum = self._sends.pop(row.request or "", (None, None))

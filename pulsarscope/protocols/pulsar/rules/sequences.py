@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, ClassVar
 
 import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.tables import remember
+from pulsarscope.protocols.pulsar.rules.sent import SentForm, advise_on_batching
 
 SESSIONS = "sessions-of-producer"
 
@@ -21,8 +25,21 @@ SAMPLES_MAX = 25
 CONNECTION_SAMPLES_MAX = 10_000
 """Such ids of all producers of one connection; the first of each kind and producer is listed in any case."""
 
-_DROPPED = (-1, -1)
-"""Position in the receipt of a message that the broker drops as a duplicate."""
+DROPPED = -1
+"""Ledger and entry in the receipt of a message that the broker drops as a duplicate."""
+
+REPLICATOR = "pulsar.repl."
+"""Prefix of the names of producers that copy a topic to another cluster."""
+
+KEPT_MAX = 64
+"""First, and latest, messages of a session that are compared with those of the next: what is sent again had no receipt for the client.
+Behind the first ones each of so many is measured: two are as good as all."""
+
+PLAIN_FIELDS, SEND_FIELDS = 3, 2
+"""Fields of the metadata, and of SEND, that a plain message has: the required ones."""
+
+Latest = partial(deque[tuple[Any, ...]], maxlen=KEPT_MAX)
+"""Makes a deque of the latest SENDs or receipts."""
 
 
 class ProducerSession(msgspec.Struct):
@@ -57,6 +74,32 @@ class ProducerSession(msgspec.Struct):
     dropped_count: int = 0
     dropped_lowest: int = 0
     dropped_highest: tuple[str, int] = ("", -1)
+    measured: int = 0
+    """The first SENDs, and each of a number behind them."""
+    size: int = 0
+    """Bytes of payload of the measured SENDs."""
+    sent_at: int = 0
+    """Time of the latest of them in nanoseconds."""
+    first_sent: Where | None = None
+    marks: dict[int, str | None] = msgspec.field(default_factory=dict)
+    """Checksums of the first of them by sequence id."""
+    head: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
+    """First receipts: sequence id, ledger, entry and SEND."""
+    tail: deque[tuple[Any, ...]] = msgspec.field(default_factory=Latest)
+    """Latest receipts."""
+    repeated: dict[int, None] = msgspec.field(default_factory=dict)
+    """Sequence ids that were sent again."""
+    twice: list[tuple[int, tuple[str, str], list[str]]] = msgspec.field(default_factory=list)
+    """Sequence ids with two receipts: the message ids, and the SENDs."""
+
+    @property
+    def latest(self) -> tuple[int, int]:
+        """Number and time in nanoseconds of the latest measured SEND."""
+        return self.sent if self.sent <= KEPT_MAX else self.sent - self.sent % KEPT_MAX, self.sent_at
+
+    def kept(self, receipts: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return receipts as facts have them: sequence id, message id, SEND and its checksum."""
+        return [(number, f"{ledger}:{entry}", send, self.marks.get(number)) for number, ledger, entry, send in receipts]
 
 
 class SequenceRule(ConnectionRule):
@@ -69,11 +112,13 @@ class SequenceRule(ConnectionRule):
         self._requests: dict[str, int] = {}
         """Producer ids by name of the frame of PRODUCER."""
         self._samples = 0
+        self._form = SentForm(context)
 
     def _producer(self, row: FrameRow) -> None:
         fields = row.fields or {}
         number, where = fields.get("producer_id", -1), where_of(row)
         self._finish(number, where)
+        self._form.opened(number)
         if len(self._sessions) < PRODUCERS_MAX:
             self._sessions[number] = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0))
             remember(self._requests, where.name, number, PRODUCERS_MAX)
@@ -84,21 +129,40 @@ class SequenceRule(ConnectionRule):
             session.name = fields.get("producer_name", session.name)
             session.stored = fields.get("last_sequence_id", -1)
 
+    def _refused(self, row: FrameRow) -> None:
+        number = self._requests.get(row.request or "", -1)
+        if (session := self._sessions.get(number)) is not None and session.where.name == row.request:
+            self._finish(number, where_of(row))
+            self._form.closed(number, row)
+
     def _send(self, row: FrameRow) -> None:
-        fields = row.fields or {}
+        fields, metadata = row.fields or {}, row.metadata or {}
+        if len(metadata) > PLAIN_FIELDS or len(fields) > SEND_FIELDS:
+            self._form.check(row, fields, metadata)
         if (session := self._sessions.get(fields.get("producer_id", -1))) is None:
+            if len(self._sessions) < PRODUCERS_MAX:
+                self._form.homeless(row, fields.get("producer_id", -1))
             return
         number = fields.get("sequence_id", -1)
-        is_chunk = fields.get("is_chunk") or "chunk_id" in (row.metadata or {})
-        session.sent += 1
+        is_chunk = fields.get("is_chunk") or "chunk_id" in metadata
+        session.sent = sent = session.sent + 1
+        if sent <= KEPT_MAX or not sent % KEPT_MAX:
+            session.measured += 1
+            session.size += row.payload_size or 0
+            session.sent_at = row.time
+            if sent <= KEPT_MAX:
+                session.marks[number] = None if row.checksum is None else row.checksum.stored
         if session.first is None:
-            session.first, session.first_frame = number, where_of(row).name
+            session.first, session.first_sent = number, where_of(row)
+            session.first_frame = session.first_sent.name
         if number <= session.highest and not (is_chunk and number == session.chunk) and not session.resending:
             repeated = number == session.highest
             if self._admit_sample(session.repeated_count if repeated else session.lower_count):
                 session.regressions.append((where_of(row).name, number, session.highest))
             session.repeated_count += repeated
             session.lower_count += not repeated
+            if not is_chunk and len(session.repeated) < SAMPLES_MAX:
+                session.repeated[number] = None
         session.chunk = number if is_chunk else None
         session.highest = max(session.highest, number, fields.get("highest_sequence_id", -1))
 
@@ -108,16 +172,40 @@ class SequenceRule(ConnectionRule):
             return
         number = fields.get("sequence_id", -1)
         message_id = fields.get("message_id")
-        if message_id is not None and (message_id.get("ledgerId"), message_id.get("entryId")) == _DROPPED:
-            frame = where_of(row).name
-            if self._admit_sample(session.dropped_count):
-                session.dropped.append((frame, number))
-            session.dropped_lowest = min(number, session.dropped_lowest) if session.dropped_count else number
-            if number > session.dropped_highest[1]:
-                session.dropped_highest = frame, number
-            session.dropped_count += 1
-        elif number > session.confirmed:
+        if message_id is None:
+            session.confirmed = max(session.confirmed, number)
+            return
+        ledger, entry = message_id.get("ledgerId"), message_id.get("entryId")
+        if ledger == entry == DROPPED:
+            self._dropped(session, number, where_of(row).name)
+            return
+        if number > session.confirmed:  # noqa: PLR1730 - for every receipt: quicker than a call
             session.confirmed = number
+        receipt = number, ledger, entry, row.request
+        if session.repeated and number in session.repeated:
+            self._repeated(session, receipt)
+        if len(session.head) < KEPT_MAX:
+            session.head.append(receipt)
+        else:
+            session.tail.append(receipt)
+
+    @staticmethod
+    def _repeated(session: ProducerSession, receipt: tuple[Any, ...]) -> None:
+        """Note a second receipt for a sequence id; entries of non-persistent topics have no id of their own."""
+        number, ledger, entry, send = receipt
+        for first, *position, first_send in (*session.head, *session.tail):
+            if first == number and position != [ledger, entry] and ledger and len(session.twice) < SAMPLES_MAX:
+                ids = f"{position[0]}:{position[1]}", f"{ledger}:{entry}"
+                session.twice.append((number, ids, [name for name in (first_send, send) if name]))
+                return
+
+    def _dropped(self, session: ProducerSession, number: int, frame: str) -> None:
+        if self._admit_sample(session.dropped_count):
+            session.dropped.append((frame, number))
+        session.dropped_lowest = min(number, session.dropped_lowest) if session.dropped_count else number
+        if number > session.dropped_highest[1]:
+            session.dropped_highest = frame, number
+        session.dropped_count += 1
 
     def _admit_sample(self, count: int) -> bool:
         """Count a sample of a kind of which the producer has `count` already; return False when there are enough."""
@@ -131,10 +219,13 @@ class SequenceRule(ConnectionRule):
             session.resending = True
 
     def _close(self, row: FrameRow) -> None:
-        self._finish((row.fields or {}).get("producer_id", -1), where_of(row))
+        number = (row.fields or {}).get("producer_id", -1)
+        self._finish(number, where_of(row))
+        self._form.closed(number, row)
 
-    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Emit the sessions of all producers that are open."""
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Emit the sessions of all producers that are open, and judge the form of what was sent."""
+        self._form.end(row)
         for number in [*self._sessions]:
             self._finish(number, last)
 
@@ -142,6 +233,10 @@ class SequenceRule(ConnectionRule):
         session = self._sessions.pop(number, None)
         if session is None or session.topic is None or session.name is None:
             return
+        if session.sent and number not in self._form.batched and not session.name.startswith(REPLICATOR):
+            names = {"topic": session.topic, "producer_name": session.name}
+            advise_on_batching(self._context, names, session.first_sent, session.sent, session.size // session.measured, *session.latest)
+        constant = session.first == session.highest and session.sent > 2  # a client that does not count
         # Emitted at its end, for the place of its begin: sessions of a producer are compared in the order in which they began.
         where = session.where._replace(time=until.time)
         values = {
@@ -161,6 +256,9 @@ class SequenceRule(ConnectionRule):
             "dropped_count": session.dropped_count,
             "dropped_lowest": session.dropped_lowest,
             "dropped_highest": session.dropped_highest,
+            "head": session.kept(session.head),
+            "tail": session.kept((*session.head, *session.tail)[-KEPT_MAX:]),
+            "twice": [] if constant else session.twice,
             "lost": self._context.lost,
         }
         self._context.emit_fact(SESSIONS, f"{session.topic}\n{session.name}", where, "session", values)
@@ -172,4 +270,5 @@ class SequenceRule(ConnectionRule):
         "SEND": _send,
         "SEND_RECEIPT": _receipt,
         "SEND_ERROR": _send_error,
+        "ERROR": _refused,
     }

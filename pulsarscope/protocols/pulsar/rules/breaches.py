@@ -1,0 +1,228 @@
+"""Breaches of the protocol by a client: ids used again while they are taken, commands out of turn or too new."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.tables import remember
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, REFUSABLE
+from pulsarscope.protocols.pulsar.text.formatting import quantity
+from pulsarscope.protocols.pulsar.topics import bounded_name
+
+CODES = table(
+    SESSION.warning(
+        "request-id-reused",
+        "A client sent a request with the id of another that waits for the same answer.",
+        "Nobody can tell which of the two an answer is for: request ids must rise on a connection. Look at the client's library.",
+    ),
+    SESSION.warning(
+        "producer-id-reused",
+        "A client opened a producer with the id of one that is open.",
+        "The broker answers and keeps the first, with its topic: what is sent goes there. Close it before its id is used again.",
+    ),
+    SESSION.warning(
+        "consumer-id-reused",
+        "A client opened a consumer with the id of one that is open.",
+        "The broker answers and keeps the first, with its topic and subscription. Close it before its id is used again.",
+    ),
+    SESSION.warning(
+        "retry-without-close",
+        "A client asked again for a producer or consumer without closing the one whose answer it still waits for.",
+        "The broker may be about to create the first: a client that gives up waiting sends CLOSE_PRODUCER or CLOSE_CONSUMER before it "
+        "tries again.",
+    ),
+    SESSION.warning(
+        "command-before-connect",
+        "A client sent commands before CONNECT.",
+        "Brokers close such a connection: CONNECT comes first, everything else after CONNECTED.",
+    ),
+    SESSION.warning(
+        "command-too-new",
+        "A command is newer than the version of the protocol that client and broker agreed on.",
+        "The peer may not know it, and answers with an error or closes: the client must look at CONNECTED.protocol_version.",
+    ),
+)
+
+_SINCE = {
+    "REDELIVER_UNACKNOWLEDGED_MESSAGES": 2, "PARTITIONED_METADATA": 7, "LOOKUP": 7, "CONSUMER_STATS": 8, "REACHED_END_OF_TOPIC": 9,
+    "GET_LAST_MESSAGE_ID": 12, "ACTIVE_CONSUMER_CHANGE": 12, "GET_TOPICS_OF_NAMESPACE": 12, "AUTH_CHALLENGE": 14, "AUTH_RESPONSE": 14,
+    "GET_OR_CREATE_SCHEMA": 15, "TC_CLIENT_CONNECT_REQUEST": 19, "TOPIC_MIGRATED": 20,
+}  # fmt: skip
+"""Version of the protocol that brought a command, where ProtocolVersion in PulsarApi.proto says so."""
+
+_OPENS = {"PRODUCER": ("producer", "producer_id"), "SUBSCRIBE": ("consumer", "consumer_id")}
+_CLOSES = {
+    "CLOSE_PRODUCER": ("producer", "producer_id"),
+    "CLOSE_CONSUMER": ("consumer", "consumer_id"),
+    "UNSUBSCRIBE": ("consumer", "consumer_id"),
+}
+"""Noun and id field by command."""
+
+WAITING_MAX = 10_000
+"""Requests, and producers and consumers, of one connection that are remembered."""
+
+_BROKEN = ("stream-gap", "memory-cap")
+"""Findings after which an answer or a close may have been missed."""
+
+_Id = tuple[str, int]
+"""Noun and number."""
+
+
+class Taken(msgspec.Struct):
+    """A producer or consumer that has an id."""
+
+    where: Where
+    topic: str | None
+    answered: bool = False
+
+
+class Breach(msgspec.Struct):
+    """The breaches of one kind on a connection."""
+
+    where: Where
+    what: str
+    """Text about the first."""
+    frames: list[str]
+    evidence: dict[str, Any]
+    count: int = 0
+
+
+class BreachRule(ConnectionRule):
+    """Rule about breaches of the protocol on one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._waiting: dict[tuple[str, int], tuple[Where, str]] = {}
+        """Place and command of requests by answer and request id."""
+        self._taken: dict[_Id, Taken] = {}
+        self._asked: dict[str, _Id] = {}
+        """Id by name of its PRODUCER or SUBSCRIBE."""
+        self._breaches: dict[str, Breach] = {}
+        """By code, and the command where it matters."""
+        self._versions: list[int] = []
+        """Of client and broker."""
+        self._connecting = False
+
+    def _connect(self, row: FrameRow) -> None:
+        self._connecting = True
+        self._version(row)
+
+    def _version(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        if isinstance(version := fields.get("protocol_version"), int):
+            self._versions = [version] if row.command == "CONNECT" else [*self._versions[:1], version]
+
+    def _any(self, row: FrameRow) -> None:
+        """Judge when a command comes, whatever it asks for."""
+        command = row.command or ""
+        if not self._connecting and row.direction == CLIENT:
+            self._add("command-before-connect", row, command, [])
+        since = _SINCE.get(command, 0)
+        if self._versions and since > min(self._versions):
+            who = "client" if row.direction == CLIENT else "broker"
+            what = f"The {who} sent {command}, which came with version {since} of the protocol: {min(self._versions)} was agreed on"
+            self._add("command-too-new", row, what, [], command=command, version=min(self._versions), since=since)
+
+    def _request(self, row: FrameRow) -> None:
+        self._any(row)
+        command, fields = row.command or "", row.fields or {}
+        if row.direction != CLIENT or not isinstance(number := fields.get("request_id"), int):
+            return
+        key = ANSWERED_BY[command], number
+        if (first := self._waiting.get(key)) is not None:
+            what = f"{command} has the request id {number} of {first[1]} ({first[0].name}), which waits for its answer"
+            self._add("request-id-reused", row, what, [first[0].name], request_id=number)
+        else:
+            remember(self._waiting, key, (where_of(row), command), WAITING_MAX)
+
+    def _open(self, row: FrameRow) -> None:
+        self._request(row)
+        fields, where = row.fields or {}, where_of(row)
+        noun, field = _OPENS[row.command or ""]
+        taken_id = noun, fields.get(field, -1)
+        topic = bounded_name(row.topic)
+        remember(self._asked, where.name, taken_id, WAITING_MAX)
+        if (taken := self._taken.get(taken_id)) is None:
+            remember(self._taken, taken_id, Taken(where, topic), WAITING_MAX)
+            return
+        evidence = {field: taken_id[1], "topic": taken.topic, "second_topic": topic}
+        if taken.answered or taken.topic != topic:
+            of = f"that of {taken.where.name} for {taken.topic}" if taken.topic != topic else f"that of {taken.where.name}"
+            what = f"{row.command} for {topic} has the {noun} id {taken_id[1]}: {of} is open"
+            self._add(f"{noun}-id-reused", row, what, [taken.where.name], **evidence)
+        else:
+            what = f"{row.command} for {topic} came again for {noun} {taken_id[1]}, though {taken.where.name} waits for its answer"
+            self._add("retry-without-close", row, what, [taken.where.name], **evidence)
+
+    def _close(self, row: FrameRow) -> None:
+        if (row.command or "") in ANSWERED_BY:
+            self._request(row)
+        noun, field = _CLOSES[row.command or ""]
+        self._taken.pop((noun, (row.fields or {}).get(field, -1)), None)
+
+    def _migrated(self, row: FrameRow) -> None:
+        self._any(row)
+        fields = row.fields or {}
+        self._taken.pop((str(fields.get("resource_type", "")).lower(), fields.get("resource_id", -1)), None)
+
+    def _response(self, row: FrameRow) -> None:
+        command, fields = row.command or "", row.fields or {}
+        if fields.get("producer_ready") is not False:
+            self._waiting.pop((command, fields.get("request_id", -1)), None)
+        if (taken := self._taken.get(self._asked.pop(row.request or "", ("", -1)))) is not None:
+            taken.answered = True
+
+    def _error(self, row: FrameRow) -> None:
+        number = (row.fields or {}).get("request_id", -1)
+        for answer in REFUSABLE:
+            self._waiting.pop((answer, number), None)
+        taken_id = self._asked.pop(row.request or "", ("", -1))
+        if (taken := self._taken.get(taken_id)) is not None and taken.where.name == row.request:
+            del self._taken[taken_id]
+
+    def _add(self, code: str, row: FrameRow, what: str, before: list[str], **evidence: Any) -> None:
+        key = f"{code} {evidence.get('command', '')}"
+        breach = self._breaches.get(key)
+        where = where_of(row)
+        if breach is None:
+            breach = self._breaches[key] = Breach(where, what, before, evidence)
+        breach.count += 1
+        add_sample(breach.frames, where.name)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Report the breaches; what came too early only when the beginning is in the capture."""
+        broken = any(self._context.reported(code) for code in _BROKEN)
+        for key, breach in self._breaches.items():
+            code = key.partition(" ")[0]
+            if code == "command-before-connect":
+                if row.opened != "syn" or self._context.lost:
+                    continue
+                then = "before its CONNECT" if self._connecting else "and no CONNECT"
+                text = f"{self._context.client} sent {quantity(breach.count, 'command')} {then}: the first is {breach.what}."
+            elif broken:
+                continue
+            else:
+                times = f" ({breach.count:,} times)" if breach.count > 1 else ""
+                text = f"{breach.what}{times}."
+            evidence = {"frames": frame_names(breach.frames), "count": breach.count, **breach.evidence}
+            self._context.report(code, breach.where, text, evidence)
+
+    frames: ClassVar[Handlers] = {
+        **dict.fromkeys(_SINCE, _any),
+        **dict.fromkeys(ANSWERED_BY.keys() - {"ACK"}, _request),
+        **dict.fromkeys(set(ANSWERED_BY.values()) - {"ACK_RESPONSE"}, _response),
+        **dict.fromkeys(_OPENS, _open),
+        **dict.fromkeys(_CLOSES, _close),
+        "CONNECT": _connect,
+        "CONNECTED": _version,
+        "ERROR": _error,
+        "TOPIC_MIGRATED": _migrated,
+        "FLOW": _any,
+    }

@@ -1,0 +1,231 @@
+"""The form of SENDs, and advice to their producers: what a connection sends is checked as it passes, and judged at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pulsarscope.dissect.rules import RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, TUNING, table
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.tables import remember
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample
+from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
+
+CODES = table(
+    SESSION.warning(
+        "send-without-producer",
+        "A client sent messages under a producer id that no producer has.",
+        "The broker ignores them, or closes the connection: nothing is stored. PRODUCER comes first, and nothing after CLOSE_PRODUCER.",
+    ),
+    SESSION.warning(
+        "num-messages-mismatch",
+        "SEND announces another number of messages than its metadata.",
+        "Brokers count and limit by one, consumers read by the other: permits and statistics go wrong. Look at the client's library.",
+    ),
+    SESSION.warning(
+        "uncompressed-size-missing",
+        "A compressed payload does not say how large it is without compression.",
+        "Java and C++ clients cannot read it without uncompressed_size in the metadata: look at the producer's library.",
+    ),
+    TUNING.note(
+        "batching-unused",
+        "A producer sends many small messages, each in an entry of its own.",
+        "Batching makes one write, one entry and one receipt of many: turn it on (key-based for Key_Shared), and send asynchronously.",
+    ),
+    TUNING.note(
+        "compression-useless",
+        "Compressed payloads are not smaller than without compression.",
+        "It costs time on both sides for nothing: turn it off, or batch messages so that there is something to compress.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "send-without-producer-seconds",
+        1,
+        SECONDS,
+        "After the broker has closed a producer SENDs may have been on their way; those behind a close of the client never are.",
+        ("send-without-producer",),
+    ),
+    Threshold("batching-unused-messages", 100, "messages", "Each sent on its own.", ("batching-unused",), 2),
+    Threshold("batching-unused-rate", 50, "messages/s", "Less costs next to nothing.", ("batching-unused",)),
+    Threshold("batching-unused-seconds", 0.5, SECONDS, "A short burst may be all that there is.", ("batching-unused",)),
+    Threshold("batching-unused-bytes", 1000, "bytes", "On average: larger ones gain little.", ("batching-unused",)),
+    Threshold(
+        "compression-useless-entries", 10, "entries", "Of one producer; a single one may not be typical.", ("compression-useless",), 1
+    ),
+)
+
+PRODUCERS_MAX = 10_000
+"""Producers of one connection whose compression is counted, and closed ones that are remembered."""
+
+EMPTY_MAX_BYTES = 9
+"""Size of the longest compressed form of nothing, that of ZSTD."""
+
+_BROKEN = ("stream-gap", "memory-cap")
+"""Findings after which a PRODUCER may have been missed."""
+
+
+class Misformed(msgspec.Struct):
+    """SENDs of one connection with the same mistake."""
+
+    where: Where
+    text: str
+    evidence: dict[str, Any]
+    frames: list[str] = msgspec.field(default_factory=list)
+    count: int = 0
+
+
+class Compressed(msgspec.Struct):
+    """Compressed entries of a producer."""
+
+    where: Where
+    codec: str
+    title: str
+    topic: str | None
+    entries: int = 0
+    before: int = 0
+    """Bytes without compression."""
+    after: int = 0
+
+
+class Gone(msgspec.Struct):
+    """Close or refusal of a producer."""
+
+    where: Where
+    what: str
+    until: int
+    """Time until which its SENDs may have been on their way."""
+
+
+class SentForm:
+    """The form of the SENDs of one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._mistakes: dict[str, Misformed] = {}
+        self._compressed: dict[int, Compressed] = {}
+        """By producer id."""
+        self._gone: dict[int, Gone] = {}
+        """Producer ids that nobody has."""
+        self._homeless: dict[bool, Misformed] = {}
+        """SENDs without a producer: by whether its close or refusal is in the capture."""
+        self.batched: set[int] = set()
+        """Ids of producers that sent a batch, or what cannot be in one."""
+
+    def check(self, row: FrameRow, fields: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        """Check a SEND that is more than one plain message."""
+        number = fields.get("producer_id", -1)
+        inside = metadata.get("num_messages_in_batch", 1)
+        if (inside > 1 or "deliver_at_time" in metadata) and len(self.batched) < PRODUCERS_MAX:
+            self.batched.add(number)
+        announced = fields.get("num_messages", 1)
+        if announced != inside:
+            text = f"SEND {where_of(row).name} of {title_of(row)} announces {quantity(announced, 'message')}, its metadata {inside:,}"
+            self._add("num-messages-mismatch", row, text, announced=announced, in_metadata=inside)
+        codec = metadata.get("compression", "NONE")
+        if codec == "NONE":
+            return
+        size = row.payload_size or 0
+        before = metadata.get("uncompressed_size", 0)
+        if not before and size > EMPTY_MAX_BYTES:
+            text = f"SEND {where_of(row).name} of {title_of(row)} has {size:,} bytes of {codec} without uncompressed_size"
+            self._add("uncompressed-size-missing", row, text, compression=codec)
+        elif before and "encryption_keys" not in metadata and "chunk_id" not in metadata:
+            compressed = self._compressed.get(number)
+            if compressed is None:
+                compressed = Compressed(where_of(row), codec, title_of(row), row.topic)
+                remember(self._compressed, number, compressed, PRODUCERS_MAX)
+            compressed.entries += 1
+            compressed.before += before
+            compressed.after += size
+
+    def _add(self, code: str, row: FrameRow, text: str, **evidence: Any) -> None:
+        mistake = self._mistakes.get(code)
+        if mistake is None:
+            evidence |= {"topic": row.topic, "producer_name": row.producer_name}
+            mistake = self._mistakes[code] = Misformed(where_of(row), text, evidence)
+        mistake.count += 1
+        add_sample(mistake.frames, where_of(row).name)
+
+    def closed(self, number: int, row: FrameRow) -> None:
+        """Note the end of a producer: its CLOSE_PRODUCER, or the ERROR that refuses it."""
+        by_broker = row.direction != CLIENT and row.command == "CLOSE_PRODUCER"
+        what = "the broker had closed that" if by_broker else "that was refused" if row.command == "ERROR" else "it had closed that"
+        grace = self._context.thresholds.ns("send-without-producer-seconds") if by_broker else 0
+        remember(self._gone, number, Gone(where_of(row), what, row.time + grace), PRODUCERS_MAX)
+
+    def opened(self, number: int) -> None:
+        """Note that a PRODUCER asks for an id."""
+        if self._gone:
+            self._gone.pop(number, None)
+
+    def homeless(self, row: FrameRow, number: int) -> None:
+        """Note a SEND of an id that has no producer as far as the capture shows."""
+        gone = self._gone.get(number)
+        if gone is not None and row.time <= gone.until:
+            return
+        sends = self._homeless.get(gone is not None)
+        if sends is None:
+            what = "no PRODUCER asked for it" if gone is None else f"{gone.what} ({gone.where.name})"
+            text = f"{self._context.client} sent {{}} under the producer id {number}: {what}"
+            sends = Misformed(where_of(row), text, {"producer_id": number}, [] if gone is None else [gone.where.name])
+            self._homeless[gone is not None] = sends
+        sends.count += 1
+        add_sample(sends.frames, where_of(row).name)
+
+    def end(self, row: ConnectionRow) -> None:
+        """Report what is wrong, and advise."""
+        for code, mistake in self._mistakes.items():
+            times = f" ({quantity(mistake.count, 'SEND')} do so)" if mistake.count > 1 else ""
+            evidence = {"frames": mistake.frames, "count": mistake.count, **mistake.evidence}
+            self._context.report(code, mistake.where, f"{mistake.text}{times}.", evidence)
+        broken = any(self._context.reported(code) for code in _BROKEN)
+        for is_gone, sends in self._homeless.items():
+            if not broken and (is_gone or (row.opened == "syn" and not self._context.lost)):
+                evidence = {"frames": sends.frames, "count": sends.count, **sends.evidence}
+                text = sends.text.format(quantity(sends.count, "SEND"))
+                self._context.report("send-without-producer", sends.where, f"{text}.", evidence)
+        for compressed in self._compressed.values():
+            self._advise_on_compression(compressed)
+
+    def _advise_on_compression(self, compressed: Compressed) -> None:
+        if compressed.entries < self._context.thresholds["compression-useless-entries"] or compressed.after < compressed.before:
+            return
+        text = f"{compressed.title} compressed {compressed.entries:,} entries with {compressed.codec}, from {compressed.before:,} "
+        evidence: dict[str, Any] = {
+            "frames": [compressed.where.name],
+            "topic": compressed.topic,
+            "compression": compressed.codec,
+            "entries": compressed.entries,
+            "uncompressed_bytes": compressed.before,
+            "compressed_bytes": compressed.after,
+        }
+        self._context.report("compression-useless", compressed.where, f"{text}to {compressed.after:,} bytes.", evidence)
+
+
+def title_of(row: FrameRow) -> str:
+    """Return the name of the producer of a SEND in a sentence."""
+    name = row.producer_name or (row.fields or {}).get("producer_id", -1)
+    return f"producer {name}{f' on {row.topic}' if row.topic else ''}"
+
+
+def advise_on_batching(
+    context: RuleContext, producer: Mapping[str, Any], first: Where | None, sent: int, average: int, number: int, time: int
+) -> None:
+    """Report a producer that sent so many messages on their own since the first; one was measured, by its number and time."""
+    thresholds = context.thresholds
+    if first is None or sent < thresholds["batching-unused-messages"] or average > thresholds["batching-unused-bytes"]:
+        return
+    span = max(time - first.time, 1)
+    rate = (number - 1) * 1_000_000_000 / span
+    if span >= thresholds.ns("batching-unused-seconds") and rate >= thresholds["batching-unused-rate"]:
+        text = f"Producer {producer['producer_name']} on {producer['topic']} sent {sent:,} messages of {average:,} bytes on average, "
+        text += f"each on its own, about {rate:,.0f} a second for {duration(span)}."
+        evidence = {"frames": [first.name], **producer, "count": sent, "average_bytes": average, "rate": round(rate, 1)}
+        context.report("batching-unused", first, text, evidence)

@@ -1,0 +1,229 @@
+"""Clients that break the protocol, and those that only look so."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import (
+    BY_BROKER,
+    CONNECT,
+    TOPIC,
+    close_consumer,
+    close_producer,
+    created,
+    error,
+    flow,
+    lookup,
+    lookup_response,
+    producer,
+    receipt,
+    send,
+    subscribe,
+    success,
+)
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import Diagnosis, diagnose
+from tests.scenarios.frames import command_frame
+
+REQUEST, PRODUCER, CONSUMER, RETRY = "request-id-reused", "producer-id-reused", "consumer-id-reused", "retry-without-close"
+EARLY, NEW, HOMELESS = "command-before-connect", "command-too-new", "send-without-producer"
+BREACHES = {REQUEST, PRODUCER, CONSUMER, RETRY, EARLY, NEW, HOMELESS}
+ENDS = ("open", "fin", "rst", "broker")
+OTHER = f"{TOPIC}-2"
+
+
+def begun(*, midstream: bool = False, before: int = 0) -> Conversation:
+    """A connection with some exchanges; midstream it has neither SYN nor CONNECT."""
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected()
+    for number in range(50, 50 + before + midstream):
+        talk.client(lookup(number)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", number))
+    return talk
+
+
+def ended(folder: Path, talk: Conversation, end: str) -> Diagnosis:
+    if end == "fin":
+        talk.close()
+    elif end == "rst":
+        talk.reset("client")
+    elif end == "broker":
+        talk.close("server")
+    return diagnose(folder, talk)
+
+
+def found(diagnosis: Diagnosis) -> set[str]:
+    return {row.code or "" for row in diagnosis.findings} & BREACHES
+
+
+ASKS = {
+    "LOOKUP": (lookup(7), lookup_response("Connect", "pulsar://10.0.0.2:6650", 7)),
+    "PRODUCER": (producer(1, "p", 7), created("p", 7)),
+    "SUBSCRIBE": (subscribe(1, request=7), success(7)),
+    "GET_LAST_MESSAGE_ID": (command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=7), error(7, "MetadataError")),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "pause", "midstream"), [*product(("LOOKUP", "GET_LAST_MESSAGE_ID"), ENDS, (0, 900), (False, True))]
+)
+def test_a_request_id_that_waits_and_comes_again_is_named(tmp_path: Path, name: str, end: str, pause: int, midstream: bool) -> None:
+    ask, answer = ASKS[name]
+    diagnosis = ended(tmp_path, begun(midstream=midstream).client(ask).wait(pause * MILLISECOND).client(ask).server(answer), end)
+    row, evidence = diagnosis.only(REQUEST)
+    assert (diagnosis.commands(row), evidence["request_id"]) == ([name, name], 7)
+    assert f"0:{row.packet}.{row.sub}" == evidence["frames"][1]
+
+
+@pytest.mark.parametrize(("name", "end", "between"), [*product(ASKS, ENDS, ("answered", "lost", "families"))])
+def test_request_ids_that_begin_again_or_are_of_other_families_are_right(tmp_path: Path, name: str, end: str, between: str) -> None:
+    ask, answer = ASKS[name]
+    talk = begun().client(ask)
+    if between == "answered":
+        talk.server(answer)
+        close = close_producer(1, 8) if name == "PRODUCER" else close_consumer(1, 8)
+        talk.client(close).server(success(8)).client(ask).server(answer)
+    elif between == "lost":
+        talk.lose("server", len(answer)).server(flow(1)[:0]).client(ask).server(answer, answer)
+    else:
+        talk.client(*(each for other, (each, _) in ASKS.items() if other != name))
+        talk.server(*(each for _, each in ASKS.values()))
+    other = connected(40001).client(ask).server(answer)
+    assert REQUEST not in {row.code for row in diagnose(tmp_path, talk, other).findings} or between == "lost"
+    assert found(ended(tmp_path, other, end)) == set()
+
+
+@pytest.mark.parametrize(
+    ("noun", "topic", "end", "midstream", "used"), [*product(("producer", "consumer"), (TOPIC, OTHER), ENDS, (False, True), (0, 3))]
+)
+def test_an_id_that_is_open_and_opened_again_is_named(tmp_path: Path, noun: str, topic: str, end: str, midstream: bool, used: int) -> None:
+    talk = begun(midstream=midstream)
+    if noun == "producer":
+        talk.client(producer()).server(created())
+        for number in range(used):
+            talk.client(send(1, number)).server(receipt(1, number, entry=number))
+        talk.client(producer(1, "q", 3, topic)).server(created("q", 3))
+    else:
+        talk.client(subscribe()).server(success(2)).client(flow(10)).client(subscribe(request=5, topic=topic)).server(success(5))
+    diagnosis = ended(tmp_path, talk, end)
+    code = PRODUCER if noun == "producer" else CONSUMER
+    row, evidence = diagnosis.only(code)
+    assert diagnosis.commands(row) == ["PRODUCER" if noun == "producer" else "SUBSCRIBE"] * 2
+    assert (evidence["topic"], evidence["second_topic"]) == (TOPIC, topic)
+    assert found(diagnosis) == {code}
+
+
+@pytest.mark.parametrize(
+    ("noun", "by", "end", "midstream"), [*product(("producer", "consumer"), ("client", "broker", "refused"), ENDS, (False, True))]
+)
+def test_an_id_that_was_given_up_may_be_used_again(tmp_path: Path, noun: str, by: str, end: str, midstream: bool) -> None:
+    talk = begun(midstream=midstream)
+    opening = producer() if noun == "producer" else subscribe(request=1)
+    opened = created() if noun == "producer" else success(1)
+    talk.client(opening)
+    if by == "refused":
+        talk.server(error(1, "ServiceNotReady"))
+    elif by == "broker":
+        talk.server(opened).server(close_producer() if noun == "producer" else close_consumer(1, BY_BROKER))
+    else:  # a client that gives up waiting closes first
+        talk.client(close_producer(1, 2) if noun == "producer" else close_consumer(1, 2)).server(opened, success(2))
+    talk.client(producer(1, "p", 3) if noun == "producer" else subscribe(request=3))
+    talk.server(created("p", 3) if noun == "producer" else success(3))
+    assert found(ended(tmp_path, talk, end)) == set()
+
+
+@pytest.mark.parametrize(("noun", "end", "pause", "midstream"), [*product(("producer", "consumer"), ENDS, (1, 3000), (False, True))])
+def test_a_retry_without_a_close_is_named(tmp_path: Path, noun: str, end: str, pause: int, midstream: bool) -> None:
+    first, second = (producer(), producer(1, "p", 2)) if noun == "producer" else (subscribe(request=1), subscribe(request=2))
+    talk = begun(midstream=midstream).client(first).wait(pause * MILLISECOND).client(second)
+    talk.server(error(2, "ServiceNotReady"))
+    diagnosis = ended(tmp_path, talk, end)
+    row, _ = diagnosis.only(RETRY)
+    assert diagnosis.commands(row) == ["PRODUCER" if noun == "producer" else "SUBSCRIBE"] * 2
+    assert found(diagnosis) == {RETRY}
+
+
+@pytest.mark.parametrize(("first", "then", "end"), [*product(("PRODUCER", "LOOKUP", "SUBSCRIBE", "FLOW"), ("nothing", "connect"), ENDS)])
+def test_commands_before_connect_are_named(tmp_path: Path, first: str, then: str, end: str) -> None:
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).handshake()
+    talk.client(flow(5) if first == "FLOW" else ASKS[first][0]).client(lookup(9))
+    if then == "connect":
+        talk.client(CONNECT)
+    diagnosis = ended(tmp_path, talk, end)
+    row, evidence = diagnosis.only(EARLY)
+    assert (diagnosis.commands(row)[0], evidence["count"]) == (first, 2)
+
+
+@pytest.mark.parametrize(("first", "how", "end"), [*product(("PRODUCER", "LOOKUP", "SUBSCRIBE"), ("midstream", "gap", "pipelined"), ENDS)])
+def test_a_connect_that_the_capture_lacks_is_none_that_the_client_left_out(tmp_path: Path, first: str, how: str, end: str) -> None:
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False)
+    ask, answer = ASKS[first]
+    if how == "pipelined":
+        talk.handshake().client(CONNECT, ask).server(answer)
+    elif how == "gap":
+        talk.handshake().lose("client", len(CONNECT)).client(ask).server(answer)
+    else:
+        talk.client(ask).server(answer)
+    assert found(ended(tmp_path, talk, end)) == set()
+
+
+def agreed(client: int, broker: int) -> Conversation:
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).handshake()
+    talk.client(command_frame("CONNECT", client_version="x", protocol_version=client))
+    return talk.server(command_frame("CONNECTED", server_version="y", protocol_version=broker))
+
+
+NEWER = {
+    12: command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=3),
+    15: command_frame("GET_OR_CREATE_SCHEMA", topic=TOPIC, request_id=3, schema={"name": "s", "schema_data": b"", "type": 1}),
+    19: command_frame("TC_CLIENT_CONNECT_REQUEST", request_id=3, tc_id=0),
+    8: command_frame("CONSUMER_STATS", request_id=3, consumer_id=1),
+}
+
+
+@pytest.mark.parametrize(("since", "behind", "both", "end"), [*product(NEWER, (1, 5), (True, False), ENDS)])
+def test_a_command_newer_than_agreed_is_named(tmp_path: Path, since: int, behind: int, both: bool, end: str) -> None:
+    talk = agreed(since - behind, since - behind) if both else agreed(21, since - behind)
+    diagnosis = ended(tmp_path, talk.client(NEWER[since]).client(NEWER[since][:0]), end)
+    row, evidence = diagnosis.only(NEW)
+    assert (evidence["since"], evidence["version"]) == (since, since - behind)
+    assert diagnosis.commands(row) == [evidence["command"]]
+
+
+@pytest.mark.parametrize(("since", "ahead", "end"), [*product(NEWER, (0, 2), ENDS)])
+def test_a_command_of_the_agreed_version_or_of_an_unknown_one_is_right(tmp_path: Path, since: int, ahead: int, end: str) -> None:
+    assert NEW not in found(ended(tmp_path, agreed(since + ahead, since + ahead).client(NEWER[since]), end))
+    assert NEW not in found(ended(tmp_path, begun(midstream=True).client(NEWER[since]), end))
+
+
+@pytest.mark.parametrize(("why", "sends", "end"), [*product(("never", "closed", "refused", "long"), (1, 5), ENDS)])
+def test_sends_without_a_producer_are_named(tmp_path: Path, why: str, sends: int, end: str) -> None:
+    talk = begun(before=1, midstream=why == "closed")
+    if why != "never":
+        talk.client(producer()).server(error(1, "ProducerBusy") if why == "refused" else created())
+    if why == "closed":
+        talk.client(close_producer(1, 2)).server(success(2))
+    elif why == "long":
+        talk.server(close_producer()).wait(2 * SECOND)
+    for number in range(sends):
+        talk.client(send(1, number))
+    diagnosis = ended(tmp_path, talk, end)
+    row, evidence = diagnosis.only(HOMELESS)
+    assert (evidence["count"], diagnosis.commands(row)[-1]) == (sends, "SEND")
+    assert found(diagnosis) == {HOMELESS}
+
+
+@pytest.mark.parametrize(("why", "sends", "end"), [*product(("midstream", "gap", "on its way", "again"), (1, 5), ENDS)])
+def test_sends_of_a_producer_that_the_capture_lacks_or_has_just_lost_are_right(tmp_path: Path, why: str, sends: int, end: str) -> None:
+    talk = begun(midstream=why == "midstream")
+    if why == "gap":
+        talk.lose("client", 100).server(created())
+    elif why != "midstream":
+        talk.client(producer()).server(created()).client(send(1, 100)).server(close_producer()).wait(300 * MILLISECOND)
+    if why == "again":
+        talk.wait(SECOND).client(producer(1, "p", 4)).server(created("p", 4))
+    for number in range(sends):
+        talk.client(send(1, number))
+    assert found(ended(tmp_path, talk, end)) == set()

@@ -1,0 +1,148 @@
+"""Messages that a broker stores a second time, and what only looks alike."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios.commands import close_producer, created, flow, message, producer, receipt, send
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import Diagnosis, diagnose
+from tests.scenarios.rules.deduplication import MINUS_ONE
+
+TWICE = "message-stored-twice"
+
+
+def producing(
+    port: int,
+    start: int,
+    numbers: range,
+    first: int,
+    receipts: int,
+    *,
+    epoch: int = 0,
+    end: str = "rst",
+    time: int = 0,
+    close: bool = False,
+) -> Conversation:
+    """A connection of producer p that sends these sequence ids, and gets so many receipts from entry `first` on."""
+    talk = connected(port, start=start).client(producer(epoch=epoch)).server(created())
+    for number in numbers:
+        talk.client(
+            send(1, number, f"payload {number}".encode(), {"producer_name": "p", "publish_time": 1_700_000_000_000 + number + time})
+        )
+    talk.server(*[receipt(1, number, entry=first + index) for index, number in enumerate(numbers[:receipts])])
+    if close:
+        talk.client(close_producer(1, 9))
+    return talk.reset("client") if end == "rst" else talk if end == "open" else talk.close("client" if end == "fin" else "server")
+
+
+def delivered(
+    *entries: tuple[int, int], kind: str = "Shared", time: int = 0, chunks: bool = False, midstream: bool = False
+) -> Conversation:
+    """A consumer that gets (entry, sequence id)."""
+    talk = connected(42000, start=50 * MILLISECOND)
+    if midstream:
+        talk = Conversation(("10.0.0.1", 42000), ("10.0.0.2", 6650), acknowledge=False)
+    else:
+        subscribed(talk, kind=kind).client(flow(100))
+    for entry, number in entries:
+        metadata: dict[str, Any] = {"producer_name": "p", "sequence_id": number, "publish_time": 1_700_000_000_000 + number + time * entry}
+        if chunks:
+            metadata |= {"uuid": "u", "chunk_id": entry, "num_chunks_from_msg": 9, "total_chunk_msg_size": 99}
+        talk.wait(20 * MILLISECOND).server(message(1, entry, f"payload {number}".encode(), metadata))
+    return talk
+
+
+def check(diagnosis: Diagnosis, count: int, commands: set[str]) -> dict[str, Any]:
+    row, evidence = diagnosis.only(TWICE)
+    assert evidence["count"] == count
+    assert set(diagnosis.commands(row)) == commands
+    return evidence
+
+
+@pytest.mark.parametrize(("again", "before", "epoch", "end"), [*product((1, 3, 20), (0, 30, 100), (0, 1), ("rst", "fin", "broker"))])
+def test_what_was_stored_and_is_sent_again_is_named(tmp_path: Path, again: int, before: int, epoch: int, end: str) -> None:
+    """The client has lost the receipts; a session of many messages is known by its epoch."""
+    sent = before + again
+    first = producing(40000, 0, range(sent), 0, sent, end=end)
+    second = producing(40001, SECOND, range(before, sent + 2), sent, again + 2, epoch=epoch, end="open")
+    if not epoch and sent > 64:
+        return
+    evidence = check(diagnose(tmp_path, first, second), again, {"SEND"})
+    assert evidence["message_ids"][0] == [f"7:{before}", f"7:{sent}"]
+
+
+@pytest.mark.parametrize(
+    ("number", "copies", "kind", "midstream"), [*product((0, 5), (2, 3), ("Shared", "Exclusive", "Failover"), (False, True))]
+)
+def test_a_consumer_that_gets_both_is_named(tmp_path: Path, number: int, copies: int, kind: str, midstream: bool) -> None:
+    """The first receipt may never have been sent."""
+    talk = delivered(*[(entry, number) for entry in range(copies)], (copies, number + 1), kind=kind, midstream=midstream)
+    evidence = check(diagnose(tmp_path, talk), 1, {"MESSAGE"})
+    assert evidence["sequence_ids"] == [number]
+    assert len(evidence["received_both"]) == 1
+
+
+@pytest.mark.parametrize(("before", "pause", "pipelined"), [*product((0, 1, 10), (0, 400), (False, True))])
+def test_the_same_id_twice_on_one_connection_is_named(tmp_path: Path, before: int, pause: int, pipelined: bool) -> None:
+    talk = connected().client(producer()).server(created())
+    for number in range(before + 1):
+        talk.client(send(1, number))
+        if number < before or not pipelined:
+            talk.server(receipt(1, number, entry=number))
+    talk.wait(pause * MILLISECOND).client(send(1, before))
+    talk.server(*([receipt(1, before, entry=before)] if pipelined else []), receipt(1, before, entry=before + 1))
+    evidence = check(diagnose(tmp_path, talk), 1, {"SEND"})
+    assert evidence["message_ids"] == [[f"7:{before}", f"7:{before + 1}"]]
+
+
+@pytest.mark.parametrize(("end", "count", "epoch"), [*product(("rst", "fin", "broker"), (1, 5, 100), (0, 1))])
+def test_a_named_producer_that_begins_anew_stores_other_messages(tmp_path: Path, end: str, count: int, epoch: int) -> None:
+    first = producing(40000, 0, range(count), 0, count, end=end, close=True)
+    again = producing(40001, SECOND, range(count), count, count, time=1000, end=end, close=True)
+    # A reconnect goes on behind what has its receipt.
+    last = producing(40002, 2 * SECOND, range(count, count + 5), 2 * count, 5, epoch=epoch, time=1000, end=end)
+    assert diagnose(tmp_path, first, again, last).of(TWICE) == []
+
+
+@pytest.mark.parametrize(("count", "received"), [(1, 0), (5, 0), (5, 4), (5, 2), (90, 80)])
+def test_what_had_no_receipt_and_is_sent_again_is_stored_once(tmp_path: Path, count: int, received: int) -> None:
+    first = producing(40000, 0, range(count), 0, received)
+    second = producing(40001, SECOND, range(received, count), received, count, epoch=1)
+    assert diagnose(tmp_path, first, second).of(TWICE) == []
+
+
+@pytest.mark.parametrize("count", [1, 5, 30])
+def test_what_is_dropped_as_a_duplicate_is_stored_once(tmp_path: Path, count: int) -> None:
+    first = producing(40000, 0, range(count), 0, count)
+    second = connected(40001, start=SECOND).client(producer(epoch=1)).server(created(last_sequence_id=count - 1))
+    for number in range(count):
+        second.client(send(1, number)).server(receipt(1, number, MINUS_ONE, MINUS_ONE))
+    assert diagnose(tmp_path, first, second).of(TWICE) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "time", "chunks"),
+    [
+        *product(([(0, 0), (0, 0), (1, 1)], [(0, 0), (1, 1), (0, 0), (1, 1)]), (0,), (False,)),  # delivered again
+        *product(([(0, 0), (1, 0)], [(0, 5), (1, 5), (2, 5)]), (1,), (False,)),  # a producer that begins anew, or does not count
+        *product(([(0, 0), (1, 0)], [(0, 5), (1, 5), (2, 5)]), (0,), (True,)),
+        *product(([(0, 0), (1, 1)], [(3, 0), (4, 1), (5, 2)]), (0, 1), (False,)),
+    ],
+)
+def test_deliveries_that_are_not_of_one_message_are_no_copies(
+    tmp_path: Path, entries: list[tuple[int, int]], time: int, chunks: bool
+) -> None:
+    assert diagnose(tmp_path, delivered(*entries, time=time, chunks=chunks)).of(TWICE) == []
+
+
+def test_a_client_that_does_not_count_stores_nothing_twice(tmp_path: Path) -> None:
+    talk = connected().client(producer()).server(created())
+    for entry in range(5):
+        talk.client(send(1, 0)).server(receipt(1, 0, entry=entry))
+    assert diagnose(tmp_path, talk).of(TWICE) == []
