@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import consuming, publishing
-from tests.scenarios.commands import delivery, flow
-from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.commands import ack, delivery, flow
+from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
 
@@ -41,6 +41,44 @@ def test_what_holds_back_a_joined_consumer_is_named(tmp_path: Path, held: int, p
     row, evidence = diagnosis.only(BLOCKED)
     assert diagnosis.commands(row) == ["MESSAGE", "SUCCESS"]
     assert (evidence["holder"], evidence["message_id"], evidence["unacknowledged"]) == ("c1", [7, 0], held)
+
+
+def sharing(folder: Path, missing: int, length: int, *, held: int, unseen: range = range(0)) -> Diagnosis:
+    """Two consumers that get entries by their keys, but `missing` ones; the first keeps the `held` oldest, and acknowledges others."""
+    blocked = set(range(31, 31 + 2 * missing, 2))
+    holds = subscribed(connected(start=50 * MILLISECOND), kind="Key_Shared").client(flow(1000)).wait(100 * MILLISECOND)
+    for entry in range(30):
+        if entry not in unseen:
+            holds.wait(10 * MILLISECOND).server(delivery(entry, partition_key=f"k{entry}"))
+        if entry >= held:
+            holds.client(ack(entry))
+    joins = subscribed(connected(40050, start=SECOND // 2), 2, kind="Key_Shared").client(flow(1000, 2))
+    wait_until(joins, SECOND)
+    wait_until(holds, SECOND)
+    for entry in range(30, 90):
+        if entry not in blocked:
+            talk, number = (holds, 1) if entry > 30 and entry % 3 else (joins, 2)
+            talk.wait(10 * MILLISECOND).server(delivery(entry, number, partition_key=f"k{entry}")).client(ack(entry, number=number))
+    return diagnose(folder, holds, joins, publishing(90, 20 * MILLISECOND, until=length * SECOND))
+
+
+@pytest.mark.parametrize(("held", "missing", "length"), [*product((1, 5, 15), (5, 9, 20), (4, 6, 9))])
+def test_entries_of_a_held_key_that_nobody_gets_are_named(tmp_path: Path, held: int, missing: int, length: int) -> None:
+    _, evidence = sharing(tmp_path, missing, length, held=held).only(BLOCKED)
+    assert (evidence["message_id"], evidence["unacknowledged"], evidence["held_back"]) == ([7, 0], held, missing)
+
+
+@pytest.mark.parametrize(
+    ("held", "unseen", "length", "missing"),
+    [
+        *product((0,), (range(0),), (4, 9), (0, 5, 20)),  # nothing is held
+        *product((1, 15), (range(0),), (4, 9), (0, 1, 4)),  # all, or nearly all, were delivered
+        *product((1, 15), (range(0),), (2,), (5, 20)),  # soon
+        *product((1, 15), (range(16, 30),), (4, 9), (5, 14)),  # a consumer that is not in the capture gets some, as before
+    ],
+)
+def test_entries_that_are_not_held_back_are_healthy(tmp_path: Path, held: int, unseen: range, length: int, missing: int) -> None:
+    assert BLOCKED not in sharing(tmp_path, missing, length, held=held, unseen=unseen).codes
 
 
 @pytest.mark.parametrize(

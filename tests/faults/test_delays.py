@@ -50,6 +50,19 @@ def test_a_delay_that_is_ignored_is_named(tmp_path: Path, kind: str, delay: int,
     assert of(tmp_path, delayed(kind, delay, 20, skew=skew, sent=sent)) == {IGNORED: 3}
 
 
+@pytest.mark.parametrize(("kind", "delay", "waited", "skew"), [*product(("Exclusive", "Failover"), (2000, 9000), (1000, 1400), (0, 900))])
+def test_one_that_the_subscription_cannot_keep_is_named_though_the_message_waited(
+    tmp_path: Path, kind: str, delay: int, waited: int, skew: int
+) -> None:
+    """A new failover consumer waits a second before it is the active one."""
+    assert of(tmp_path, delayed(kind, delay, waited, skew=skew)) == {IGNORED: 3}
+
+
+@pytest.mark.parametrize(("kind", "delay", "early"), [*product(("Exclusive", "Failover"), (2000, 9000), (-500, 0, 300, 450))])
+def test_a_subscription_that_does_not_delay_may_deliver_near_the_time(tmp_path: Path, kind: str, delay: int, early: int) -> None:
+    assert not of(tmp_path, delayed(kind, delay, delay - early))
+
+
 @pytest.mark.parametrize(("delay", "early", "skew"), [*product((5000, 9000, 30000), (1500, 2500, 4000), (0, 5000, -5000))])
 def test_a_delivery_long_before_its_time_is_early(tmp_path: Path, delay: int, early: int, skew: int) -> None:
     assert of(tmp_path, delayed("Shared", delay, delay - early, skew=skew)) == {EARLY: 3}

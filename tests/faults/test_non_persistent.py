@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import receipt, send
-from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.commands import created, flow, message, producer, receipt, send, subscribe, success
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes
 from tests.scenarios.rules.deduplication import dropped, producing
 
@@ -41,6 +42,39 @@ def test_each_is_counted_with_its_receipt(tmp_path: Path, lost: int, others: int
 @pytest.mark.parametrize(("sent", "inflight", "reset"), [*product((1, 5, 50), (1, 10), (False, True))])
 def test_receipts_of_what_is_handed_on_are_no_loss(tmp_path: Path, sent: int, inflight: int, *, reset: bool) -> None:
     assert "non-persistent-dropped" not in problem_codes(findings_of(tmp_path, publishing(0, sent, inflight=inflight, reset=reset)))
+
+
+def beside(folder: Path, permits: int, published: int, length: int, *, topic: str = NON_PERSISTENT, end: str = "open") -> list[str | None]:
+    """A consumer that gets as many messages as it has permits, and a producer that publishes one every 50 ms."""
+    into = connected().client(subscribe(1, "c", 1, "Shared", topic)).server(success(1)).client(flow(permits, 1))
+    out = connected(41000).client(producer(1, "p", 1, topic)).server(created("p", 1))
+    for number in range(published):
+        wait_until(out, (100 + 50 * number) * MILLISECOND).client(send(1, number)).server(receipt(1, number, 0, 0))
+        if number < permits:
+            wait_until(into, (101 + 50 * number) * MILLISECOND).server(message(1, 0, ledger=0))
+    wait_until(out, length * SECOND).client(send(1, published))
+    if end != "open":
+        wait_until(into, length * SECOND)
+        into.reset("client") if end == "rst" else into.close()
+    return problem_codes(findings_of(folder, into, out))
+
+
+@pytest.mark.parametrize(("permits", "published", "length", "end"), [*product((0, 1, 3, 20), (50, 80), (5, 9), ("open", "fin", "rst"))])
+def test_messages_for_a_consumer_without_permits_are_dropped(tmp_path: Path, permits: int, published: int, length: int, end: str) -> None:
+    assert "non-persistent-dropped" in beside(tmp_path, permits, published, length, end=end)
+
+
+@pytest.mark.parametrize(
+    ("permits", "published", "topic"),
+    [
+        *product((100, 1000), (5, 50, 90), (NON_PERSISTENT,)),
+        *product((20, 50), (20,), (NON_PERSISTENT,)),
+        *product((3, 20), (50,), ("persistent://public/default/t",)),
+        *product((20,), (21, 23, 24), (NON_PERSISTENT,)),
+    ],
+)
+def test_a_consumer_with_permits_or_of_a_persistent_topic_loses_none(tmp_path: Path, permits: int, published: int, topic: str) -> None:
+    assert "non-persistent-dropped" not in beside(tmp_path, permits, published, 6, topic=topic)
 
 
 @pytest.mark.parametrize(("lost", "sent"), [*product((1, 3), (4, 20))])

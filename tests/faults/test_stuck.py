@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import consuming, publishing
-from tests.scenarios.commands import ack, delivery, flow
-from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.commands import PING, PONG, ack, delivery, flow
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 
 STARVED, NOT_ACKING, UNDECIDED = "consumer-starved", "consumer-not-acking", "consumer-undecided"
@@ -99,6 +99,40 @@ def test_a_consumer_with_a_few_messages_or_a_short_wait_acknowledges(tmp_path: P
     talk = consuming(got, 1000, until=length * SECOND, acks=acks, pause=pause * MILLISECOND)
     codes = diagnose(tmp_path, talk, publishing(got, 10 * MILLISECOND, until=length * SECOND)).codes
     assert NOT_ACKING not in codes
+
+
+@pytest.mark.parametrize(("length", "kind", "end"), [*product((3, 4, 9), ("Shared", "Exclusive", "Failover"), ("open", "closed", "rst"))])
+def test_a_consumer_that_never_grants_permits_is_starved(tmp_path: Path, length: int, kind: str, end: str) -> None:
+    talk = consuming(0, 0, until=length * SECOND, kind=kind, end=end)
+    _, evidence = diagnose(tmp_path, talk, publishing(40, 20 * MILLISECOND, until=length * SECOND)).only(STARVED)
+    assert evidence["granted"] == 0
+
+
+@pytest.mark.parametrize(("published", "length"), [*product((0, 1, 3), (3, 4)), *product((40,), (1, 2))])
+def test_one_without_permits_and_hardly_a_backlog_is_not(tmp_path: Path, published: int, length: int) -> None:
+    talk = consuming(0, 0, until=length * SECOND)
+    assert STARVED not in diagnose(tmp_path, talk, publishing(published, 20 * MILLISECOND, until=length * SECOND)).codes
+
+
+def midstream(got: int, acks: int, length: int, end: str = "open") -> Conversation:
+    """A consumer whose SUBSCRIBE was before the capture."""
+    talk = Conversation().server(PONG, *[delivery(entry) for entry in range(got)]).wait(SECOND // 2)
+    if acks:
+        talk.client(ack(*range(acks)))
+    wait_until(talk, length * SECOND).client(PING).server(PONG)
+    return talk if end == "open" else talk.reset("client") if end == "rst" else talk.close()
+
+
+@pytest.mark.parametrize(("got", "length", "end"), [*product((5, 20, 60), (6, 9), ("open", "fin", "rst"))])
+def test_one_that_subscribed_before_the_capture_and_acknowledges_nothing_is_named(tmp_path: Path, got: int, length: int, end: str) -> None:
+    assert NOT_ACKING in diagnose(tmp_path, midstream(got, 0, length, end)).codes
+
+
+@pytest.mark.parametrize(("got", "acks", "length"), [*product((5, 20, 60), (1, 5), (6, 9)), *product((4, 20), (0,), (2, 4)), (4, 0, 9)])
+def test_one_that_subscribed_before_the_capture_and_acknowledges_or_has_few_is_not(
+    tmp_path: Path, got: int, acks: int, length: int
+) -> None:
+    assert NOT_ACKING not in diagnose(tmp_path, midstream(got, acks, length)).codes
 
 
 def test_weak_evidence_makes_a_note_that_says_what_is_missing(tmp_path: Path) -> None:

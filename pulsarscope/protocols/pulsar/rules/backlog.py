@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
-from pulsarscope.protocols.pulsar.rules.stuck import evaluate_stuck
+from pulsarscope.protocols.pulsar.rules.stuck import PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -88,11 +88,13 @@ class PublicationRule(ConnectionRule):
 
     def _receipt(self, row: FrameRow) -> None:
         topic, fields = row.topic, row.fields or {}
-        if topic is None or topic.startswith("non-persistent://") or fields.get("producer_id", -1) in self._exempt:
+        if topic is None or fields.get("producer_id", -1) in self._exempt:
             return
         if row.producer_name is not None and row.producer_name.startswith(REPLICATOR):
             return  # in another cluster the topic has positions of its own
         position = position_of(fields.get("message_id"))
+        if topic.startswith("non-persistent://"):  # all are 0:0: counted instead
+            position = 0, self._receipts.get(topic, (None, (0, 0)))[1][1] + 1
         if position[0] < 0 or (topic not in self._receipts and len(self._receipts) >= TOPICS_MAX):
             return
         where = where_of(row)
@@ -106,7 +108,8 @@ class PublicationRule(ConnectionRule):
 
     def _emit(self, topic: str, where: Where, position: Position, seen: int = 0) -> None:
         values = {"position": position, "server": host(self._context.server), "seen": seen or where.time}
-        self._context.emit_fact(BACKLOG, topic, where, "published", values)
+        what = PASSED if topic.startswith("non-persistent://") else "published"
+        self._context.emit_fact(BACKLOG, topic, where, what, values)
 
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt}
 
@@ -114,6 +117,7 @@ class PublicationRule(ConnectionRule):
 def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the consumers that waited while the topic had messages that no consumer of their subscription got, and those that stopped."""
     evaluate_stuck(topic, facts, report, thresholds)
+    evaluate_dropped(topic, facts, report, thresholds)
     evaluate_beginnings(topic, facts, report, thresholds)
     evaluate_blocked(topic, facts, report, thresholds)
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]

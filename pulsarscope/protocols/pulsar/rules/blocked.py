@@ -23,13 +23,21 @@ CODES = table(
 
 THRESHOLDS = (
     Threshold("key-shared-blocked-seconds", 2.5, SECONDS, "Consumers that work acknowledge within this time.", ("key-shared-blocked",)),
+    Threshold("key-shared-blocked-entries", 5, "entries", "That no consumer got; a few may be on their way.", ("key-shared-blocked",), 1),
 )
 
-JOINED = "joined"
+DELIVERY_NS = 1_000_000_000
+"""Age of an entry that no consumer got: brokers deliver within milliseconds."""
+
+SPAN_MAX = 20_000
+"""Entries of a ledger that are looked at."""
+
+JOINED, SHARED = "joined", "shared"
 
 
 def evaluate_blocked(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the joined consumers of a topic that got nothing of what its subscription did not get either."""
+    _evaluate_shares(topic, [fact for fact in facts if fact.what == SHARED], facts, report, thresholds)
     joined = [fact for fact in facts if fact.what == JOINED]
     if not joined:
         return
@@ -61,3 +69,44 @@ def evaluate_blocked(topic: str, facts: Sequence[Fact], report: ReportFinding, t
             "blocked_ns": rest,
         }
         report("key-shared-blocked", fact.where._replace(time=values["since"]), text, evidence)
+
+
+def _evaluate_shares(topic: str, shares: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the entries that no consumer of a subscription got since one joined: brokers hold back the keys that another one has."""
+    least = thresholds.ns("key-shared-blocked-seconds")
+    groups: dict[str, list[Fact]] = {}
+    for fact in shares:
+        groups.setdefault(fact.values["subscription"], []).append(fact)
+    for group in groups.values():
+        end = max(fact.values.get("seen", fact.where.time) for fact in facts)
+        published = [tuple(fact.values["position"]) for fact in facts if fact.what == "published" and fact.where.time <= end - DELIVERY_NS]
+        joined = max(group, key=lambda fact: fact.values["begun"])
+        holders = [fact for fact in group if fact.values["held"] and fact.values["since"] < joined.values["begun"] <= end - least]
+        holders = [fact for fact in holders if not fact.values["closed"] or fact.where.time >= end - DELIVERY_NS]
+        if not holders or not published:
+            continue
+        holder = min(holders, key=lambda fact: fact.values["since"])
+        got = {tuple(entry) for fact in group for entry in fact.values["entries"]}
+        ledger, newest = max(published)
+        mine = [entry for number, entry in map(tuple, joined.values["entries"]) if number == ledger]
+        delivered = {entry for number, entry in got if number == ledger}
+        # Before it joined nothing may be missing: else another consumer of the subscription is not in the capture.
+        begin, join = min(delivered, default=0), min(mine, default=0)
+        missing = [entry for entry in range(join, min(newest, join + SPAN_MAX) + 1) if entry not in delivered]
+        earlier = sum(entry not in delivered for entry in range(max(begin, join - SPAN_MAX), join))
+        if len(missing) < thresholds["key-shared-blocked-entries"] or 2 * earlier > len(missing):
+            continue
+        held = holder.values["held"]
+        text = f"{holder.values['title']} holds {held[0]}:{held[1]} and {holder.values['unacknowledged'] - 1:,} more from before "
+        text += f"{joined.values['consumer_name']} joined: since then {len(missing):,} entries from {ledger}:{missing[0]} went to none."
+        evidence = {
+            "frames": [holder.where.name, joined.where.name],
+            "topic": topic,
+            "subscription": holder.values["subscription"],
+            "consumer_name": joined.values["consumer_name"],
+            "holder": holder.values["consumer_name"],
+            "message_id": held,
+            "unacknowledged": holder.values["unacknowledged"],
+            "held_back": len(missing),
+        }
+        report("key-shared-blocked", joined.where._replace(time=joined.values["begun"]), text, evidence)

@@ -41,7 +41,13 @@ THRESHOLDS = (
         "delay-early-seconds", 1.2, SECONDS, "A tick of the broker, and what clocks by NTP differ.", ("delay-early", "delay-ignored")
     ),
     Threshold("delay-late-seconds", 3, SECONDS, "Ticks, a full dispatcher and a read from disk.", ("delay-late",)),
-    Threshold("delay-at-once-seconds", 0.5, SECONDS, "A message that waits at all waits longer.", ("delay-ignored",)),
+    Threshold(
+        "delay-at-once-seconds",
+        0.5,
+        SECONDS,
+        "A message that waits at all waits longer; subscriptions that do not delay are judged by it, too.",
+        ("delay-ignored",),
+    ),
 )
 
 DELAYS, SENT, DELIVERED = "delays", "sent", "delivered"
@@ -105,8 +111,9 @@ def _judge(fact: Fact, offset: int, thresholds: Thresholds) -> tuple[str, int]:
     due, waited = values["due"] + offset, now - values["published"] - offset
     if waited < 0:
         return "", 0  # the clocks differ, and no SEND tells by how much
-    if due - now > thresholds.ns("delay-early-seconds"):
-        at_once = values["kind"] not in SHARED_TYPES or waited < thresholds.ns("delay-at-once-seconds")
+    never = values["kind"] not in SHARED_TYPES  # no tick brings these early
+    if due - now > thresholds.ns("delay-at-once-seconds" if never else "delay-early-seconds"):
+        at_once = never or waited < thresholds.ns("delay-at-once-seconds")
         return "delay-ignored" if at_once else "delay-early", due - now
     late = now - max(due, values["published"] + offset) > thresholds.ns("delay-late-seconds")
     return ("delay-late", now - due) if late and values["kind"] in SHARED_TYPES and 0 < values["able"] < due else ("", 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -19,6 +19,8 @@ from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, Ru
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
+from pulsarscope.protocols.pulsar.rules.blocked import SHARED
 from pulsarscope.protocols.pulsar.rules.consumers import ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, position_of, positions_of
@@ -42,6 +44,9 @@ ENTRIES_MAX = 100_000
 
 LATEST_MAX = 50_000
 """Keys of one connection whose latest entry is remembered."""
+
+SHARE_MAX = 5_000
+"""Latest deliveries of one consumer that are emitted, to find the entries that no consumer got."""
 
 KEY_BYTES_MAX = 256
 """Longest key that is followed; longer ones are rare and would fill the memory."""
@@ -70,6 +75,8 @@ class KeySharedState(ConsumerState):
     """Keys of the unacknowledged entries."""
     latest: OrderedDict[Key, tuple[Position, Where]] = msgspec.field(default_factory=OrderedDict)
     """Latest entry of each key, with its delivery."""
+    share: deque[tuple[int, int]] = msgspec.field(default_factory=lambda: deque(maxlen=SHARE_MAX))
+    """Latest entries delivered to it."""
     regressions: int = 0
     """Entries delivered after a later one of their key."""
 
@@ -85,6 +92,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
     def review(self, consumer: KeySharedState, now: int, *, ending: bool) -> None:
         """Release all keys of a consumer at its end."""
         if ending:
+            self._emit_share(consumer, now)
             for key in list(consumer.held):
                 self._release(consumer, key, now)
             self._entries -= len(consumer.key_of)
@@ -94,12 +102,32 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         consumer = self.find(row)
         return consumer if consumer is not None and consumer.kind == "Key_Shared" and not consumer.out_of_order else None
 
+    def _emit_share(self, consumer: KeySharedState, now: int) -> None:
+        """Emit which entries a consumer got, and what it holds of them."""
+        if consumer.share and consumer.topic is not None and consumer.persistent and not self.context.lost:
+            held = min(consumer.held.values(), key=lambda held: held.since.time, default=None)
+            values = {
+                **consumer.evidence,
+                "title": consumer.title,
+                "entries": list(consumer.share),
+                "begun": consumer.ready.time if consumer.ready is not None else 0,
+                "held": list(held.first) if held is not None else None,
+                "since": held.since.time if held is not None else now,
+                "unacknowledged": len(consumer.key_of),
+                "closed": not self.open,
+            }
+            where = held.since if held is not None else consumer.ready
+            if where is not None:
+                self.context.emit_fact(BACKLOG, consumer.topic, where._replace(time=now), SHARED, values)
+
     def _message(self, row: FrameRow) -> None:
-        consumer, key = self._find_ordered(row), key_of(row)
-        if consumer is None or key is None:
+        if (consumer := self._find_ordered(row)) is None:
             return
         fields, where = row.fields or {}, where_of(row)
         position = position_of(fields.get("message_id"))
+        consumer.share.append(position)
+        if (key := key_of(row)) is None:
+            return
         redelivered = fields.get("redelivery_count", 0) > 0
         self._check_order(consumer, key, position, where, redelivered=redelivered)
         if position not in consumer.key_of:

@@ -51,6 +51,8 @@ def evaluate_partitions(key: str, facts: Sequence[Fact], report: ReportFinding, 
             first.setdefault(fact.values["topic"], fact)
         else:
             consumers[fact.values["subscription"]].append(fact)
+    for group in consumers.values():
+        published.update(dict.fromkeys((fact.values["topic"] for fact in group), 0))
     _evaluate_skew(key, published, first, report, thresholds)
     end = max(fact.values["seen"] for fact in facts)
     for subscription, group in consumers.items():

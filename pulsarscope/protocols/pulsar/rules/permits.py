@@ -23,7 +23,7 @@ from pulsarscope.protocols.pulsar.rules.failover import TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.partitions import CONSUMED, PARTITIONS, SUFFIX
 from pulsarscope.protocols.pulsar.rules.positions import BEGAN, report_behind
-from pulsarscope.protocols.pulsar.rules.stuck import STARVING
+from pulsarscope.protocols.pulsar.rules.stuck import MISSING, STARVING
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -323,7 +323,13 @@ class PermitRule(ConsumerRule[PermitState]):
     def _emit_starving(self, consumer: PermitState, now: int) -> None:
         """Emit that a consumer ends without permits, which alone says little."""
         since = consumer.exhausted or consumer.ready
-        if consumer.permits > 0 or consumer.reported or since is None or consumer.topic is None or not consumer.persistent:
+        passes = (consumer.topic or "").startswith("non-persistent://")
+        if (
+            consumer.permits > 0
+            or since is None
+            or consumer.topic is None
+            or not (passes or (consumer.persistent and not consumer.reported))
+        ):
             return
         values = {
             **consumer.evidence,
@@ -340,7 +346,7 @@ class PermitRule(ConsumerRule[PermitState]):
             "closed": not self.open,
             "server": host(self.context.server),
         }
-        self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), STARVING, values)
+        self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), MISSING if passes else STARVING, values)
 
     def _last_id_request(self, row: FrameRow) -> None:
         if len(self._last_id_requests) < CONSUMERS_MAX:

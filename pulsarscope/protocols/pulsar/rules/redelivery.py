@@ -70,6 +70,14 @@ THRESHOLDS = (
         1,
     ),
     Threshold(
+        "redelivery-storm-unresolved",
+        8,
+        "redeliveries",
+        "Within the same window, of one message that is never acknowledged, as it is when it goes to a dead letter topic.",
+        ("redelivery-storm",),
+        1,
+    ),
+    Threshold(
         "redelivery-storm-window-requests",
         3,
         "requests",
@@ -83,6 +91,9 @@ TIMES_MAX = 33
 
 PERIOD_MIN = 5
 """Least number of intervals from which a period is derived."""
+
+REPEATED_MAX = 1_000
+"""Redelivered entries of a consumer whose deliveries are counted until they are acknowledged."""
 
 TOPICS_MAX = 1_000
 """Dead letter topics counted on one connection."""
@@ -107,6 +118,8 @@ class RedeliveryState(ConsumerState):
     """Largest redelivery count, with the message that has it and its delivery."""
     highest_id: Position = (-1, -1)
     highest_at: Where | None = None
+    repeated: dict[Position, deque[int]] = msgspec.field(default_factory=dict)
+    """Times of the latest redeliveries by entry, until it is acknowledged."""
     window: int = 0
     """Begin of the window, in nanoseconds, and the counts within it."""
     window_deliveries: int = 0
@@ -140,11 +153,14 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         super().__init__(context, RedeliveryState)
         self._dead_letters: dict[str, DeadLetters] = {}
         """Dead letters by topic."""
+        self._repeats = False
+        """True when any entry came again."""
+        self._unresolved = round(context.thresholds["redelivery-storm-unresolved"])
         self._window_ns = context.thresholds.ns("redelivery-storm-window-seconds")
 
     def review(self, consumer: RedeliveryState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - counts, not waiting times
         """Report a storm as soon as it is one, and requests for everything at the end."""
-        deciding = () if consumer.reported else self._deciding(consumer)
+        deciding = () if consumer.reported else self._deciding(consumer, ending=ending)
         if deciding:
             consumer.reported = True
             self._report_storm(consumer, deciding)
@@ -159,7 +175,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             }
             self.context.report("redeliver-all", consumer.all_requests[0], text, evidence)
 
-    def _deciding(self, consumer: RedeliveryState) -> tuple[str, ...]:
+    def _deciding(self, consumer: RedeliveryState, *, ending: bool) -> tuple[str, ...]:
         """Return the thresholds that make a storm of what a consumer got; none for no storm."""
         if consumer.highest >= self.context.thresholds["redelivery-storm-count"]:
             return ("redelivery-storm-count",)
@@ -167,6 +183,9 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             return "redelivery-storm-window-seconds", "redelivery-storm-window-redeliveries", "redelivery-storm-window-requests"
         if consumer.all_count >= self.context.thresholds["redelivery-storm-requests-for-all"]:
             return ("redelivery-storm-requests-for-all",)
+        full = [times for times in consumer.repeated.values() if len(times) == self._unresolved]
+        if ending and any(times[-1] - times[0] <= self._window_ns for times in full):
+            return "redelivery-storm-unresolved", "redelivery-storm-window-seconds"
         return ()
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -193,6 +212,10 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if redeliveries > consumer.highest:
             consumer.highest, consumer.highest_at = redeliveries, where_of(row)
             consumer.highest_id = position_of(fields.get("message_id"))
+        self._repeats = True
+        position = position_of(fields.get("message_id"))
+        if position in consumer.repeated or len(consumer.repeated) < REPEATED_MAX:
+            consumer.repeated.setdefault(position, deque(maxlen=self._unresolved)).append(row.time)
         number, thresholds = consumer.window_redelivered, self.context.thresholds
         if (
             number >= thresholds["redelivery-storm-window-redeliveries"]
@@ -200,6 +223,15 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             and consumer.window_requests >= thresholds["redelivery-storm-window-requests"]
         ):
             consumer.peak = max(consumer.peak, number)
+
+    def _ack(self, row: FrameRow) -> None:
+        if self._repeats and (consumer := self.find(row)) is not None and consumer.repeated:
+            fields = row.fields or {}
+            for message_id in fields.get("message_id") or ():
+                position = position_of(message_id)
+                consumer.repeated.pop(position, None)
+                if fields.get("ack_type") == "Cumulative":
+                    consumer.repeated = {other: times for other, times in consumer.repeated.items() if other > position}
 
     def _redeliver(self, row: FrameRow) -> None:
         consumer = self.find_or_add(row)
@@ -260,6 +292,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
     frames: ClassVar[Handlers] = {
         **ConsumerRule.frames,
         "MESSAGE": _message,
+        "ACK": _ack,
         "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,
         "SEND": _send,
     }

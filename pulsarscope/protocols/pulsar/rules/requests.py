@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name
@@ -70,11 +71,17 @@ class RequestRule(ConnectionRule):
         """Count and first place by response: a capture of one side alone has nothing else."""
         self._queued: dict[str, None] = {}
         """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
+        self._probes: dict[str, None] = {}
+        """Names of PARTITIONED_METADATA that only ask whether a topic exists."""
         self._slow_ns = context.thresholds.ns("slow-exchange-seconds")
 
     def _producer(self, row: FrameRow) -> None:
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
             self._queued[where_of(row).name] = None
+
+    def _metadata(self, row: FrameRow) -> None:
+        if (row.fields or {}).get("metadata_auto_creation_enabled") is False:
+            remember(self._probes, where_of(row).name, None, REQUESTS_MAX)
 
     def _ignore(self, row: ExchangeRow) -> None:
         """Leave a command to its own rule."""
@@ -84,6 +91,8 @@ class RequestRule(ConnectionRule):
         if row.status != "error" or row.error in special or is_transaction_error(row):
             return
         where = where_of(row)
+        if row.error == "TopicNotFound" and where.name in self._probes:
+            return  # as clients ask for the retry and dead letter topics of earlier versions
         code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "request-failed"
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
         self._context.report(code, where, f"{_title(row)} was refused with {error_text(row.error, row.error_message)}.", evidence)
@@ -118,7 +127,7 @@ class RequestRule(ConnectionRule):
                 evidence = {"frames": [where.name], "waited_ns": waited, **thresholds.evidence(limit)}
                 self._context.report("request-unanswered", where, text, evidence)
 
-    frames: ClassVar[Handlers] = {"PRODUCER": _producer}
+    frames: ClassVar[Handlers] = {"PRODUCER": _producer, "PARTITIONED_METADATA": _metadata}
     # ACK: acks.py; PING: closing.py; late receipts: publishing.py
     exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ignore, "PING": _ignore, "SEND": _refusal}
 

@@ -12,6 +12,7 @@ from typing import Any
 from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import duration, quantity
 
 CODES = table(
@@ -25,7 +26,7 @@ CODES = table(
 THRESHOLDS = (
     Threshold(
         "consumer-starved-backlog-seconds",
-        2.5,
+        2.2,
         SECONDS,
         "Without permits while the topic has newer messages; clients that group their ACKs by time do so for up to 2 s.",
         ("consumer-starved",),
@@ -61,6 +62,8 @@ THRESHOLDS = (
 )
 
 STARVING, HOLDING = "starving", "holding"
+MISSING, PASSED = "missing", "passed"
+"""Of non-persistent topics: a consumer without permits, and the number of messages that a producer has published."""
 
 
 def evaluate_stuck(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -81,17 +84,40 @@ def evaluate_stuck(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
         text, name = _starved(values, rest, until, count) if fact.what == STARVING else _holding(values, rest, until)
         if (fact.what == STARVING and not count) or values.get("reported") or (fact.what == HOLDING and not values["enough"]):
             continue
-        if values["enough"] and rest >= max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"])):
+        enough = values["enough"] or (not values.get("granted", 1) and count >= thresholds["consumer-not-acking-messages"])
+        if enough and rest >= max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"])):
             decided.add(consumer)
             code = "consumer-starved" if fact.what == STARVING else "consumer-not-acking"
             report(code, fact.where._replace(time=values["since"]), text, _evidence(topic, fact, rest, count, thresholds, name))
-        elif rest >= max(thresholds.ns("consumer-undecided-seconds"), values["turn"]):
-            undecided.setdefault(consumer, (fact, text, rest))
+        elif rest >= max(thresholds.ns("consumer-undecided-seconds"), values["turn"]) and (
+            fact.what == STARVING or consumer not in undecided
+        ):
+            undecided[consumer] = fact, text, rest
     for consumer, (fact, text, rest) in undecided.items():
         if consumer not in decided:
             evidence = _evidence(topic, fact, rest, None, thresholds, "consumer-undecided-seconds")
             where = fact.where._replace(time=fact.values["since"])
             report("consumer-undecided", where, f"{text[:-1]}; a longer capture would show whether it goes on.", evidence)
+
+
+def evaluate_dropped(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the consumers of a non-persistent topic for which messages were dropped, as they had no permits."""
+    for fact in facts:
+        if fact.what != MISSING:
+            continue
+        values = fact.values
+        since, until = values["since"], fact.where.time if values["closed"] else max(other.where.time for other in facts)
+        passed: dict[str, list[Fact]] = {}
+        for other in facts:
+            if other.what == PASSED and since < other.where.time <= until:
+                passed.setdefault(other.where.connection, []).append(other)
+        dropped = sum(seen[-1].values["position"][1] - seen[0].values["position"][1] for seen in passed.values())
+        if dropped < thresholds["consumer-not-acking-messages"]:
+            continue
+        text = f"{values['title']} had no permits when {dropped:,} messages or more were published: the broker keeps none of them for it."
+        evidence = _evidence(topic, fact, until - since, None, thresholds, "consumer-not-acking-messages")
+        frames = [fact.where.name, *(seen[-1].where.name for seen in passed.values())]
+        report("non-persistent-dropped", fact.where, text, {**evidence, "frames": frame_names(frames), "count": dropped})
 
 
 def _published_behind(values: dict[str, Any], published: Sequence[Fact], until: int) -> int:
@@ -106,8 +132,8 @@ def _published_behind(values: dict[str, Any], published: Sequence[Fact], until: 
     ]
     if not behind:
         return 0
-    newest = max(behind)
-    return int(newest[1] - last[1]) if last and newest[0] == last[0] else len(behind)
+    oldest, newest = tuple(last) if last else (min(behind)[0], min(behind)[1] - 1), max(behind)
+    return int(newest[1] - oldest[1]) if newest[0] == oldest[0] else len(behind)
 
 
 def _starved(values: dict[str, Any], rest: int, until: int, count: int) -> tuple[str, str]:

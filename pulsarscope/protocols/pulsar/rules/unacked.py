@@ -145,8 +145,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 self._emit(consumer, last, 0)
 
     def _message(self, row: FrameRow) -> None:
-        if (consumer := self.find(row)) is None:
-            return
+        consumer = self.find_or_add(row)
         fields = row.fields or {}
         where = where_of(row)
         indexes = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
