@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from pulsarscope.analysis.latency import Latencies
 from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ExchangeRow
 from pulsarscope.model.units import SECOND

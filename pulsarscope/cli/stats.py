@@ -19,6 +19,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.units import DURATIONS
 from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.protocols import make_dissectors
 
 INTERVALS = "intervals"
 
@@ -32,7 +33,8 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
         typer.Option(
             "--by",
             metavar="SECTION,...",
-            help="Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest; all by default.",
+            help="Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest (these by default); "
+            "consumers, keys, transactions, lookups, schemas, journeys.",
         ),
     ] = None
     interval: Annotated[
@@ -48,27 +50,33 @@ def stats(request: StatsRequest) -> int:
 
     Messages, bytes and latencies by connection, topic, producer, subscription, command and request.
     """
-    sections = _sections(request.by, with_intervals=request.interval is not None)
+    tables = {table.name: table for dissector in make_dissectors() for table in dissector.tables}
+    sections = _sections(request.by, tuple(tables), with_intervals=request.interval is not None)
+    folds = {name: table.make() for name, table in tables.items() if name in sections}
+    kinds = frozenset[str]().union(*(tables[name].kinds for name in folds))
     interval = None if request.interval is None else max(int(quantity(request.interval, DURATIONS, "--interval")), 1)
     if request.format == "csv" and len(sections) > 1:
         report_bytes(dict.fromkeys(sections, ()), "csv")  # refuses before anything is read
 
     def run_statistics(output: CommandOutput) -> int:
         row_filter = filter_of(request, COUNTED_KINDS)
-        options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=request.fail_on != NEVER)
-        run = start_run(request.files, options, request.jobs, CountedRows() if row_filter is None else None)
+        options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *kinds}, rules=request.fail_on != NEVER)
+        run = start_run(request.files, options, request.jobs, CountedRows() if row_filter is None and not folds else None)
         sink = output.open(request, run.inputs.paths)
         statistics = Statistics(interval=interval, filtered=row_filter is not None)
 
         def consume(rows: Sequence[Any]) -> None:
+            selected = rows if row_filter is None else list(row_filter.select(rows, run.endpoints))
+            for fold in folds.values():
+                fold.feed(selected, run.endpoints)
             if row_filter is None:
                 statistics.feed(rows)
                 return
-            statistics.feed(row for row in row_filter.select(rows, run.endpoints) if type(row) is not FindingRow)
+            statistics.feed(row for row in selected if type(row) is not FindingRow)
             statistics.feed(row for row in rows if type(row) is FindingRow)
 
         read_all(run, request, consume)
-        records = statistics.sections(sections)
+        records = statistics.sections(sections) | {name: fold.records() for name, fold in folds.items()}
         if request.format is not None:
             records = {name: section[: request.limit] for name, section in records.items()}
             sink.write(report_bytes(records, request.format, single=frozenset({"total"})))
@@ -78,18 +86,18 @@ def stats(request: StatsRequest) -> int:
             note = ""
             if row_filter is not None:
                 note = f"Rows that match the filter: {sum(row_filter.kept.values()):,} of {sum(row_filter.seen.values()):,}"
-            sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note))
+            sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note, tables))
         sink.finish()
         return exit_code(request.fail_on, run)
 
     return run_with_output(run_statistics)
 
 
-def _sections(by: str | None, *, with_intervals: bool) -> tuple[str, ...]:
-    """Return the sections that --by names, all by default. Raises UsageError for unknown ones, and for intervals of unknown length."""
+def _sections(by: str | None, tables: tuple[str, ...], *, with_intervals: bool) -> tuple[str, ...]:
+    """Return the sections that --by names, of ours and of protocols; all of ours by default. Raises UsageError for others."""
     if by is None:
         return tuple(name for name in SECTIONS if name != INTERVALS or with_intervals)
-    sections = choose(by, SECTIONS, "--by", "section")
+    sections = choose(by, (*SECTIONS, *tables), "--by", "section")
     if with_intervals and INTERVALS not in sections:
         return (*sections, INTERVALS)
     if INTERVALS in sections and not with_intervals:

@@ -121,6 +121,42 @@ ReadRegistry = Callable[["Sequence[Node]"], Registry]
 """Reader of the nodes of a dump. Never raises on any of them."""
 
 
+class ReportColumn(NamedTuple):
+    """One column of a report's table in text."""
+
+    key: str
+    """Name of the value in the records."""
+    heading: str
+    form: str = "count"
+    """name, topic, text, count, duration (nanoseconds) or frame (a name of one)."""
+    spare: bool = False
+    """True for a column that is left out when the table does not fit."""
+
+
+class ReportFold(Protocol):
+    """A fold over the rows of a run that makes the records of a table."""
+
+    def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+        """Take rows; `endpoints` are (client, server) of their connections."""
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records, the most telling first, all with the same keys. Times are nanoseconds since the epoch."""
+
+
+class ReportTable(NamedTuple):
+    """A table of a protocol's own in statistics."""
+
+    name: str
+    """Name of the section."""
+    title: str
+    note: str
+    columns: tuple[ReportColumn, ...]
+    """Columns of the text; records may have more."""
+    make: Callable[[], ReportFold]
+    kinds: frozenset[str] = frozenset()
+    """Kinds of rows it needs besides frames, exchanges and connections."""
+
+
 class TopicNames(msgspec.Struct, frozen=True):
     """The forms in which users of a protocol write the name of a topic. The default is the name itself."""
 

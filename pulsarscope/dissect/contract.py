@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, ReadSchema, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, ReadSchema, ReportTable, TopicNames, Vocabulary
 from pulsarscope.dissect.frames import TRUNCATED, Decoded
 from pulsarscope.dissect.isolation import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.dissect.rules import Rules
@@ -218,6 +218,11 @@ class Dissector:
     def follow_kinds(self) -> FollowKinds:
         """Things that can be followed though no column names them."""
         return {}
+
+    @property
+    def tables(self) -> tuple[ReportTable, ...]:
+        """Tables of its own in statistics."""
+        return ()
 
     @property
     def registry(self) -> ReadRegistry | None:

@@ -239,6 +239,9 @@ One with a wide histogram takes 10 KiB, so each of these lists stays below 40 Mi
 STATISTICS_NAME_MAX_CHARACTERS = 1_024
 """Longest text in statistics, diagnoses and comparisons; a hostile one is as long as a frame."""
 
+TABLE_ENTRIES_MAX = 200_000
+"""Entries that wait for their acknowledgment, or their delivery, in one table of statistics: some 200 bytes each."""
+
 STATISTICS_ITEMS_MAX = 100
 """Items of a list in the evidence of a diagnosis; a hostile peer could cause many."""
 

@@ -102,3 +102,34 @@ def test_csv_and_ndjson_have_the_same_numbers(captures: Path, capsys: Captured) 
     assert stats(StatsRequest(files=[path], by="topics", format="ndjson", limit=2)) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["topic"] for line in lines] == [record["topic"] for record in made[:2]]
+
+
+TABLES = ("consumers", "keys", "transactions", "lookups", "schemas", "journeys")
+
+
+@pytest.mark.parametrize("capture", ["stuck-consumer.pcap", "acks-batchindex.pcap"])
+def test_tables_of_the_protocol_are_the_same_with_several_processes(capture: str, captures: Path, capsys: Captured) -> None:
+    made = [counted(capsys, captures / capture, by=",".join(TABLES), jobs=jobs) for jobs in (1, 2)]
+    assert made[0] == made[1]
+    assert list(made[0]) == list(TABLES)
+    assert made[0]["consumers"]
+    assert made[0]["lookups"]
+    assert made[0]["journeys"]
+
+
+def test_the_table_of_consumers_tells_at_once_who_is_stuck_and_since_when(captures: Path, capsys: Captured) -> None:
+    path = str(captures / "stuck-consumer.pcap")
+    assert stats(StatsRequest(files=[path], by="consumers")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Consumers")
+    heading, first = lines[1:3]
+    assert {"subscription", "permits", "unacked", "oldest", "for"} <= set(heading.split())
+    assert {"stuck", "cons-stuck", "8", "96:0"} <= set(first.split())
+    (record,) = [each for each in counted(capsys, path, by="consumers")["consumers"] if each["unacknowledged"]]
+    assert (record["delivered"], record["permits_left"], record["oldest_unacknowledged"]) == (8, 0, "96:0")
+    assert record["oldest_since"].endswith("Z")
+
+
+def test_a_filter_selects_what_the_tables_of_the_protocol_are_about(captures: Path, capsys: Captured) -> None:
+    made = counted(capsys, captures / "stuck-consumer.pcap", by="consumers", filter='subscription == "healthy"')
+    assert [record["subscription"] for record in made["consumers"]] == ["healthy"]

@@ -15,7 +15,7 @@ from pulsarscope.model.text import escape_json
 from pulsarscope.output.export.csv import safe_text
 from pulsarscope.output.export.times import IsoTimes
 
-TIMES = frozenset({"start", "end", "time", "first", "last"})
+TIMES = frozenset({"start", "end", "time", "first", "last", "oldest_since", "last_delivery", "last_flow", "last_ack"})
 """Keys whose values are times, which are written as in records."""
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.clock import instant_text
 from pulsarscope.output.render.text_report import ReportColumn, ReportOptions, TextReport, rate_text, size_text
 from pulsarscope.output.render.view import count_text
+
+if TYPE_CHECKING:
+    from pulsarscope.dissect.capabilities import ReportTable
 
 HISTOGRAMS_MAX = 3
 """Families with a histogram of latencies: those with the most exchanges."""
@@ -22,14 +26,47 @@ BAR_WIDTH_MAX = 40
 OTHERS = "(all others)"
 
 
-def statistics_text(sections: Mapping[str, Sequence[ReportRecord]], options: ReportOptions, note: str = "") -> bytes:
-    """Return the report, after a note, as that a filter selected the rows."""
+def statistics_text(
+    sections: Mapping[str, Sequence[ReportRecord]], options: ReportOptions, note: str = "", tables: Mapping[str, ReportTable] | None = None
+) -> bytes:
+    """Return the report, after a note, as that a filter selected the rows. `tables` are those of protocols, by section."""
     report = TextReport(options)
     if note:
         report.paragraph(note, color=report.palette.dim)
     for name, records in sections.items():
-        _SECTIONS[name](report, list(records))
+        if tables is not None and name in tables:
+            _protocol_table(report, tables[name], list(records))
+        else:
+            _SECTIONS[name](report, list(records))
     return report.text()
+
+
+def _protocol_table(report: TextReport, table: ReportTable, records: list[ReportRecord]) -> None:
+    shown = _head(report, table.title, records, table.note)
+    columns = [
+        ReportColumn(
+            column.heading,
+            [_cell(report, column.form, record[column.key]) for record in shown],
+            right=column.form in ("count", "duration"),
+            name=column.form in ("name", "topic"),
+            spare=column.spare,
+        )
+        for column in table.columns
+    ]
+    report.table(columns, len(records) - len(shown), table.name.removesuffix("s"))
+
+
+def _cell(report: TextReport, form: str, value: Any) -> str:
+    """Return a value in the form of its column."""
+    if value is None:
+        return ""
+    if form == "count":
+        return f"{value:,}"
+    if form == "duration":
+        return report.duration(value)
+    if form == "frame":
+        return report.reference(value)
+    return escape(report.short_topic(value) if form == "topic" else str(value))
 
 
 def _total(report: TextReport, records: list[ReportRecord]) -> None:

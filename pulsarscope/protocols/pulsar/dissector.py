@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadSchema, TopicNames, Vocabulary
+from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadSchema, ReportTable, TopicNames, Vocabulary
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.rules import Rules
@@ -129,6 +129,13 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.text.vocabulary import vocabulary  # noqa: PLC0415 - only a filter needs it
 
         return vocabulary()
+
+    @cached_property
+    def tables(self) -> tuple[ReportTable, ...]:
+        """See the contract."""
+        from pulsarscope.protocols.pulsar.tables import TABLES  # noqa: PLC0415 - one command needs them
+
+        return TABLES
 
     @cached_property
     def follow_kinds(self) -> FollowKinds:

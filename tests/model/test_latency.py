@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.analysis.latency import Latencies, Octave
+from pulsarscope.model.latency import Latencies, Octave
 
 VALUES = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 10**12), st.integers(0, 2**64)), min_size=1, max_size=200)
 

@@ -1,0 +1,225 @@
+"""Consumers: permits granted and used, what is delivered and not acknowledged, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.model.frame_name import frame_name
+from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.protocols.pulsar.ack_sets import bitmap
+from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, position_of
+
+
+class _Pending(msgspec.Struct, gc=False):
+    """A delivered entry that is not acknowledged."""
+
+    time: int
+    messages: int
+    left: int = -1
+    """Bits of the batch's messages that are not acknowledged; -1 before an acknowledgment of some of them."""
+
+
+class _Consumer(msgspec.Struct):
+    connection: str
+    consumer_id: int
+    name: str | None = None
+    subscription: str | None = None
+    topic: str | None = None
+    type: str | None = None
+    whole: bool = False
+    """True when its SUBSCRIBE is in the capture."""
+    state: str = "open"
+    granted: int = 0
+    delivered: int = 0
+    permits_used: int = 0
+    redelivered: int = 0
+    acknowledged: int = 0
+    untracked: int = 0
+    """Messages of entries beyond the bound on those that wait."""
+    pending: dict[Position, _Pending] = {}
+    last_delivery: int | None = None
+    last_flow: int | None = None
+    last_flow_frame: str | None = None
+    last_ack: int | None = None
+    last_ack_frame: str | None = None
+
+
+class Consumers:
+    """Fold over the frames of consumers."""
+
+    def __init__(self) -> None:
+        self.found: list[_Consumer] = []
+        self._open: dict[tuple[str, int], _Consumer] = {}
+        self._waiting = 0
+        self._end = 0
+
+    def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
+        """Take rows, see `ReportFold`."""
+        del endpoints
+        for row in rows:
+            if isinstance(row, FrameRow):
+                self._end = max(self._end, row.time)
+                handler = _HANDLERS.get(row.command or "")
+                fields = row.fields
+                if handler is not None and fields is not None and type(number := fields.get("consumer_id")) is int:
+                    consumer = self._consumer(row, number)
+                    if consumer is not None:
+                        handler(self, consumer, row, fields)
+            elif isinstance(row, ConnectionRow) and row.closed != "open":
+                self._close_all(row.connection or "")
+
+    def _consumer(self, row: FrameRow, number: int) -> _Consumer | None:
+        """Return the consumer of a frame; None for one beyond the bound."""
+        key = row.connection, number
+        consumer = self._open.get(key)
+        if consumer is None or row.command == "SUBSCRIBE":
+            if len(self.found) >= STATISTICS_NAMES_MAX:
+                return consumer
+            consumer = self._open[key] = _Consumer(row.connection, number, subscription=row.subscription, topic=row.topic, pending={})
+            self.found.append(consumer)
+        return consumer
+
+    def _close_all(self, connection: str) -> None:
+        for consumer in self.found:
+            if consumer.connection == connection and consumer.state == "open":
+                consumer.state = "disconnected"
+
+    def subscribe(self, consumer: _Consumer, _row: FrameRow, fields: Mapping[str, Any]) -> None:
+        """Begin with the names in a SUBSCRIBE."""
+        consumer.whole = True
+        consumer.name, consumer.type = fields.get("consumer_name"), fields.get("subType")
+        consumer.subscription, consumer.topic = fields.get("subscription"), fields.get("topic")
+
+    def flow(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
+        """Count the permits of a FLOW."""
+        consumer.granted += max(fields.get("messagePermits", 0), 0)
+        consumer.last_flow, consumer.last_flow_frame = row.time, frame_name(row.file, row.packet, row.sub)
+
+    def deliver(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
+        """Count a MESSAGE, which waits for its acknowledgment."""
+        messages = max(row.num_messages or 0, 0)
+        consumer.delivered += messages
+        consumer.permits_used += batch_size(row) if row.metadata is not None else messages
+        consumer.last_delivery = row.time
+        if fields.get("redelivery_count", 0):
+            consumer.redelivered += messages
+        position = position_of(fields.get("message_id"))
+        if position in consumer.pending:
+            consumer.pending[position].messages = messages
+        elif self._waiting < TABLE_ENTRIES_MAX:
+            consumer.pending[position] = _Pending(row.time, messages)
+            self._waiting += 1
+        else:
+            consumer.untracked += messages
+
+    def acknowledge(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
+        """Take what an ACK names from what waits."""
+        consumer.last_ack, consumer.last_ack_frame = row.time, frame_name(row.file, row.packet, row.sub)
+        cumulative = fields.get("ack_type") == "Cumulative"
+        for message_id in fields.get("message_id") or ():
+            if type(message_id) is not dict:
+                continue
+            position = position_of(message_id)
+            if cumulative:
+                for earlier in [each for each in consumer.pending if each < position]:
+                    self._settle(consumer, earlier, None)
+            self._settle(consumer, position, message_id.get("ack_set"))
+
+    def _settle(self, consumer: _Consumer, position: Position, ack_set: list[int] | None) -> None:
+        """Acknowledge an entry, or the messages of a batch whose bits an ack_set lacks."""
+        waiting = consumer.pending.get(position)
+        if waiting is None:
+            return
+        left = 0
+        if ack_set:
+            waiting.left = bitmap(ack_set) if waiting.left < 0 else waiting.left & bitmap(ack_set)
+            left = min(waiting.left.bit_count(), waiting.messages)
+        consumer.acknowledged += waiting.messages - left
+        waiting.messages = left
+        if not left:
+            del consumer.pending[position]
+            self._waiting -= 1
+
+    def forget(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
+        """Drop what is to be delivered again: what REDELIVER_UNACKNOWLEDGED_MESSAGES names, or all; all after a SEEK."""
+        named = [position_of(each) for each in fields.get("message_ids") or () if type(each) is dict]
+        for position in named if row.command != "SEEK" and named else list(consumer.pending):
+            if consumer.pending.pop(position, None) is not None:
+                self._waiting -= 1
+        if not named:
+            consumer.untracked = 0
+
+    def close(self, consumer: _Consumer, row: FrameRow, _fields: Mapping[str, Any]) -> None:
+        """End with a CLOSE_CONSUMER of either side, or an UNSUBSCRIBE."""
+        consumer.state = "closed by broker" if row.direction == "server" else "closed"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a record for each consumer: those with the oldest unacknowledged messages first."""
+        return sorted(map(self._record, self.found), key=lambda record: (-record["unacknowledged"], record["oldest_since"] or 0))
+
+    def _record(self, consumer: _Consumer) -> dict[str, Any]:
+        oldest = min(consumer.pending, default=None)
+        since = None if oldest is None else consumer.pending[oldest].time
+        return {
+            "subscription": consumer.subscription,
+            "consumer": consumer.name or f"{consumer.connection}/{consumer.consumer_id}",
+            "topic": consumer.topic,
+            "type": consumer.type,
+            "state": consumer.state,
+            "connection": consumer.connection,
+            "consumer_id": consumer.consumer_id,
+            "whole": consumer.whole,
+            "granted": consumer.granted,
+            "delivered": consumer.delivered,
+            "permits_left": consumer.granted - consumer.permits_used if consumer.whole else None,
+            "acknowledged": consumer.acknowledged,
+            "unacknowledged": sum(each.messages for each in consumer.pending.values()) + consumer.untracked,
+            "oldest_unacknowledged": None if oldest is None else f"{oldest[0]}:{oldest[1]}",
+            "oldest_since": since,
+            "oldest_age_ns": None if since is None else max(self._end - since, 0),
+            "redelivered": consumer.redelivered,
+            "last_delivery": consumer.last_delivery,
+            "last_flow": consumer.last_flow,
+            "last_flow_frame": consumer.last_flow_frame,
+            "last_ack": consumer.last_ack,
+            "last_ack_frame": consumer.last_ack_frame,
+            "last_ack_age_ns": None if consumer.last_ack is None else self._end - consumer.last_ack,
+        }
+
+
+_HANDLERS = {
+    "SUBSCRIBE": Consumers.subscribe,
+    "FLOW": Consumers.flow,
+    "MESSAGE": Consumers.deliver,
+    "ACK": Consumers.acknowledge,
+    "REDELIVER_UNACKNOWLEDGED_MESSAGES": Consumers.forget,
+    "SEEK": Consumers.forget,
+    "CLOSE_CONSUMER": Consumers.close,
+    "UNSUBSCRIBE": Consumers.close,
+}
+
+TABLE = ReportTable(
+    "consumers",
+    "Consumers",
+    "unacknowledged at the end of the capture; permits of those that began in it",
+    (
+        ReportColumn("subscription", "subscription", "name"),
+        ReportColumn("consumer", "consumer", "name"),
+        ReportColumn("topic", "topic", "topic", spare=True),
+        ReportColumn("type", "type", "text", spare=True),
+        ReportColumn("delivered", "delivered"),
+        ReportColumn("permits_left", "permits"),
+        ReportColumn("unacknowledged", "unacked"),
+        ReportColumn("oldest_unacknowledged", "oldest", "text"),
+        ReportColumn("oldest_age_ns", "for", "duration"),
+        ReportColumn("redelivered", "again", spare=True),
+        ReportColumn("last_ack_age_ns", "last ACK ago", "duration", spare=True),
+        ReportColumn("state", "state", "text", spare=True),
+    ),
+    Consumers,
+)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.protocols.pulsar.tables.consumers import TABLE
+from tests.protocols.pulsar.tables.rows import MILLISECOND, TOPIC, Frames, message_id, records
+
+
+def subscribed(frame: Frames, number: int = 3, name: str = "c") -> FrameRow:
+    fields = {"topic": TOPIC, "subscription": "s", "subType": "Shared", "consumer_id": number, "request_id": 1, "consumer_name": name}
+    return frame("SUBSCRIBE", fields)
+
+
+def flow(frame: Frames, permits: int, number: int = 3) -> FrameRow:
+    return frame("FLOW", {"consumer_id": number, "messagePermits": permits})
+
+
+def delivery(frame: Frames, entry: int, messages: int = 1, **more: Any) -> FrameRow:
+    metadata = {"num_messages_in_batch": messages} if messages > 1 else {}
+    return frame("MESSAGE", {"consumer_id": 3, "message_id": message_id(entry), **more}, messages=messages, metadata=metadata)
+
+
+def ack(frame: Frames, *ids: dict[str, Any], cumulative: bool = False) -> FrameRow:
+    return frame("ACK", {"consumer_id": 3, "ack_type": "Cumulative" if cumulative else "Individual", "message_id": list(ids)})
+
+
+def only(*rows: Any) -> dict[str, Any]:
+    (record,) = records(TABLE, *rows)
+    return record
+
+
+def test_what_is_delivered_and_not_acknowledged_is_said_with_the_oldest_and_its_age() -> None:
+    frame = Frames()
+    record = only(
+        subscribed(frame),
+        flow(frame, 10),
+        *(delivery(frame, entry) for entry in range(4)),
+        ack(frame, message_id(0)),
+        ack(frame, message_id(2)),
+    )
+    assert {key: record[key] for key in ("consumer", "subscription", "topic", "type", "state", "granted", "delivered", "permits_left")} == {
+        "consumer": "c",
+        "subscription": "s",
+        "topic": TOPIC,
+        "type": "Shared",
+        "state": "open",
+        "granted": 10,
+        "delivered": 4,
+        "permits_left": 6,
+    }
+    assert (record["acknowledged"], record["unacknowledged"], record["oldest_unacknowledged"]) == (2, 2, "7:1")
+    assert (record["oldest_since"], record["oldest_age_ns"]) == (4 * MILLISECOND, 4 * MILLISECOND)
+    assert (record["last_flow_frame"], record["last_ack_frame"], record["last_ack_age_ns"]) == ("0:2.1", "0:8.1", 0)
+
+
+def test_a_cumulative_acknowledgment_takes_all_before_it() -> None:
+    frame = Frames()
+    record = only(subscribed(frame), *(delivery(frame, entry, 5) for entry in range(4)), ack(frame, message_id(2), cumulative=True))
+    assert (record["delivered"], record["acknowledged"], record["unacknowledged"], record["permits_left"]) == (20, 15, 5, -20)
+
+
+@pytest.mark.parametrize(("ack_sets", "left"), [([0b1110], 3), ([0b1110, 0b0111], 2), ([0b0011, 0b1100], 0), ([], 4)])
+def test_messages_of_a_batch_are_acknowledged_one_by_one(ack_sets: list[int], left: int) -> None:
+    frame = Frames()
+    acks = [ack(frame, message_id(1, ack_set=[bits])) for bits in ack_sets]
+    record = only(subscribed(frame), delivery(frame, 1, 4), *acks)
+    assert (record["acknowledged"], record["unacknowledged"]) == (4 - left, left)
+
+
+def test_what_comes_again_waits_once() -> None:
+    frame = Frames()
+    again = frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", {"consumer_id": 3, "message_ids": [message_id(1)]})
+    rows = [subscribed(frame), delivery(frame, 1), delivery(frame, 2), again, delivery(frame, 1, redelivery_count=1)]
+    record = only(*rows)
+    assert (record["delivered"], record["redelivered"], record["unacknowledged"]) == (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "fields", "left"),
+    [("REDELIVER_UNACKNOWLEDGED_MESSAGES", {}, 0), ("SEEK", {"message_id": message_id(0)}, 0), ("FLOW", {"messagePermits": 1}, 2)],
+)
+def test_nothing_waits_after_a_seek_or_when_all_is_asked_for_again(command: str, fields: dict[str, Any], left: int) -> None:
+    frame = Frames()
+    record = only(subscribed(frame), delivery(frame, 1), delivery(frame, 2), frame(command, {"consumer_id": 3, **fields}))
+    assert record["unacknowledged"] == left
+
+
+def test_a_consumer_of_before_the_capture_has_no_known_permits() -> None:
+    frame = Frames()
+    record = only(delivery(frame, 1), flow(frame, 10))
+    assert (record["consumer"], record["whole"], record["permits_left"], record["unacknowledged"]) == ("0:1/3", False, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "state"),
+    [
+        ([("CLOSE_CONSUMER", "client")], "closed"),
+        ([("CLOSE_CONSUMER", "server")], "closed by broker"),
+        ([("UNSUBSCRIBE", "client")], "closed"),
+        ([], "disconnected"),
+    ],
+)
+def test_how_a_consumer_ended_is_said(rows: list[tuple[str, str]], state: str) -> None:
+    frame = Frames()
+    ends = [frame(command, {"consumer_id": 3}, direction=direction) for command, direction in rows]
+    assert only(subscribed(frame), *ends, ConnectionRow(connection="0:1", closed="rst"))["state"] == state
+    assert only(subscribed(frame), ConnectionRow(connection="0:1", closed="open"))["state"] == "open"
+
+
+def test_an_id_used_again_is_another_consumer() -> None:
+    frame = Frames()
+    found = records(TABLE, subscribed(frame, name="first"), delivery(frame, 1), subscribed(frame, name="second"), delivery(frame, 2))
+    assert [(record["consumer"], record["delivered"]) for record in found] == [("first", 1), ("second", 1)]
+
+
+def test_consumers_and_what_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsarscope.protocols.pulsar.tables.consumers.STATISTICS_NAMES_MAX", 2)
+    monkeypatch.setattr("pulsarscope.protocols.pulsar.tables.consumers.TABLE_ENTRIES_MAX", 3)
+    frame = Frames()
+    rows = [subscribed(frame, number) for number in (3, 4, 5)] + [delivery(frame, entry) for entry in range(10)]
+    found = records(TABLE, *rows)
+    assert [(record["consumer_id"], record["unacknowledged"]) for record in found] == [(3, 10), (4, 0)]

@@ -1,0 +1,153 @@
+"""The other tables, from rows by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.model.records import ExchangeRow, MessageRow
+from pulsarscope.protocols.pulsar.tables import journeys, keys, lookups, schemas, transactions
+from tests.protocols.pulsar.tables.rows import MILLISECOND, TOPIC, Frames, message_id, records
+
+OTHER = "persistent://public/default/other"
+
+
+def test_journeys_are_measured_by_the_clock_of_the_capture() -> None:
+    frame = Frames()
+
+    def receipt(entry: int, latency: int) -> Any:
+        return frame("SEND_RECEIPT", {"producer_id": 1, "message_id": message_id(entry)}, latency_ns=latency * MILLISECOND)
+
+    def delivery(entry: int, subscription: str, **more: Any) -> Any:
+        return frame("MESSAGE", {"consumer_id": 1, "message_id": message_id(entry), **more}, subscription=subscription)
+
+    def ack(entry: int, **more: Any) -> Any:
+        return frame("ACK", {"consumer_id": 1, "message_id": [message_id(entry)], **more}, subscription="a")
+
+    rows = [
+        delivery(0, "a"),  # at 1 ms, before the receipt at 2 ms of what was sent at 0.5 ms
+        frame("SEND_RECEIPT", {"message_id": message_id(0)}, latency_ns=1_500_000),
+        receipt(1, 1),  # sent at 2 ms
+        delivery(1, "a"),
+        delivery(1, "b"),
+        ack(1),
+        ack(0, ack_type="Cumulative"),
+        delivery(1, "a", redelivery_count=1),
+    ]
+    found = {record["subscription"]: record for record in records(journeys.TABLE, *rows)}
+    assert (found[None]["receipt_count"], found[None]["receipt_max_ns"]) == (2, 1_500_000)
+    assert (found["a"]["delivery_count"], found["a"]["delivery_max_ns"]) == (2, 2 * MILLISECOND)
+    assert (found["b"]["delivery_count"], found["b"]["delivery_max_ns"]) == (1, 3 * MILLISECOND)
+    assert (found["a"]["ack_count"], found["a"]["ack_max_ns"], found["b"]["ack_count"]) == (1, 2 * MILLISECOND, 0)
+
+
+def test_ledgers_of_different_topics_are_not_taken_for_one() -> None:
+    frame = Frames()
+    rows = [
+        frame("SEND_RECEIPT", {"message_id": message_id(0)}, latency_ns=MILLISECOND),
+        frame("MESSAGE", {"message_id": message_id(0)}, subscription="a", topic=OTHER),
+    ]
+    assert [record["delivery_count"] for record in records(journeys.TABLE, *rows)] == [0]
+
+
+def test_a_transaction_is_followed_from_its_begin_to_its_end() -> None:
+    frame = Frames()
+    txn = {"txnid_most_bits": 1, "txnid_least_bits": 4}
+    other = {"txnid_most_bits": 1, "txnid_least_bits": 5}
+    rows = [
+        frame("NEW_TXN", {"request_id": 9, "txn_ttl_millis": 60_000}),
+        frame("NEW_TXN_RESPONSE", {"request_id": 9, **txn}),
+        frame("ADD_PARTITION_TO_TXN", {"request_id": 10, "partitions": [OTHER], **txn}),
+        frame("ADD_SUBSCRIPTION_TO_TXN", {"request_id": 11, "subscription": [{"topic": TOPIC, "subscription": "s"}], **txn}),
+        frame("SEND", {"producer_id": 1, "sequence_id": 1, **txn}, messages=3),
+        frame("ACK", {"consumer_id": 1, "message_id": [message_id(1), message_id(2)], **txn}),
+        frame("SEND", {"producer_id": 1, "sequence_id": 2}, messages=3),
+        frame("END_TXN", {"request_id": 12, "txn_action": "ABORT", **txn}),
+        frame("END_TXN_RESPONSE", {"request_id": 12, **txn}),
+        frame("SEND", {"producer_id": 1, "sequence_id": 3, **other}, messages=1),
+    ]
+    aborted, open_ = records(transactions.TABLE, *rows)
+    assert aborted == {
+        "txn": "(1,4)",
+        "state": "aborted",
+        "start": MILLISECOND,
+        "duration_ns": 8 * MILLISECOND,
+        "ttl_ms": 60_000,
+        "topics": OTHER,
+        "subscriptions": "s",
+        "sends": 3,
+        "acks": 2,
+        "errors": 0,
+        "frame": "0:1.1",
+    }
+    assert (open_["txn"], open_["state"], open_["frame"]) == ("(1,5)", "open", "0:10.1")
+
+
+def test_a_refused_end_is_no_commit() -> None:
+    frame = Frames()
+    txn = {"txnid_most_bits": 1, "txnid_least_bits": 4}
+    rows = [frame("END_TXN", {"request_id": 1, **txn}), frame("END_TXN_RESPONSE", {"request_id": 1, "error": "InvalidTxnStatus", **txn})]
+    (record,) = records(transactions.TABLE, *rows)
+    assert (record["state"], record["errors"]) == ("refused", 1)
+
+
+def test_a_chain_of_lookups_goes_over_several_connections_of_a_client() -> None:
+    frame = Frames()
+
+    def exchange(connection: str, status: str = "ok") -> ExchangeRow:
+        return ExchangeRow(
+            file=0, packet=1, sub=1, time=1, connection=connection, request="LOOKUP", topic=TOPIC, status=status, latency_ns=MILLISECOND
+        )
+
+    rows = [
+        frame("LOOKUP_RESPONSE", {"response": "Redirect", "brokerServiceUrl": "pulsar://b:6650"}),
+        exchange("0:1"),
+        frame("LOOKUP_RESPONSE", {"response": "Connect", "brokerServiceUrl": "pulsar://c:6650"}, connection="0:2"),
+        exchange("0:2"),
+        frame("LOOKUP_RESPONSE", {"response": "Failed", "error": "ServiceNotReady"}, topic=OTHER),
+    ]
+    failed, found = records(lookups.TABLE, *rows)
+    assert (failed["topic"], failed["refused"], failed["latest"]) == (OTHER, 1, "failed ServiceNotReady")
+    assert (found["client"], found["lookups"], found["redirects"], found["hops_max"]) == ("10.0.0.1", 2, 1, 2)
+    assert (found["latest"], found["answer"]) == ("redirect pulsar://b:6650, connect pulsar://c:6650", "Connect")
+
+
+def test_keys_that_several_consumers_got_come_first() -> None:
+    frame = Frames()
+    fields = {"topic": TOPIC, "subscription": "s", "consumer_name": "first", "consumer_id": 0}
+
+    def message(key: str | None, consumer: int, **more: Any) -> MessageRow:
+        direction = more.pop("direction", "deliver")
+        where: dict[str, Any] = {"file": 0, "packet": 1, "sub": 1, "time": 1, "connection": "0:1"}
+        return MessageRow(**where, direction=direction, topic=TOPIC, subscription="s", consumer_id=consumer, key=key, **more)
+
+    rows = [
+        frame("SUBSCRIBE", fields),
+        *[message("often", 0) for _ in range(5)],
+        message("twice", 0),
+        message("twice", 1),
+        message("ordered", 0, ordering_key=b"\x01"),
+        message(None, 0),
+        message("sent", 0, direction="produce"),
+        message("often", 0, acknowledged=True),
+    ]
+    found = [(record["key"], record["messages"], record["consumers"]) for record in records(keys.TABLE, *rows)]
+    assert found == [("twice", 2, "first 1, 0:1/1 1"), ("often", 5, "first 5"), ("01", 1, "first 1")]
+
+
+def test_schemas_that_are_refused_come_first() -> None:
+    frame = Frames()
+    schema = {"name": "", "type": "Avro", "schema_data": "{}"}
+    rows = [
+        frame("PRODUCER", {"request_id": 1, "schema": schema, "topic": TOPIC}),
+        frame("PRODUCER_SUCCESS", {"request_id": 1, "schema_version": "00"}),
+        frame("SUBSCRIBE", {"request_id": 2, "schema": schema, "topic": TOPIC}),
+        frame("SUCCESS", {"request_id": 2}),
+        frame("PRODUCER", {"request_id": 3, "schema": {**schema, "type": "Json"}, "topic": TOPIC}),
+        frame("ERROR", {"request_id": 3, "error": "IncompatibleSchema"}),
+        frame("PRODUCER", {"request_id": 4, "topic": TOPIC}),
+    ]
+    found = records(schemas.TABLE, *rows)
+    assert [(each["type"], each["producers"], each["consumers"], each["refused"], each["versions"]) for each in found] == [
+        ("Json", 1, 0, 1, ""),
+        ("Avro", 1, 1, 0, "00"),
+    ]
