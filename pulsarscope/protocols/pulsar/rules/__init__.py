@@ -46,6 +46,7 @@ from pulsarscope.protocols.pulsar.rules import (
     tokens,
     transactions,
     unacked,
+    unknown_acks,
     unload,
 )
 
@@ -74,6 +75,7 @@ THEMES = (
     stuck,
     batch_index,
     acks,
+    unknown_acks,
     redelivery,
     failover,
     delays,

@@ -19,6 +19,7 @@ from pulsarscope.protocols.pulsar.rules.partitions import PARTITIONS, PUBLISHED,
 from pulsarscope.protocols.pulsar.rules.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.sequences import REPLICATOR
 from pulsarscope.protocols.pulsar.rules.stuck import PASSED, evaluate_dropped, evaluate_stuck
+from pulsarscope.protocols.pulsar.rules.unknown_acks import evaluate_unknown
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -120,6 +121,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_dropped(topic, facts, report, thresholds)
     evaluate_beginnings(topic, facts, report, thresholds)
     evaluate_blocked(topic, facts, report, thresholds)
+    evaluate_unknown(topic, facts, report)
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}

@@ -11,17 +11,19 @@ import msgspec
 from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.tables import remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.rules.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.backlog import BACKLOG
-from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.consumers import CONSUMERS_MAX, SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX
 from pulsarscope.protocols.pulsar.rules.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.message_ids import Position, batch_size, indexes_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.poison import POISON
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
 from pulsarscope.protocols.pulsar.rules.subscription_limit import EMIT_STEP, UNACKED
+from pulsarscope.protocols.pulsar.rules.unknown_acks import Extent, UnknownAcks
 from pulsarscope.protocols.pulsar.text.formatting import duration, host, quantity
 
 CODES = table(
@@ -96,6 +98,8 @@ class UnackedState(ConsumerState):
     """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
     emitted: int = 0
     """Unacknowledged messages in its latest fact."""
+    unknown: UnknownAcks | None = None
+    """What it acknowledged without having got it; None until it gets something."""
     reported: bool = False
     hole_reported: bool = False
 
@@ -108,12 +112,18 @@ class UnackedRule(ConsumerRule[UnackedState]):
         self._size = 0
         """Tracked entries of all consumers."""
         self._limit = context.thresholds["consumer-not-acking-limit"]
+        self._extents: dict[tuple[str | None, str | None], Extent] = {}
+        """By topic and subscription: consumers come again."""
+        self._acked_unknown: list[tuple[UnackedState, int]] = []
+        """Consumers that acknowledged what they had not got, and the time of their end."""
 
     def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
         """Report a consumer that does not acknowledge, or that skipped a message."""
         if ending:
             advise_on_acks(self.context, consumer, consumer.first_ack, consumer.acks, consumer.deliveries, consumer.acknowledged_at)
             self._size -= len(consumer.entries)
+            if consumer.unknown is not None and consumer.unknown.acks and consumer.persistent and len(self._acked_unknown) < CONSUMERS_MAX:
+                self._acked_unknown.append((consumer, now))  # whether bytes are missing is known at the end
         if not consumer.entries or not consumer.persistent:
             return
         position, oldest = next(iter(consumer.entries.items()))
@@ -140,6 +150,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and emit that those of a closed connection hold nothing."""
         super().end(row, last)
+        for consumer, now in self._acked_unknown:
+            if consumer.unknown is not None:
+                consumer.unknown.emit(self.context, BACKLOG, consumer, now)
         if row.closed != "open":
             for consumer in self.consumers.values():
                 self._emit(consumer, last, 0)
@@ -153,6 +166,11 @@ class UnackedRule(ConsumerRule[UnackedState]):
         position = position_of(fields.get("message_id"))
         if self._take(consumer, position):
             consumer.untracked += 1
+        extent = (consumer.unknown or self._begin(consumer, position)).extent
+        if position > extent.high:
+            extent.high = position
+        elif position < extent.low:
+            extent.low = position
         consumer.deliveries += 1
         if self._size < ENTRIES_MAX:
             self._size += 1
@@ -177,12 +195,22 @@ class UnackedRule(ConsumerRule[UnackedState]):
             if fields.get("ack_type") == "Cumulative":
                 for earlier in [*takewhile(position.__gt__, consumer.entries)]:
                     self._take(consumer, earlier)
-            self._acknowledge(consumer, position, message_id.get("ack_set"))
+            if not self._acknowledge(consumer, position, message_id.get("ack_set")) and consumer.unknown is not None:
+                consumer.unknown.note(where, position, fields)
         if not consumer.acks:
             consumer.first_ack = where
         consumer.acks += 1
         consumer.acknowledged_at = where.time
         self._emit(consumer, where, consumer.messages)
+
+    def _begin(self, consumer: UnackedState, position: Position) -> UnknownAcks:
+        """Begin to compare ACKs with what a consumer gets, and got on this connection before."""
+        key = consumer.topic, consumer.subscription
+        if (extent := self._extents.get(key)) is None:
+            extent = Extent(position, position)
+            remember(self._extents, key, extent, CONSUMERS_MAX)
+        consumer.unknown = UnknownAcks(extent)
+        return consumer.unknown
 
     def _active_change(self, row: FrameRow) -> None:
         """Emit what a consumer holds that is no longer the active one."""
@@ -244,9 +272,10 @@ class UnackedRule(ConsumerRule[UnackedState]):
         consumer.messages -= entry.messages
         return True
 
-    def _acknowledge(self, consumer: UnackedState, position: Position, ack_set: list[int] | None) -> None:
+    def _acknowledge(self, consumer: UnackedState, position: Position, ack_set: list[int] | None) -> bool:
+        """Return False when the consumer does not hold the entry."""
         if (entry := consumer.entries.get(position)) is None:
-            return
+            return False
         remaining = bitmap(ack_set) if ack_set else 0
         if entry.indexes is not None:
             remaining &= entry.indexes
@@ -255,6 +284,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             entry.indexes, entry.messages = remaining, remaining.bit_count()
         else:
             self._take(consumer, position)
+        return True
 
     def _report_not_acking(self, consumer: UnackedState, now: int, *deciding: str) -> None:
         if consumer.reported:

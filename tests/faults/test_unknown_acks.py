@@ -1,0 +1,97 @@
+"""Acknowledgements of ids that were never delivered, and those of messages that were."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
+
+UNKNOWN = "ack-unknown-id"
+ENDS = ("open", "fin", "rst", "closed")
+
+
+def consuming(first: int, got: int, *, port: int = 40000, start: int = 0, kind: str = "Shared", end: str = "") -> Conversation:
+    """A consumer that gets entries from `first` on."""
+    talk = subscribed(connected(port, start=start), kind=kind).client(flow(1000)).wait(10 * MILLISECOND)
+    for entry in range(first, first + got):
+        talk.server(delivery(entry))
+    return ended(talk, end) if end else talk
+
+
+def ended(talk: Conversation, end: str) -> Conversation:
+    if end == "closed":
+        talk.client(close_consumer())
+    return talk.reset("client") if end == "rst" else talk if end == "open" else talk.close()
+
+
+def acknowledging(ledger: int, entry: int, kind: str = "Individual") -> bytes:
+    return command_frame("ACK", consumer_id=1, ack_type=kind, message_id=[{"ledgerId": ledger, "entryId": entry}])
+
+
+@pytest.mark.parametrize(
+    ("ident", "kind", "got", "end"), [*product(((7, 1000), (99, 0), (3, 5), (7, 2)), ("Shared", "Exclusive"), (1, 10), ENDS)]
+)
+def test_an_id_that_was_never_delivered_is_named(tmp_path: Path, ident: tuple[int, int], kind: str, got: int, end: str) -> None:
+    talk = consuming(5, got, kind=kind)
+    for entry in range(5, 5 + got):
+        talk.client(ack(entry))
+    diagnosis = diagnose(tmp_path, ended(talk.client(acknowledging(*ident)).wait(SECOND).server(delivery(6)), end))
+    row, evidence = diagnosis.only(UNKNOWN)
+    assert evidence["message_ids"] == [[*ident]]
+    assert evidence["frames"] == [f"0:{row.packet}.{row.sub}"]
+    assert diagnosis.commands(row) == ["ACK"]
+
+
+@pytest.mark.parametrize(("ledger", "entry", "others"), [*product((7, 99), (500, 5000), (0, 1, 2))])
+def test_a_cumulative_ack_ahead_of_all_is_named(tmp_path: Path, ledger: int, entry: int, others: int) -> None:
+    talks = [consuming(0, 5, port=41000 + number, kind="Exclusive", end="fin") for number in range(others)]
+    talk = consuming(0, 10, start=SECOND, kind="Exclusive").client(acknowledging(ledger, entry, "Cumulative"))
+    diagnose(tmp_path, *talks, talk).only(UNKNOWN)
+
+
+@pytest.mark.parametrize(("end", "pause", "kind"), [*product(("fin", "rst", "closed"), (10, 1500), ("Shared", "Exclusive"))])
+def test_acks_of_what_a_former_connection_got_are_right(tmp_path: Path, end: str, pause: int, kind: str) -> None:
+    first = consuming(0, 20, kind=kind, end=end)
+    again = consuming(3, 2, port=40001, start=pause * MILLISECOND + SECOND, kind=kind)
+    again.client(ack(15), ack(2), ack(19)).wait(10 * MILLISECOND).server(delivery(5))
+    assert diagnose(tmp_path, first, again).of(UNKNOWN) == []
+
+
+@pytest.mark.parametrize("late", [1, 900])
+@pytest.mark.parametrize("entry", [8, 30])
+def test_acks_of_what_comes_again_behind_a_reconnect_are_right(tmp_path: Path, entry: int, late: int) -> None:
+    """The connection before is not in the capture."""
+    talk = consuming(3, 2).client(ack(entry), ack(4)).wait(late * MILLISECOND)
+    talk.server(*[delivery(number) for number in range(5, 35)])
+    assert diagnose(tmp_path, talk).of(UNKNOWN) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "end"), [*product(("midstream", "gap", "before any", "twice", "by the broker", "previous", "latest"), ENDS[:3])]
+)
+def test_acks_that_cannot_be_judged_or_are_right_are_not_named(tmp_path: Path, how: str, end: str) -> None:
+    if how == "midstream":
+        talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).server(delivery(5)).client(ack(3), ack(9))
+    elif how == "before any":
+        talk = consuming(0, 0).client(ack(3))
+    else:
+        talk = consuming(5, 5)
+    if how == "gap":
+        talk.lose("server", len(delivery(20))).client(ack(20)).server(delivery(11))
+    elif how == "twice":
+        talk.client(ack(5), ack(6), ack(5), ack(*range(5, 10)))
+    elif how == "by the broker":
+        talk.server(close_consumer(1, BY_BROKER))
+        subscribed(talk).client(flow(10)).server(delivery(5)).client(ack(9))
+    elif how == "previous":
+        talk.client(ack(4, kind="Cumulative"))
+    elif how == "latest":
+        talk.client(acknowledging((1 << 63) - 1, (1 << 63) - 1), acknowledging((1 << 64) - 1, (1 << 64) - 1))
+    assert diagnose(tmp_path, ended(talk, end)).of(UNKNOWN) == []
