@@ -35,6 +35,7 @@ from pulsarscope.output.render.style import is_terminal, wants_color
 
 if TYPE_CHECKING:
     from pulsarscope.cli.live_capture import LiveCapture
+    from pulsarscope.cli.live_trigger import Trigger
     from pulsarscope.live.feed import LiveFeed
     from pulsarscope.live.pipe import PipeFeed
     from pulsarscope.output.render.top import Top
@@ -69,7 +70,12 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     packets: Annotated[int | None, typer.Option("--packets", min=1, metavar="N", help="Stop after N packets.")] = None
     until: Annotated[str | None, typer.Option("--until", metavar="FINDING", help="Stop at the first finding with this code.")] = None
     trigger: Annotated[
-        str | None, typer.Option("--trigger", metavar="FINDING", help="Save only the packets around each finding with this code.")
+        str | None,
+        typer.Option(
+            "--trigger",
+            metavar="FINDING|any-error|FILTER",
+            help="Save only the packets around each finding with this code, each error, or what matches.",
+        ),
     ] = None
     around: Annotated[str, typer.Option("--around", metavar="TIME", help="Time to save before and after it.")] = "10s"
     top: Annotated[
@@ -115,7 +121,7 @@ def capture_and_decode(request: LiveRequest) -> int:
 
     kinds = record_kinds(request.records)
     name = output_name(request, kinds)
-    _check_options(request)
+    trigger = _check_options(request)
     seconds = None if request.duration is None else quantity(request.duration, DURATIONS, "--for") / SECOND
     metrics_address = None if request.metrics is None else parse_address(request.metrics)
     if metrics_address is not None:
@@ -127,19 +133,23 @@ def capture_and_decode(request: LiveRequest) -> int:
         followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
         shown = msgspec.structs.replace(run_options(msgspec.structs.replace(request, reading=followed), kinds, row_filter), live=True)
         options = shown
-        if request.until is not None or request.trigger is not None or request.metrics is not None:
-            watched = WATCHED_KINDS if request.metrics is not None else {FindingRow.kind}
+        if request.until is not None or trigger is not None or request.metrics is not None:
+            watched = {
+                FindingRow.kind,
+                *(WATCHED_KINDS if request.metrics is not None else ()),
+                *(trigger.kinds if trigger is not None else ()),
+            }
             options = msgspec.structs.replace(shown, records=shown.records | watched, rules=True, payloads=True)
         sys.setswitchinterval(SWITCH_SECONDS)
         with ExitStack() as stack:
-            capture = LiveCapture(request, options, shown.records)
+            capture = LiveCapture(request, options, shown.records, trigger)
             stack.enter_context(closing(capture.feed))
             stack.enter_context(_stopped(capture.feed, seconds))
             if metrics_address is not None:
                 capture.metrics = Metrics(capture.health)
                 stack.enter_context(serve_metrics(capture.metrics, *metrics_address))
             run = run_blocks(capture.feed.name, capture.feed, options)
-            capture.waiting = run.engine.waiting
+            capture.run = run
             sink = command_output.open(request, (), folder=name == FOLDER_OUTPUT and len(kinds) > 1)
             if not (request.quiet or request.top):
                 warn(capture.listening)
@@ -235,16 +245,19 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
     return Top(capture.status, time.time_ns, ReportOptions(color=color, encoding=sys.stdout.encoding, short_topic=short_topic))
 
 
-def _check_options(request: LiveRequest) -> None:
-    """Raise UsageError for an unknown finding code, and for options that lack or exclude one another."""
+def _check_options(request: LiveRequest) -> Trigger | None:
+    """Return the trigger, if any. Raises UsageError for an unknown finding code, and for options that lack or exclude one another."""
     from pulsarscope.cli.live_capture import is_pipe  # noqa: PLC0415 - help stays quick without it
+    from pulsarscope.cli.live_trigger import Trigger  # noqa: PLC0415 - as above
     from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
     from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
     codes = finding_codes(make_dissectors())
-    for option, code in (("--until", request.until), ("--trigger", request.trigger)):
-        if code is not None and code not in codes:
-            raise UsageError(f"{option}: unknown finding {code}{hint_for(code, tuple(codes), 'pulsarscope findings lists them')}")
+    if request.until is not None and request.until not in codes:
+        raise UsageError(
+            f"--until: unknown finding {request.until}{hint_for(request.until, tuple(codes), 'pulsarscope findings lists them')}"
+        )
+    trigger = None if request.trigger is None else Trigger(request.trigger, codes)
     if request.write is not None:
         if identity(request.write) in inputs_of(request, (request.interface,)):
             raise UsageError(f"{request.write} is one of the inputs: name another file with -w")
@@ -260,6 +273,7 @@ def _check_options(request: LiveRequest) -> None:
         others = {"-f": request.capture_filter is not None, "--any-port": request.any_port, "--buffer": request.buffer is not None}
         if conflicts := [option for option, is_set in others.items() if is_set]:
             raise UsageError(f"a pipe cannot be combined with {', '.join(conflicts)}: filter with -Y, or where the packets are captured")
+    return trigger
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pulsarscope import __version__
 from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.live import LiveRequest
 from pulsarscope.cli.quantities import has_unit, quantity
-from pulsarscope.engine.local import RowBatch
+from pulsarscope.engine.local import RowBatch, Run
 from pulsarscope.engine.options import Options
 from pulsarscope.live.bpf import compile_filter, tcp_program
 from pulsarscope.live.feed import LAG_SECONDS, LiveFeed
@@ -39,6 +39,7 @@ from pulsarscope.output.render.view import count_text
 from pulsarscope.protocols import make_dissectors
 
 if TYPE_CHECKING:
+    from pulsarscope.cli.live_trigger import Trigger
     from pulsarscope.output.render.top import Status
 
 STANDARD_INPUT = "-"
@@ -53,11 +54,12 @@ RAW_IP = 101
 class LiveCapture:
     """A live capture: its feed of packets, the files that keep them, and the findings that start and end it."""
 
-    def __init__(self, request: LiveRequest, options: Options, shown: frozenset[str]) -> None:
+    def __init__(self, request: LiveRequest, options: Options, shown: frozenset[str], trigger: Trigger | None = None) -> None:
         """Open the source, drop privileges, open the file; the output gets record kinds `shown`. Raises UsageError or OutputError."""
         self.metrics: Metrics | None = None
-        self.waiting: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """Numbers of streams, and of their bytes, that wait for lost packets."""
+        self.run: Run | None = None
+        """Run that decodes the packets."""
+        self._trigger = trigger
         self.listening = ""
         """Description of the source and its filter, in one line."""
         self._request = request
@@ -103,12 +105,11 @@ class LiveCapture:
 
     def watch(self, batch: RowBatch) -> None:
         """Act on the findings that stop the capture or save packets, and remove rows that are not for the output."""
-        for row in batch.rows:
-            if type(row) is FindingRow:
-                if row.code == self._request.trigger:
-                    self.feed.trigger(row.time or time.time_ns())
-                if row.code == self._request.until:
-                    self.feed.stop()
+        if self._trigger is not None and self.run is not None:
+            for row in self._trigger.select(batch.rows, self.run.endpoints):
+                self.feed.trigger(row.time or time.time_ns())
+        if self._request.until is not None and any(type(row) is FindingRow and row.code == self._request.until for row in batch.rows):
+            self.feed.stop()
         if self.metrics is not None:
             self.metrics.count(batch.rows)
         if self._hidden:
@@ -116,7 +117,7 @@ class LiveCapture:
 
     def health(self) -> CaptureHealth:
         """Return the recent state of the capture and of its streams."""
-        streams, size = self.waiting()
+        streams, size = (0, 0) if self.run is None else self.run.engine.waiting()
         return self.feed.health()._replace(waiting_streams=streams, stream_bytes=size)
 
     def status(self) -> Status:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
+from struct import Struct
 from typing import BinaryIO
 
 import msgspec
@@ -19,6 +20,10 @@ from pulsarscope.model.units import SECOND
 
 LATE_SECONDS = 60
 """Delay of a trigger: findings about missing events are reported only when the event can no longer occur."""
+
+
+_block_size = Struct("<I").unpack_from
+"""Length of a pcapng block, 4 bytes behind its beginning."""
 
 
 class Rotation(msgspec.Struct, frozen=True):
@@ -82,10 +87,26 @@ class Recorder:
 
     def __call__(self, captured: CapturedPackets) -> None:
         """Write packets. Raises OutputError when they cannot be written; the file then ends with the packets before them."""
-        if self._file is None or self._is_full(captured):
-            self.end()
-            self._begin(captured.time)
-        self._write(captured.data)
+        for part in self._parts(captured):
+            if self._file is None or self._is_full(part):
+                self.end()
+                self._begin(part.time)
+            self._write(part.data)
+
+    def _parts(self, captured: CapturedPackets) -> Iterator[CapturedPackets]:
+        """Split what is too large for one file, between packets."""
+        largest = None if self._rotation.size is None else max(self._rotation.size - len(self._head), 0)
+        if largest is None or len(captured.data) <= largest:
+            yield captured
+            return
+        data, start, end = captured.data, 0, 0
+        while end < len(data):
+            following = end + _block_size(data, end + 4)[0]
+            if end > start and following - start > largest:
+                yield CapturedPackets(data[start:end], 0, captured.time)
+                start = end
+            end = following
+        yield CapturedPackets(data[start:], 0, captured.time)
 
     def end(self) -> None:
         """End the current file; further packets begin another."""

@@ -176,6 +176,18 @@ def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -
     assert "producer-busy" in output
 
 
+@pytest.mark.parametrize(
+    ("trigger", "files"),
+    [("any-error", 1), ('command == "ERROR"', 1), ('severity == "error"', 1), ('error == "ChecksumError"', 0), ("latency > 1h", 0)],
+)
+def test_a_trigger_may_be_a_filter_and_counts_at_the_very_end(trigger: str, files: int, captures: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.pcapng"
+    arguments = [*COMMAND, "-i", "-", "-w", str(kept), "--trigger", trigger, "--around", "1h", "-q", "--records", "frame", "-o", os.devnull]
+    with (captures / "errors.pcap").open("rb") as capture:
+        subprocess.run(arguments, stdin=capture, check=True)
+    assert len(list(tmp_path.glob("kept_*.pcapng"))) == files
+
+
 @needs_capturing
 def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
     pytest.importorskip("prometheus_client")
@@ -273,6 +285,8 @@ def test_the_interfaces_are_named() -> None:
 
 WRONG = {
     "no such interface": (["-i", "nothing0"], "unknown interface nothing0; known: "),
+    "no such trigger": (["-w", "never.pcapng", "--trigger", "any-eror"], "did you mean any-error?"),
+    "a filter that is none": (["-w", "never.pcapng", "--trigger", "command == "], "command == "),
     "no such finding": (["--until", "producer-bsy"], "did you mean producer-busy?"),
     "a trigger without a file": (["--trigger", "producer-busy"], "-w"),
     "rotation without a file": (["--rotate", "10MB"], "-w"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import BlockReader
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
+from pulsarscope.live.source import CapturedPackets
 from pulsarscope.model.errors import OutputError
 from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
 from tests.scenarios.live_packets import SECOND, START, captured
@@ -53,6 +54,19 @@ def test_each_file_ends_with_what_was_lost(tmp_path: Path) -> None:
     recorder.end()
     (finding,) = [finding for block in BlockReader(str(tmp_path / "a.pcapng")) for finding in block.findings]
     assert (finding.code, finding.evidence["packets"]) == ("packets-dropped", 3)
+
+
+@given(st.integers(200, 2_000), st.integers(1, 60))
+@settings(max_examples=30)
+def test_packets_that_come_together_are_spread_over_files(tmp_path_factory: pytest.TempPathFactory, size: int, count: int) -> None:
+    folder = tmp_path_factory.mktemp("ring")
+    recorder = Recorder(str(folder / "a.pcapng"), HEAD, Rotation(size=len(HEAD) + size), nothing)
+    together = [captured(number) for number in range(count)]
+    recorder(CapturedPackets(b"".join(each.data for each in together), count, together[-1].time))
+    recorder.end()
+    assert numbers(*recorder.written) == list(range(count))
+    assert all(Path(path).stat().st_size <= len(HEAD) + size for path in recorder.written)
+    assert len(recorder.written) == -(-count // (size // len(together[0].data)))
 
 
 @given(st.integers(1, 2_000), st.integers(1, 30))
