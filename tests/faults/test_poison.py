@@ -43,6 +43,13 @@ def test_clients_that_take_a_message_at_each_visit_or_leave_a_few_times_are_no_l
     assert POISON not in diagnose(tmp_path, *talks).codes
 
 
+@pytest.mark.parametrize(("end", "left"), [*product(("fin", "closed", "rst"), (1, 13))])
+def test_three_that_left_it_and_did_nothing_else_make_a_note(tmp_path: Path, end: str, left: int) -> None:
+    talks = [leaving(range(left), number, number * 2 * SECOND, end) for number in range(3)]
+    row, evidence = diagnose(tmp_path, *talks).only("consumer-undecided")
+    assert (row.severity, evidence["message_id"], evidence["count"]) == ("note", [7, 0], 3)
+
+
 @pytest.mark.parametrize(("lives", "end"), [*product((5, 13), ("fin", "closed", "rst"))])
 def test_clients_that_acknowledge_all_are_no_loop(tmp_path: Path, lives: int, end: str) -> None:
     """The same ids again, as after a cursor was set back, or for another subscription each."""

@@ -25,6 +25,14 @@ THRESHOLDS = (
         ("redelivery-storm",),
         2,
     ),
+    Threshold(
+        "consumer-undecided-lives",
+        3,
+        "consumers",
+        "The same of one host, when none of them acknowledged anything; one that is restarted has done some work before.",
+        ("consumer-undecided",),
+        2,
+    ),
 )
 
 POISON = "left-unacknowledged"
@@ -40,13 +48,15 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
     for fact in facts:
         lives.setdefault(tuple(fact.values["oldest"]), []).append(fact)
     (ledger, entry), left = max(lives.items(), key=lambda item: len(item[1]))
-    if len(left) < thresholds["redelivery-storm-lives"]:
+    clients = list(dict.fromkeys(fact.values["client"] for fact in left))
+    idle = len(clients) == 1 and not any(fact.values["acks"] for fact in left)
+    enough = len(left) >= thresholds["redelivery-storm-lives"]
+    if not enough and not (idle and len(left) >= thresholds["consumer-undecided-lives"]):
         return
     first, last = left[0], left[-1]
     span = last.values["ended"] - first.where.time
     connections = {fact.where.connection for fact in left}
     ends = {fact.values["closed"] for fact in left}
-    clients = list(dict.fromkeys(fact.values["client"] for fact in left))
     how = " or ".join(sorted(end.upper() for end in ends if end)) or "CLOSE_CONSUMER"
     text = (
         f"{quantity(len(left), 'consumer')} of subscription {subscription} on {topic} got {ledger}:{entry} in {duration(span)} on "
@@ -63,8 +73,12 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
         "most_unacknowledged": max(fact.values["unacknowledged"] for fact in left),
         "span_ns": span,
         "act": "client",
-        **thresholds.evidence("redelivery-storm-lives"),
+        **thresholds.evidence("redelivery-storm-lives" if enough else "consumer-undecided-lives"),
     }
+    if not enough:
+        text = f"{text[:-1]}; a longer capture would show whether it goes on."
+        report("consumer-undecided", last.where, text, evidence)
+        return
     report("redelivery-storm", last.where, text, evidence)
     _report_loops(left, evidence, report, thresholds)
 

@@ -259,6 +259,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             values = {
                 "oldest": oldest,
                 "unacknowledged": consumer.messages,
+                "acks": consumer.acks,
                 "client": host(self.context.client),
                 "ended": now,
                 "closed": self.ended,
