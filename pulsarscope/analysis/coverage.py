@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import NamedTuple
 
-from pulsarscope.model.findings import LOSS_CODES, UNREAD_CODES
+from pulsarscope.model.findings import LOSS_CODES, UNDECIDED_CODES, UNREAD_CODES
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
@@ -53,7 +53,7 @@ class Coverage:
 
     def add_finding(self, row: FindingRow) -> None:
         """Count a finding that says that something is missing or was not read."""
-        if row.code in LOSS_CODES or row.code in UNREAD_CODES:
+        if row.code in LOSS_CODES | UNREAD_CODES | UNDECIDED_CODES:
             self._counts[row.code] += 1
 
     def add(self, row: ConnectionRow) -> None:
@@ -111,6 +111,8 @@ class Coverage:
             parts.append(Unjudged("too-short", {"duration_ns": duration, "least_ns": self._thresholds.ns("too-short-seconds")}))
         for code in ("encrypted", "one-sided", "midstream"):
             parts += [Unjudged(code, {"connections": counts[code]})] * bool(counts[code])
+        if undecided := sum(counts[code] for code in UNDECIDED_CODES):
+            parts.append(Unjudged("undecided", {"findings": undecided}))
         if self._missing_bytes:
             parts.append(Unjudged("missing-bytes", {"bytes": self._missing_bytes, "connections": counts["missing-bytes"]}))
         if lost := {code: counts[code] for code in sorted(LOSS_CODES - {"stream-gap", "midstream-start"}) if counts[code]}:

@@ -103,6 +103,9 @@ LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-
 UNREAD_CODES = frozenset({"encrypted-payload"})
 """Findings that say that contents were not read: the verdict is not about them."""
 
+UNDECIDED_CODES = frozenset({"consumer-undecided"})
+"""Findings that say that the capture is too short for a verdict on something."""
+
 
 def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
     """Merge tables of codes; the first entry of a code counts. Raises ValueError when its severities or layers differ between tables."""

@@ -67,6 +67,7 @@ def test_packets_that_the_capture_lacks_are_said(codes: tuple[str, ...]) -> None
 
 
 def test_payloads_that_were_not_read_are_said() -> None:
+    assert covered(LONG, findings=("consumer-undecided",) * 2).not_judged() == [("undecided", {"findings": 2})]
     assert covered(LONG, findings=("encrypted-payload",) * 3).not_judged() == [("encrypted-payloads", {"findings": 3})]
 
 

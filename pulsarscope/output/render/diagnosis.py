@@ -78,6 +78,7 @@ _UNJUDGED: Mapping[str, Callable[[Mapping[str, int]], str]] = {
     "midstream": lambda counts: f"{_connections(counts)} that began before the capture: what was open or used up by then is unknown",
     "missing-bytes": lambda counts: f"{counts['bytes']:,} bytes of {_connections(counts)} that the capture lacks",
     "incomplete": lambda counts: f"what the capture lacks or was given up ({', '.join(counts)})",
+    "undecided": lambda counts: f"{count_text(counts['findings'], 'symptom')} that may be over soon (see the notes)",
     "encrypted-payloads": lambda counts: f"{count_text(counts['findings'], 'payload')} encrypted end to end (--private-key)",
     "never-opened": _never_opened,
     "unknown-protocol": lambda counts: f"{_connections(counts)} of no known protocol",
