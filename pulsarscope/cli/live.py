@@ -51,9 +51,10 @@ SWITCH_SECONDS = 0.0005
 class LiveRequest(RowsRequest, frozen=True, kw_only=True):
     """Options of `live`."""
 
-    interface: Annotated[
-        str, typer.Option("-i", "--interface", metavar="NAME", help="Source: an interface, any, - for standard input, or a pipe.")
-    ] = ANY
+    interfaces: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--interface", metavar="NAME", help="Source: an interface, any (the default), - for standard input, or a pipe."),
+    ] = None
     list_interfaces: Annotated[bool, typer.Option("--list", help="List the interfaces and exit.")] = False
     capture_filter: Annotated[
         str | None, typer.Option("-f", "--capture-filter", metavar="BPF", help="Capture filter in the syntax of tcpdump.")
@@ -92,6 +93,11 @@ class LiveRequest(RowsRequest, frozen=True, kw_only=True):
         typer.Option("--records", metavar="KIND,...", help="Record kinds; text shows frames and findings by default.", show_default=False),
     ] = ""
     time: TimeOption = "local"
+
+    @property
+    def interface(self) -> str:
+        """Return the source to capture on."""
+        return self.interfaces[-1] if self.interfaces else ANY
 
 
 def live(request: LiveRequest) -> int:
@@ -252,6 +258,8 @@ def _check_options(request: LiveRequest) -> Trigger | None:
     from pulsarscope.dissect.registry import finding_codes  # noqa: PLC0415 - as above
     from pulsarscope.protocols import make_dissectors  # noqa: PLC0415 - as above
 
+    if len(request.interfaces or ()) > 1:
+        raise UsageError("live captures on one interface, or on all: give one -i, or -i any with a filter (-f)")
     codes = finding_codes(make_dissectors())
     if request.until is not None and request.until not in codes:
         raise UsageError(

@@ -8,6 +8,7 @@ import pickle
 import select
 import signal
 import threading
+import warnings
 from collections import deque
 from contextlib import suppress
 from struct import Struct
@@ -140,7 +141,9 @@ class CaptureProcess:
         """Fork the process."""
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        self._process = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: the loop uses nothing that they may hold
+            self._process = os.fork()
         if not self._process:
             os.close(self._requests)
             os.close(self._answers)
