@@ -25,6 +25,7 @@ from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import Progress
 from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.run_command import limited_rows
+from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.engine.local import PacketBatch, packets
 from pulsarscope.engine.options import Options
@@ -54,7 +55,7 @@ def write_packets(request: ExtractRequest) -> int:
 
     def run_extraction(output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)
-        with _rereadable(request.files) as files:
+        with _rereadable(request.files, output.interrupts) as files:
             first = start_run(files, _options(request, kinds, row_filter), request.jobs)
             sink = output.open(request, first.inputs.paths)
             selection = _select(request, kinds, row_filter, first)
@@ -80,10 +81,10 @@ def _options(request: CommandRequest, kinds: Sequence[str], row_filter: Filter |
 
 
 @contextmanager
-def _rereadable(files: Sequence[str]) -> Iterator[list[str]]:
+def _rereadable(files: Sequence[str], interrupts: Interrupts) -> Iterator[list[str]]:
     """Yield the files, with temporary copies of those that can be read only once: standard input and pipes."""
     with ExitStack() as stack:
-        copies = {file: _copy_of(file, stack) for file in dict.fromkeys(files) if _reads_once(file)}
+        copies = {file: _copy_of(file, stack, interrupts) for file in dict.fromkeys(files) if _reads_once(file)}
         yield [copies.get(file, file) for file in files]
 
 
@@ -94,11 +95,13 @@ def _reads_once(file: str) -> bool:
         return False  # its reader raises the error
 
 
-def _copy_of(file: str, stack: ExitStack) -> str:
+def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
     """Return the path of a copy that lives as long as the stack. Raises CaptureError when the file cannot be copied."""
     standard = file == _STANDARD_INPUT
     try:
-        place = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))) / "input"
+        with interrupts.deferred():  # a folder that nobody knows of yet is not removed
+            folder = stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))
+        place = Path(folder) / "input"
         with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:
             shutil.copyfileobj(stream, copy)
     except OSError as error:
