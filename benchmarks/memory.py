@@ -124,7 +124,7 @@ SHAPES = {
     "batches": Shape(batches, 60, ("messages {}", "decode {} -V --records frame,message")),
     "unfinished-frames": Shape(unfinished_frames, 80, ("decode {} -f ndjson", "diagnose {}")),
     "unfinished-chunks": Shape(unfinished_chunks, 8, ("messages {} -f ndjson", "diagnose {}")),
-    "idle-connections": Shape(idle_connections, 25_000, ("decode {} -f ndjson", "diagnose {}")),
+    "idle-connections": Shape(idle_connections, 50_000, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
     "large-names": Shape(large_names, 64, ("decode {} -f ndjson", "diagnose {}", "stats {}")),
 }
 

@@ -52,28 +52,26 @@ class Conversation:
         self._kept = kept
         self._origin = origin
         self._from_start = from_start
-        self._tried: list[list[StreamSplitter]] = []
-        self._others = dissectors
+        self._tried: Sequence[Sequence[StreamSplitter]] = ()
+        self._others: tuple[Dissector, ...] = tuple(dissectors)
         """Dissectors that are not tried yet: none before the first byte, and most connections are of the first one, and show it at once."""
-        self._splitters: list[StreamSplitter] | None = None
+        self._splitters: Sequence[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
-        self._failures: list[Failure] = []
+        self._failures: tuple[Failure, ...] = ()
         """Exceptions of dissectors that are tried no more."""
-        self._before: list[FrameBatch] = []
+        self._before: Sequence[FrameBatch] = ()
         """Rows of bytes skipped before the protocol was known, for each dissector that is tried."""
         if forced:
-            self._try(1)
-            self._others = ()
-            splitters = self._tried[0]
+            splitters = self._pair(dissectors[0])
             self._recognise(splitters)
             for splitter in splitters:
                 splitter.synced = from_start
 
     def _try(self, count: int) -> None:
         """Try so many dissectors more."""
-        self._tried += [self._pair(dissector) for dissector in self._others[:count]]
-        self._before += [FrameBatch() for _ in self._others[:count]]
+        self._tried = [*self._tried, *(self._pair(dissector) for dissector in self._others[:count])]
+        self._before = [*self._before, *(FrameBatch() for _ in self._others[:count])]
         self._others = self._others[count:]
 
     def _pair(self, dissector: Dissector) -> list[StreamSplitter]:
@@ -82,18 +80,17 @@ class Conversation:
         origin = Origin(*self._origin, dissector.name)
         return [StreamSplitter(dissector, kept, origin=origin, stream=stream, at_start=self._from_start) for stream in (0, 1)]
 
-    def _recognise(self, splitters: list[StreamSplitter], frames: FrameBatch | None = None) -> None:
+    def _recognise(self, splitters: Sequence[StreamSplitter], frames: FrameBatch | None = None) -> None:
         """Settle on the protocol of these splitters, as `frames` show."""
         self._failures = self.failures
         self._splitters = splitters
         self.dissector = dissector = splitters[0].dissector
-        self._tried = []
-        self._before = []
+        self._tried = self._before = self._others = ()
         try:
             client = None if frames is None else frames.client(dissector)
         except Exception as error:  # noqa: BLE001 - other people's code
             client = None
-            self._failures.append(failure(dissector, "sender", error))
+            self._failures += (failure(dissector, "sender", error),)
         if client is not None:
             self._server = 1 - client
 
@@ -103,11 +100,11 @@ class Conversation:
         return self._foreign or next((splitter.foreign for pair in self._tried for splitter in pair if splitter.foreign), None)
 
     @property
-    def failures(self) -> list[Failure]:
+    def failures(self) -> tuple[Failure, ...]:
         """Exceptions of the dissectors so far."""
-        splitters = [splitter for pair in self._tried for splitter in pair] + (self._splitters or [])
+        splitters = [*(splitter for pair in self._tried for splitter in pair), *(self._splitters or ())]
         failures = [splitter.failure for splitter in splitters if splitter.failure is not None]
-        return list(dict.fromkeys([*self._failures, *failures])) if failures else self._failures
+        return tuple(dict.fromkeys([*self._failures, *failures])) if failures else self._failures
 
     def assign(self, directions: Sequence[str]) -> None:
         """As `FrameReader.assign`."""
@@ -157,7 +154,7 @@ class Conversation:
                 for item in stream_items:
                     _give(splitter, item, out)
                 if splitter.limits[-1] != before:
-                    splitters[1 - stream].limits[:] = splitter.limits
+                    splitters[1 - stream].limits = splitter.limits
                 if stream == self._server:
                     of_server = len(out.rows)
         if both > 1 and len(out.rows) > 1:
@@ -183,7 +180,7 @@ class Conversation:
                 _give(pair[stream], item, frames)
                 if pair[stream].synced or pair[stream].frames:
                     self._recognise(pair, frames)
-                    pair[1 - stream].limits[:] = pair[stream].limits
+                    pair[1 - stream].limits = pair[stream].limits
                     pair[1 - stream].trust(moment, frames)
                     remaining: tuple[list[Item], list[Item]] = ([], [])
                     for _, of_stream, following in pieces:
@@ -201,8 +198,7 @@ class Conversation:
         """Look for no protocol any more."""
         self._foreign = self.foreign
         self._failures = self.failures
-        self._tried = []
-        self._before = []
+        self._tried = self._before = self._others = ()
 
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:
         """Return the stream that comes next when its piece is exactly the frame by which a client opens a connection, else −1."""
@@ -226,8 +222,7 @@ class Conversation:
         self.dissector = splitters[0].dissector
         self._server = 1 - client
         frames = self._before[0]
-        self._tried = []
-        self._before = []
+        self._tried = self._before = self._others = ()
         waited = splitters[1 - client].waits()
         splitters[client].trust(0, frames)
         splitters[1 - client].trust(_moment_of_first(items[client]), frames)

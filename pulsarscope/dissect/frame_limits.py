@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from operator import itemgetter
 
 LIMITS_MAX = 8
@@ -10,20 +11,28 @@ LIMITS_MAX = 8
 Limit = tuple[int, int]
 """(moment, bytes): frames may be this large from this moment on."""
 
+Limits = tuple[Limit, ...]
+"""At least one, the newest last."""
+
 _bytes_of = itemgetter(1)
 
 
-def least_limit(limits: list[Limit]) -> int:
+@cache
+def initial_limits(size: int) -> Limits:
+    """Return the limits before any is announced, the same for all streams."""
+    return ((0, size),)
+
+
+def least_limit(limits: Limits) -> int:
     """Return the size that fits every limit."""
     return limits[0][1] if len(limits) == 1 else min(map(_bytes_of, limits))
 
 
-def limit_at(limits: list[Limit], moment: int) -> int:
+def limit_at(limits: Limits, moment: int) -> int:
     """Return the limit of frames that begin at a moment."""
     return next((limit for since, limit in reversed(limits) if since <= moment), limits[0][1])
 
 
-def add_limit(limits: list[Limit], moment: int, size: int) -> None:
-    """Add a limit that holds from `moment` on."""
-    limits.append((moment, size))
-    del limits[:-LIMITS_MAX]
+def add_limit(limits: Limits, moment: int, size: int) -> Limits:
+    """Return the limits with one more, which holds from `moment` on."""
+    return (*limits, (moment, size))[-LIMITS_MAX:]

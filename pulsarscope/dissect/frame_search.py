@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pulsarscope.dissect.frame_limits import Limit, limit_at
+from pulsarscope.dissect.frame_limits import limit_at
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Candidate, Dissector
@@ -20,12 +20,11 @@ SCAN_WORK_FACTOR = 4
 class FrameSearch:
     """Searches one stream. Frames that it finds are readable no sooner than all bytes that had to be looked at."""
 
-    __slots__ = ("_buffer", "_dissector", "_limits", "_seen", "_work", "expected")
+    __slots__ = ("_buffer", "_dissector", "_seen", "_work", "expected")
 
-    def __init__(self, dissector: Dissector, buffer: StreamBuffer, limits: list[Limit]) -> None:
+    def __init__(self, dissector: Dissector, buffer: StreamBuffer) -> None:
         self._dissector = dissector
         self._buffer = buffer
-        self._limits = limits
         self.expected = -1
         """Offset at which a frame must begin, when the length of a cut one tells."""
         self._work = 0
@@ -41,7 +40,7 @@ class FrameSearch:
     def limit_at(self, position: int) -> int:
         """Return the largest size of a frame that begins at a position: the one announced before the moment of its first byte."""
         buffer = self._buffer
-        return limit_at(self._limits, buffer.moment_at(buffer.base + position))
+        return limit_at(buffer.limits, buffer.moment_at(buffer.base + position))
 
     def confirm(self, end: int, *, at_end: bool) -> bool | None:
         """Return True when a frame that did not decode is followed by another, so that its length can be believed.

@@ -8,15 +8,18 @@ from operator import itemgetter
 
 from pulsarscope.dissect.exchange import Request
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
+from pulsarscope.model.tables import NOTHING
 
 
 class Pairing:
     """The waiting requests of one connection."""
 
+    __slots__ = ("_keys", "_oldest", "_tickets", "_waiting", "names_bytes")
+
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[tuple[int, Request]]] = {}
+        self._waiting: dict[Hashable, deque[tuple[int, Request]]] = NOTHING
         """By key, each with its ticket."""
-        self._keys: dict[int, Hashable] = {}
+        self._keys: dict[int, Hashable] = NOTHING
         """By ticket, the longest-waiting first."""
         self._tickets = 0
         self._oldest = 1
@@ -27,6 +30,7 @@ class Pairing:
     def ask(self, key: Hashable, request: Request) -> Sequence[Request]:
         """Let a request wait under a key; return those that are given up for it, oldest first: too many wait, or too long names."""
         self._tickets += 1
+        self._waiting, self._keys = self._waiting or {}, self._keys or {}
         self._keys[self._tickets] = key
         queue = self._waiting.get(key)
         if queue is None:
@@ -53,9 +57,8 @@ class Pairing:
         del self._keys[ticket]
         if not queue:
             del self._waiting[key]
-            if not self._waiting:  # most connections wait for nothing most of the time: the memory of a used table is four times as much
-                self._waiting.clear()
-                self._keys.clear()
+            if not self._waiting:  # as most connections wait for nothing most of the time
+                self._waiting = self._keys = NOTHING
         self.names_bytes -= _names_bytes(request)
         return request
 
@@ -77,8 +80,7 @@ class Pairing:
     def rest(self) -> list[Request]:
         """Remove and return all requests, oldest first."""
         entries = sorted((entry for queue in self._waiting.values() for entry in queue), key=itemgetter(0))
-        self._waiting.clear()
-        self._keys.clear()
+        self._waiting = self._keys = NOTHING
         self.names_bytes = 0
         return [request for _, request in entries]
 

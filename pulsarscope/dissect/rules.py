@@ -105,6 +105,8 @@ class ConnectionRule:
     Its state is bounded by constants with a reason each, and holds no row: an output may change it. It can be pickled, as a session can.
     """
 
+    __slots__ = ()
+
     frames: ClassVar[Handlers] = {}
     """Handlers of FrameRow by command: only these frames are seen."""
     exchanges: ClassVar[Handlers] = {}

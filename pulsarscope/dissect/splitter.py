@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
-from pulsarscope.dissect.frame_limits import Limit, add_limit, least_limit
+from pulsarscope.dissect.frame_limits import Limits, add_limit, initial_limits, least_limit
 from pulsarscope.dissect.frame_search import FrameSearch
 from pulsarscope.dissect.frames import (
     MALFORMED,
@@ -28,7 +28,7 @@ from pulsarscope.dissect.frames import (
     StreamAccount,
 )
 from pulsarscope.dissect.isolation import Failure, failure, raising_function
-from pulsarscope.dissect.stream_buffer import StreamBuffer
+from pulsarscope.dissect.stream_buffer import StreamBuffer, next_sub
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.model.records import FrameRow
 
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.contract import Dissector
     from pulsarscope.tcp.pieces import Piece
 
-SUB_WINDOW_PACKETS = 4096
-"""Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
-
 _packet_of = itemgetter(1)
 
 
@@ -49,9 +46,9 @@ class StreamSplitter:
 
     # fmt: off
     __slots__ = (
-        "_buffer", "_cut", "_gapped", "_kept", "_origin", "_packet", "_position", "_proxy_source", "_search", "_skip_notes",
+        "_buffer", "_cut", "_kept", "_origin", "_packet", "_position", "_proxy_source", "_searching", "_skip_notes",
         "_skip_packets", "_skip_size", "_skip_start", "_start", "_stream", "_sub", "_sub_of", "_tail", "at_start", "direction",
-        "dissector", "failure", "foreign", "frames", "limits", "skipped", "synced",
+        "dissector", "failure", "foreign", "frames", "skipped", "synced",
     )
     # fmt: on
 
@@ -83,24 +80,37 @@ class StreamSplitter:
         """The next byte begins a frame."""
         self.direction: Any = None
         """Sender of this stream, once that is known; until then batches have the stream of its frames."""
-        self.limits: list[Limit] = [(0, dissector.framing.largest)]
-        """Largest frames, each from a moment on; the last one is the newest."""
         self.at_start = at_start
         """No frame was read yet, and the capture holds the handshake before the stream."""
-        self._buffer = StreamBuffer()
-        self._search = FrameSearch(dissector, self._buffer, self.limits)
+        self._buffer = StreamBuffer(initial_limits(dissector.framing.largest))
+        self._searching: FrameSearch | None = None
         self._position = 0  # of the first byte in the buffer that is not dealt with, should the dissector raise
         self._start = 0  # offset at which the protocol begins: behind a PROXY protocol header
-        self._gapped = False  # frames are named by their own packets
         self._packet = -1  # packet of the latest name, and its sub
         self._sub = 0
-        self._sub_of: dict[int, int] = {}
+        self._sub_of: dict[int, int] | None = None  # behind a gap, where frames are named by their own packets
         self._skip_start = -1  # offset at which the current run of skipped bytes began
         self._skip_size = 0
         self._skip_packets: tuple[int, int, int] = (0, 0, 0)  # packet, time, moment of its last byte so far
-        self._skip_notes: list[Note] = []
+        self._skip_notes: tuple[Note, ...] = ()
 
     # ---- the calls of the conversation
+
+    @property
+    def limits(self) -> Limits:
+        """Largest frames, each from a moment on."""
+        return self._buffer.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._buffer.limits = limits
+
+    @property
+    def _search(self) -> FrameSearch:
+        """The search for frames, made on first use: most streams are in sync all the time."""
+        if self._searching is None:
+            self._searching = FrameSearch(self.dissector, self._buffer)
+        return self._searching
 
     def trust(self, moment: int, out: FrameBatch) -> None:
         """Take a stream seen from its start for in sync: the other direction has proven the protocol at `moment`."""
@@ -122,9 +132,10 @@ class StreamSplitter:
         """Take the next bytes of the stream, from `offset` on."""
         if file != self._buffer.file:
             self._buffer.enter(file)
-            self._sub_of.clear()
+            if self._sub_of:
+                self._sub_of.clear()
             self._packet = -1
-            self.limits[:] = [(0, self.limits[-1][1])]
+            self.limits = ((0, self.limits[-1][1]),)
         if self._buffer.append(offset, pieces):
             self._consume(out, at_end=False)
 
@@ -136,8 +147,7 @@ class StreamSplitter:
         if self._search.expected < offset + size:
             self._search.expected = -1
         self._buffer.clear(offset + size)
-        if not self._gapped:
-            self._gapped = True
+        if self._sub_of is None:
             self._sub_of = {self._packet: self._sub}
         self.at_start = False
         self.synced = False
@@ -206,7 +216,7 @@ class StreamSplitter:
         (source, connection, protocol), direction = self._origin, self.direction
         keep_payload, keep_raw = self._kept
         available, before = len(data), len(out.rows)
-        gapped, last_packet, sub = self._gapped, self._packet, self._sub
+        subs, last_packet, sub = self._sub_of, self._packet, self._sub
         packet = time = moment = 0
         index = piece_end = -1
         floor = buffer.floor
@@ -246,9 +256,9 @@ class StreamSplitter:
                     if packet != last_packet:
                         last_packet = packet
                         sub = 0
-                if gapped:
+                if subs is not None:
                     _, packet, time, _ = buffer.latest(base + position, stop)
-                    sub = self._next_sub(packet)
+                    sub = next_sub(subs, packet)
                 else:
                     sub += 1
                 payload = None if payload_offset is None or not keep_payload else data[position + payload_offset : end]
@@ -283,22 +293,14 @@ class StreamSplitter:
     def _announce(self, fields: dict[str, Any] | None, moment: int) -> None:
         announced = self.dissector.max_frame_size(fields or {})
         if announced is not None:
-            add_limit(self.limits, moment, max(self.dissector.framing.smallest, min(announced, FRAME_HARD_MAX_BYTES)))
-
-    def _next_sub(self, packet: int) -> int:
-        """Return the sub of a frame behind a gap, where names may go back to earlier packets."""
-        sub = self._sub_of.get(packet, 0) + 1
-        self._sub_of[packet] = sub
-        if len(self._sub_of) > SUB_WINDOW_PACKETS:
-            del self._sub_of[next(iter(self._sub_of))]
-        return sub
+            self.limits = add_limit(self.limits, moment, max(self.dissector.framing.smallest, min(announced, FRAME_HARD_MAX_BYTES)))
 
     def _believe(self, end: int, decoded: Decoded, *, at_end: bool) -> bool:
         """Return True when the length of a frame that did not decode can be believed; if later bytes will tell, stay in sync."""
         confirmed = self._search.confirm(end, at_end=at_end)
         if confirmed is False:
             self.synced = False
-            self._skip_notes.append(("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode"))
+            self._skip_notes += (("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode"),)
         return confirmed is True
 
     def _lose_sync(self, position: int, size: int) -> None:
@@ -307,9 +309,9 @@ class StreamSplitter:
         self.synced = False
         largest = self._search.limit_at(position)
         if size > largest:
-            self._skip_notes.append(("frame-too-large", f"a frame of {size} bytes is announced, the limit is {largest}"))
+            self._skip_notes += (("frame-too-large", f"a frame of {size} bytes is announced, the limit is {largest}"),)
         else:
-            self._skip_notes.append(("frame-malformed", f"a frame of {size} bytes cannot be"))
+            self._skip_notes += (("frame-malformed", f"a frame of {size} bytes cannot be"),)
 
     # ---- out of sync
 
@@ -361,7 +363,7 @@ class StreamSplitter:
         if self._skip_start < 0:
             self._skip_start = buffer.base + start
         last = buffer.piece_at(buffer.base + end - 1)
-        first = buffer.piece_at(buffer.base + start) if self._gapped else last
+        first = last if self._sub_of is None else buffer.piece_at(buffer.base + start)
         for piece in buffer.pieces[first : last + 1]:
             if piece[1] >= self._skip_packets[0]:
                 self._skip_packets = (piece[1], piece[2], piece[3])
@@ -372,7 +374,7 @@ class StreamSplitter:
     def _end_skip(self, out: FrameBatch, code: str | None = "bytes-skipped") -> None:
         """Append the row of a run of skipped bytes, which ends with the last byte skipped."""
         packet, time, moment = self._skip_packets
-        notes = self._skip_notes
+        notes = [*self._skip_notes]
         if code is not None:
             notes.append((code, f"{self._skip_size} bytes at stream offset {self._skip_start} are not framed"))
         moment = max(moment, self._buffer.floor)
@@ -381,7 +383,7 @@ class StreamSplitter:
         self._skip_start = -1
         self._skip_size = 0
         self._skip_packets = (0, 0, 0)
-        self._skip_notes = []
+        self._skip_notes = ()
 
     # ---- the end
 
@@ -404,7 +406,7 @@ class StreamSplitter:
         buffer, dissector = self._buffer, self.dissector
         size = len(buffer.data)
         command, fields, entry, checksum, metadata, payload_offset, _, notes = dissector.decode_partial(buffer.data, 0, size)
-        _, packet, time, _ = max(buffer.pieces, key=_packet_of) if self._gapped else buffer.pieces[-1]
+        _, packet, time, _ = buffer.pieces[-1] if self._sub_of is None else max(buffer.pieces, key=_packet_of)
         whole = None
         if size >= dissector.framing.length.size:
             whole = self._search.size_at(0)
@@ -422,8 +424,8 @@ class StreamSplitter:
         """Append a row that is no whole frame; `where`: its packet, time and moment."""
         packet, time, moment = where
         command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
-        if self._gapped:
-            sub = self._next_sub(packet)
+        if self._sub_of is not None:
+            sub = next_sub(self._sub_of, packet)
         else:
             self._sub = sub = self._sub + 1 if packet == self._packet else 1
             self._packet = packet

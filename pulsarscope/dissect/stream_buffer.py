@@ -6,32 +6,41 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pulsarscope.dissect.frame_limits import Limits
     from pulsarscope.tcp.pieces import Piece
 
 _packet_of = itemgetter(1)
+
+SUB_WINDOW_PACKETS = 4096
+"""Packets whose subs are remembered behind a gap: names go back only within a reordering window."""
+
+_NONE: Any = ()
+"""No pieces: lists are made for those that come, because most streams are idle most of the time, and there may be very many."""
 
 
 class StreamBuffer:
     """Bytes from stream offset `base` on. A position counts from the start of `data`, an offset from the start of the stream."""
 
-    __slots__ = ("_more", "base", "data", "ends", "file", "floor", "pieces", "wake")
+    __slots__ = ("_more", "base", "data", "ends", "file", "floor", "limits", "pieces", "wake")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.data = b""
         self.base = 0
         self.file = 0
-        self.pieces: list[Piece] = []
+        self.limits = limits
+        """Largest frames, each from a moment on."""
+        self.pieces: list[Piece] = _NONE
         """Pieces that hold the data."""
-        self.ends: list[int] = []
+        self.ends: list[int] = _NONE
         """Offset behind each piece."""
         self.wake = 0
         """Offset up to which bytes are needed to go on."""
         self.floor = 0
         """Earliest moment of the next frame."""
-        self._more: list[bytes] = []
+        self._more: list[bytes] = _NONE
         """Bytes behind the data that are not enough to go on with: joined once, when they are."""
 
     def __len__(self) -> int:
@@ -47,17 +56,25 @@ class StreamBuffer:
         """Append the next bytes, which begin at `offset`; return True when there are enough to go on."""
         if not self.ends:
             self.base = offset
-        self.pieces += pieces
+            self.pieces = [*pieces]
+            self.ends = []
+        else:
+            self.pieces += pieces
         if len(pieces) == 1:
             payload = pieces[0][0]
-            if self.data or self._more:
+            if self._more:
                 self._more.append(payload)
+            elif self.data:
+                self._more = [payload]
             else:
                 self.data = payload
             self.ends.append(offset + len(payload))
         else:
             payloads = [piece[0] for piece in pieces]
-            self._more += payloads
+            if self._more:
+                self._more += payloads
+            else:
+                self._more = payloads
             self.ends += islice(accumulate(map(len, payloads), initial=offset), 1, None)
         return self.ends[-1] >= self.wake
 
@@ -65,7 +82,7 @@ class StreamBuffer:
         """Move all bytes into `data`; a single piece is not copied."""
         if self._more:
             self.data = b"".join((self.data, *self._more) if self.data else self._more)
-            self._more = []
+            self._more = _NONE
         self.wake = 0
 
     def drop(self, position: int) -> None:
@@ -83,8 +100,7 @@ class StreamBuffer:
         """Forget all bytes; the next ones begin at offset `base`."""
         self.base = base
         self.data = b""
-        self.pieces = []
-        self.ends = []
+        self.pieces = self.ends = _NONE
 
     def piece_at(self, offset: int) -> int:
         """Return the index of the piece with the byte at an offset, else that of the last one."""
@@ -101,3 +117,11 @@ class StreamBuffer:
     def latest(self, start: int, stop: int) -> Piece:
         """Return the piece of the highest packet number among those with the bytes of offsets `start` to `stop`."""
         return max(self.pieces[bisect_right(self.ends, start) : bisect_left(self.ends, stop) + 1], key=_packet_of)
+
+
+def next_sub(subs: dict[int, int], packet: int) -> int:
+    """Return the sub of a frame behind a gap, where names may go back to earlier packets."""
+    subs[packet] = sub = subs.get(packet, 0) + 1
+    if len(subs) > SUB_WINDOW_PACKETS:
+        del subs[next(iter(subs))]
+    return sub

@@ -33,6 +33,9 @@ HELD_FINDINGS_MAX = 100
 """Findings of TCP kept for a connection whose protocol is not known yet."""
 
 
+_AS_OPENED, _REVERSED = (CLIENT, SERVER), (SERVER, CLIENT)
+"""Directions of stream 0 and stream 1."""
+
 _kept = cache(KeptBytes)
 
 
@@ -87,10 +90,10 @@ class Timeline:
         self._undecided = True  # TLS or not
         self._transport: Transport | None = None  # unless it is plain
         self._rows: SessionRows | None = None  # once it is known who speaks what
-        self._directions = (CLIENT, SERVER)
+        self._directions = _AS_OPENED
         self._unassigned: FrameBatch | None = None  # frames, until it is known who sends them
-        self._failures: list[Failure] = []  # exceptions of the dissector, beside those of reader and session
-        self._held: list[Finding] = []  # of TCP, until it is known that the connection is worth them
+        self._failures: tuple[Failure, ...] = ()  # exceptions of the dissector, beside those of reader and session
+        self._held: tuple[Finding, ...] = ()  # of TCP, until it is known that the connection is worth them
 
     @staticmethod
     def _forced(connection: Connection, settings: Settings) -> Dissector | None:
@@ -180,7 +183,7 @@ class Timeline:
         connection, settings = self.connection, self._settings
         if connection.client is None:
             connection.set_client(self._client())
-        self._directions = (CLIENT, SERVER) if connection.client == 0 else (SERVER, CLIENT)
+        self._directions = _AS_OPENED if connection.client == 0 else _REVERSED
         origin = Origin(settings.source, connection.name, dissector.name)
         context = SessionContext(origin, settings.session, connection.opened == "syn")
         self._rows = SessionRows(dissector, context, raw=settings.raw)
@@ -196,7 +199,7 @@ class Timeline:
                 client = frames.client(dissector)
             except Exception as error:  # noqa: BLE001 - other people's code
                 client = None
-                self._failures.append(failure(dissector, "sender", error))
+                self._failures += (failure(dissector, "sender", error),)
             if client is not None:
                 connection.set_client(client)
         return connection.client is not None
@@ -219,9 +222,9 @@ class Timeline:
             return []
         if self._rows is None:
             of_tcp = [finding for finding in found if finding.layer == "tcp"]
-            self._held += of_tcp[: max(HELD_FINDINGS_MAX - len(self._held), 0)]
+            self._held += tuple(of_tcp[: max(HELD_FINDINGS_MAX - len(self._held), 0)])
             return [finding for finding in found if finding.layer != "tcp"]
-        held, self._held = self._held, []
+        held, self._held = self._held, ()
         return [*held, *found]
 
     def place(self, row: FrameRow) -> tuple[int, int]:
@@ -292,14 +295,13 @@ class Timeline:
         try:
             return self._finding(*dissector.foreign(self._carried, port), row, {})
         except Exception as error:  # noqa: BLE001 - other people's code
-            self._failures.append(failure(dissector, "foreign", error))
+            self._failures += (failure(dissector, "foreign", error),)
             return None
 
     def _all_failures(self) -> list[Failure]:
         """Return the different exceptions of dissectors on this connection."""
-        of_session = [] if self._rows is None else self._rows.failures
-        failures = [*self._conversation.failures, *of_session, *self._failures]
-        return list(dict.fromkeys(failures)) if failures else failures
+        of_session = () if self._rows is None else self._rows.failures
+        return [*dict.fromkeys((*self._conversation.failures, *of_session, *self._failures))]
 
     @property
     def _carried(self) -> str | None:

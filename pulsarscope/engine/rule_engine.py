@@ -30,6 +30,7 @@ from pulsarscope.engine.ordering import RowKey
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES, ONE_SIDED, Finding
 from pulsarscope.model.limits import FACTS_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row, finding_row
+from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import Thresholds
 
 REPORTED_MAX = 25
@@ -139,7 +140,7 @@ class ConnectionRules:
         self.closing: tuple[str, int] | None = None
         self._lost = False
         self._rule_engine = rule_engine
-        self._reported: dict[str, list[ReportedFinding]] = {}
+        self._reported: dict[str, list[ReportedFinding]] = NOTHING
         self.last = Where(None, 0, 0, 0, 0, connection)
         """Place of its last frame."""
         self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
@@ -157,6 +158,7 @@ class ConnectionRules:
     def add_finding(self, row: FindingRow) -> None:
         """Keep a finding of the layers below about the connection."""
         self._lost = self._lost or row.code in LOSS_CODES
+        self._reported = self._reported or {}
         reported = self._reported.setdefault(row.code or "", [])
         if len(reported) < REPORTED_MAX:
             reported.append(ReportedFinding(where_of(row), row.text or "", dict(row.evidence or {})))

@@ -53,7 +53,7 @@ class SessionRows:
     def __init__(self, dissector: Dissector, context: SessionContext, *, raw: bool = False) -> None:
         """Begin a session; `raw`: put a RawFrame behind each frame row."""
         self._dissector = dissector
-        self.failures: list[Failure] = []
+        self.failures: tuple[Failure, ...] = ()
         """Exceptions of the session, of ranges, and of events that no row can be made of."""
         self._context = context
         self._session = Session(context)
@@ -142,7 +142,7 @@ class SessionRows:
     def fail(self, member: str, error: Exception) -> None:
         """Keep an exception of the dissector."""
         if len(self.failures) < FAILURES_MAX:
-            self.failures.append(failure(self._dissector, member, error))
+            self.failures += (failure(self._dissector, member, error),)
 
     def raw_frames(self, data: bytes) -> list[RawFrame]:
         """Return the bytes of a frame with their named ranges; nothing when the dissector raises: they may hold secrets."""

@@ -263,8 +263,9 @@ RECOGNITION_WINDOW_BYTES = 6 << 20
 OUT_OF_ORDER_MAX_SEGMENTS = 65_536
 """Out-of-order segments buffered per stream: 4 MiB in one-byte segments would take 1 GiB of memory."""
 
-OPEN_CONNECTIONS_MAX = 131_072
-"""Connections open at once in the whole process (a SYN flood has millions); beyond that those idle for longest are ended."""
+OPEN_CONNECTIONS_MAX = 50_000
+"""Connections open at once in the whole process, 4 to 5.5 KiB each with all rules (a SYN flood has millions); beyond that those idle for
+longest are ended."""
 
 OVERLAP_WINDOW_BYTES = 64 << 10
 """Delivered bytes of a stream with which a retransmission is compared: an unscaled window."""

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+
+
+class _Nothing(dict[Any, Any]):
+    """The empty table. It stays empty, and in another process it is that one's."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError
+
+    def __reduce__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: dict[Any, Any] = _Nothing()
+"""Table of those who have nothing to remember yet, so that very many of them take little memory; `table or {}` is one to fill."""
 
 
 def drop_oldest(table: dict[Key, Value], limit: int) -> list[tuple[Key, Value]]:

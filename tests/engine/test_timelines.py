@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from benchmarks.memory import idle_connections, write
 from pulsarscope.capture import BlockReader
-from pulsarscope.engine.local import run_blocks
+from pulsarscope.engine.local import run, run_blocks
 from pulsarscope.model.records import ExchangeRow, FrameRow
+from pulsarscope.model.tables import NOTHING
 from tests.scenarios import Conversation, Packet, write_pcap
 from tests.scenarios.commands import CONNECT, CONNECTED, receipt, send
 from tests.scenarios.options import Options
@@ -61,3 +64,30 @@ def test_questions_behind_a_hole_find_their_answers(lost: int, tmp_path: Path) -
     assert [row.packet for row in frames[hole + 20 :]] == sorted(row.packet for row in frames[hole + 20 :])
     answered = [row.status for row in rows if isinstance(row, ExchangeRow) and row.request == "SEND" and row.packet > lost + 20]
     assert set(answered) == {"ok"}
+
+
+CONNECTIONS = 1_000
+
+
+def held(path: Path, options: Options) -> int:
+    """Return the memory at the end of the file, in bytes, before the connections are ended."""
+    tracemalloc.start()
+    try:
+        batches = iter(run([str(path)], options))
+        while next(batches).bytes_read < path.stat().st_size:
+            pass
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("rules", "most"), [(False, 5_500), (True, 7_000)], ids=["decoded", "diagnosed"])
+def test_an_idle_connection_takes_a_few_kilobytes(tmp_path: Path, rules: bool, most: int) -> None:
+    options = Options(frozenset({"frame"}), rules=rules)
+    path = tmp_path / "idle.pcap"
+    sizes = []
+    for count in (CONNECTIONS, CONNECTIONS, 3 * CONNECTIONS):  # the first one pays for what is made once
+        write(path, idle_connections, count)
+        sizes.append(held(path, options))
+    assert (sizes[2] - sizes[1]) / (2 * CONNECTIONS) <= most
+    assert not NOTHING

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from pulsarscope.model.tables import drop_oldest, remember
+import pickle
+
+import pytest
+
+from pulsarscope.model.tables import NOTHING, drop_oldest, remember
 
 
 def test_the_oldest_value_makes_room() -> None:
@@ -15,3 +19,10 @@ def test_an_eighth_of_a_large_table_makes_room_at_once() -> None:
     assert [key for key, _ in drop_oldest(table, 100)] == [*range(13)]
     assert drop_oldest(table, 100) == []
     assert [*table] == [*range(13, 101)]
+
+
+def test_the_empty_table_stays_empty_and_is_one_in_every_process() -> None:
+    with pytest.raises(TypeError):
+        NOTHING["key"] = 1
+    assert (len(NOTHING), NOTHING.get("key"), NOTHING or {}) == (0, None, {})
+    assert pickle.loads(pickle.dumps(NOTHING)) is NOTHING  # noqa: S301 - its own bytes

@@ -10,6 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.tables import NOTHING
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name
 from pulsarscope.protocols.pulsar.rules.reconnects import RECONNECTS
@@ -97,27 +98,47 @@ class Refusal(NamedTuple):
 class ClosingRule(ConnectionRule):
     """Rule about the end of one connection, and source of the facts on reconnects."""
 
+    __slots__ = (
+        "_abandoned",
+        "_context",
+        "_last_of_client",
+        "_last_of_server",
+        "_malformed",
+        "_open",
+        "_pinged",
+        "_pings",
+        "_pongs",
+        "_queued",
+        "_refusal",
+        "_requests",
+        "_round_trip_max_ns",
+        "_successful",
+        "_unanswered",
+        "_waiting",
+    )
+
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._last: dict[str, tuple[str, int, int, int, int] | None] = {CLIENT: None, SERVER: None}
-        """`LastCommand` of each side, as a plain tuple: it is made for every frame."""
-        self._pinged: dict[str, list[Where]] = {}
+        self._last_of_client: tuple[str, int, int, int, int] | None = None
+        """`LastCommand`, as a plain tuple: it is made for every frame."""
+        self._last_of_server: tuple[str, int, int, int, int] | None = None
+        self._pinged: dict[str, list[Where]] = NOTHING
         """First and latest PING of this side since the other side's last frame."""
-        self._pings: dict[str, int] = {}
+        self._pings: dict[str, int] = NOTHING
         """Number of those PINGs."""
         self._pongs = 0
         self._round_trip_max_ns = 0
-        self._requests: dict[str, tuple[tuple[str, int], str]] = {}
+        self._requests: dict[str, tuple[tuple[str, int], str]] = NOTHING
         """Noun, id and name of producers and consumers, by name of the request's frame."""
-        self._open: dict[tuple[str, int], str] = {}
+        self._open: dict[tuple[str, int], str] = NOTHING
         """Names of open producers and consumers, by noun and id."""
-        self._queued: dict[str, None] = {}  # an empty set takes three times as much, and there may be very many connections
+        self._queued: dict[str, None] = NOTHING
         """PRODUCERs that have to wait for their turn, by name of the frame: they are answered."""
-        self._abandoned: Counter[tuple[str | None, str]] = Counter()
+        self._abandoned: dict[tuple[str | None, str], int] = NOTHING
         """Unanswered SENDs by topic and producer_id:sequence_id; clients keep the id of a producer when it begins anew."""
-        self._unanswered: Counter[str] = Counter()
+        self._unanswered: Counter[str] | None = None
         """Unanswered requests by command."""
-        self._waiting: dict[str, list[Where]] = {}
+        self._waiting: dict[str, list[Where]] = NOTHING
         """Their places: a FIN may stand before them."""
         self._refusal: Refusal | None = None
         self._malformed: str | None = None
@@ -127,7 +148,11 @@ class ClosingRule(ConnectionRule):
 
     def _frame(self, row: FrameRow) -> None:
         direction = row.direction
-        self._last[direction] = row.command or "no command", row.file, row.packet, row.sub, row.time
+        last = row.command or "no command", row.file, row.packet, row.sub, row.time
+        if direction == CLIENT:
+            self._last_of_client = last
+        else:
+            self._last_of_server = last
         if row.status in ("malformed", "skipped") and direction == CLIENT:
             self._malformed = where_of(row).name
         if pings := self._pinged.get(_OTHER[direction]):
@@ -136,6 +161,7 @@ class ClosingRule(ConnectionRule):
     def _ping(self, row: FrameRow) -> None:
         self._frame(row)
         direction = row.direction
+        self._pinged, self._pings = self._pinged or {}, self._pings or {}
         pings = self._pinged.setdefault(direction, [])
         self._pings[direction] = self._pings[direction] + 1 if pings else 1
         pings[1:] = [where_of(row)]
@@ -147,11 +173,13 @@ class ClosingRule(ConnectionRule):
         number = fields.get(field, -1)
         if len(self._requests) < OPEN_MAX:
             name = bounded_name(fields.get("producer_name") or fields.get("consumer_name")) or number
+            self._requests = self._requests or {}
             self._requests[where_of(row).name] = (noun, number), f"{noun} {name}"
 
     def _producer_success(self, row: FrameRow) -> None:
         self._frame(row)
         if (row.fields or {}).get("producer_ready") is False and row.request is not None and len(self._queued) < OPEN_MAX:
+            self._queued = self._queued or {}
             self._queued[row.request] = None
 
     def _send(self, row: FrameRow) -> None:
@@ -164,12 +192,14 @@ class ClosingRule(ConnectionRule):
             if times > 1:  # chunks share an id
                 self._abandoned[key] = times - 1
             if times:
-                self._unanswered -= Counter(["SEND"])
+                self._unanswered = (self._unanswered or Counter()) - Counter(["SEND"])
 
     def _send_exchange(self, row: ExchangeRow) -> None:
         self._exchange(row)
         if row.status == "unanswered" and len(self._abandoned) < ABANDONED_MAX:
-            self._abandoned[row.topic, row.key or ""] += 1
+            self._abandoned = self._abandoned or {}
+            key = row.topic, row.key or ""
+            self._abandoned[key] = self._abandoned.get(key, 0) + 1
 
     def _close(self, row: FrameRow) -> None:
         self._frame(row)
@@ -182,7 +212,9 @@ class ClosingRule(ConnectionRule):
         elif row.status == "error":
             self._refusal = Refusal(row.error, response_name(row), row.time + (row.latency_ns or 0))
         elif row.status == "unanswered":
+            self._unanswered = self._unanswered or Counter()
             self._unanswered[row.request or ""] += 1
+            self._waiting = self._waiting or {}
             places = self._waiting.setdefault(row.request or "", [])
             if len(places) < ABANDONED_MAX:
                 places.append(where_of(row))
@@ -194,6 +226,7 @@ class ClosingRule(ConnectionRule):
         self._queued.pop(name, None)
         request = self._requests.pop(name, None)
         if request is not None and row.status == "ok" and len(self._open) < OPEN_MAX:
+            self._open = self._open or {}
             self._open[request[0]] = request[1]
 
     def _ping_exchange(self, row: ExchangeRow) -> None:
@@ -216,19 +249,18 @@ class ClosingRule(ConnectionRule):
         if self._context.closing is None or row.closed_by != SERVER:
             return
         closed = self._context.closing[1]
-        for command, places in self._waiting.items():
-            self._unanswered[command] -= sum(place.time > closed for place in places)
-        self._unanswered = +self._unanswered
+        late = {command: sum(place.time > closed for place in places) for command, places in self._waiting.items()}
+        self._unanswered = (self._unanswered or Counter()) - Counter(late)
 
     def _is_silent(self, side: str, end: int) -> bool:
         """Return True when this side has not answered the other's PING. A side without any frame may lack in the capture."""
         pings = self._pinged.get(_OTHER[side])
-        if not pings or self._last[side] is None:
+        if not pings or self._last_command(side) is None:
             return False
         return end - pings[0].time > self._context.thresholds.ns("keepalive-lost-seconds")
 
     def _last_command(self, side: str) -> LastCommand | None:
-        last = self._last[side]
+        last = self._last_of_client if side == CLIENT else self._last_of_server
         return None if last is None else LastCommand(*last)
 
     def _report_silent(self, side: str, row: ConnectionRow) -> None:
@@ -265,7 +297,7 @@ class ClosingRule(ConnectionRule):
         has_open = bool(self._open) and (by_broker or cause is not None)
         if not (self._unanswered or malformed or has_open):
             return
-        leftovers = [quantity(times, command) + " unanswered" for command, times in self._unanswered.items()]
+        leftovers = [quantity(times, command) + " unanswered" for command, times in (self._unanswered or {}).items()]
         if has_open:
             leftovers.append(f"{listing([*self._open.values()])} open")
         details = [f"leaving {', '.join(leftovers)}"] if leftovers else []
@@ -295,7 +327,7 @@ class ClosingRule(ConnectionRule):
             "closed": how,
             "closed_by": row.closed_by,
             "idle_ns": idle,
-            "unanswered": dict(self._unanswered),
+            "unanswered": dict(self._unanswered or {}),
             "open": len(self._open),
             "after_error": cause and cause.error,
             "round_trip_max_ns": self._round_trip_max_ns,
@@ -331,7 +363,7 @@ class ClosingRule(ConnectionRule):
 
     def _idle_ns(self) -> int:
         """Return for how long a closed connection was silent at its end; what the client says to nobody does not count."""
-        client, server = (self._last[side] for side in (CLIENT, SERVER))
+        client, server = self._last_of_client, self._last_of_server
         if self._context.closing is None or client is None or server is None:
             return 0
         closed, spoken, answered = self._context.closing[1], client[-1], server[-1]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import NOTHING, remember
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, response_name
@@ -63,24 +63,28 @@ REQUESTS_MAX = 1_000
 class RequestRule(ConnectionRule):
     """Rule about the requests of one connection."""
 
+    __slots__ = ("_context", "_probes", "_queued", "_slow_ns", "_unanswered", "_unrequested")
+
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._unanswered: list[tuple[Where, str]] = []
+        self._unanswered: list[tuple[Where, str]] | None = None
         """Place and title of requests."""
-        self._unrequested: dict[str, tuple[int, Where]] = {}
+        self._unrequested: dict[str, tuple[int, Where]] = NOTHING
         """Count and first place by response: a capture of one side alone has nothing else."""
-        self._queued: dict[str, None] = {}
+        self._queued: dict[str, None] = NOTHING
         """Names of PRODUCERs that ask to wait for their turn: these may be answered late."""
-        self._probes: dict[str, None] = {}
+        self._probes: dict[str, None] = NOTHING
         """Names of PARTITIONED_METADATA that only ask whether a topic exists."""
         self._slow_ns = context.thresholds.ns("slow-exchange-seconds")
 
     def _producer(self, row: FrameRow) -> None:
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
+            self._queued = self._queued or {}
             self._queued[where_of(row).name] = None
 
     def _metadata(self, row: FrameRow) -> None:
         if (row.fields or {}).get("metadata_auto_creation_enabled") is False:
+            self._probes = self._probes or {}
             remember(self._probes, where_of(row).name, None, REQUESTS_MAX)
 
     def _ignore(self, row: ExchangeRow) -> None:
@@ -102,12 +106,15 @@ class RequestRule(ConnectionRule):
         where = where_of(row)
         if row.status == "unrequested":
             count, first = self._unrequested.get(row.response or "", (0, where))
+            self._unrequested = self._unrequested or {}
             self._unrequested[row.response or ""] = count + 1, first
         is_slow = row.latency_ns is not None and row.latency_ns > self._slow_ns
         if not (is_slow or row.status == "unanswered") or where.name in self._queued:
             return
-        if row.status == "unanswered" and len(self._unanswered) < REQUESTS_MAX:
-            self._unanswered.append((where, _title(row)))
+        if row.status == "unanswered":
+            self._unanswered = self._unanswered or []
+            if len(self._unanswered) < REQUESTS_MAX:
+                self._unanswered.append((where, _title(row)))
         if row.latency_ns is not None and is_slow:
             evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
             self._context.report("slow-exchange", where, f"{_title(row)} was answered after {row.latency_ns / 1e9:.1f} s.", evidence)
@@ -120,7 +127,7 @@ class RequestRule(ConnectionRule):
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
         thresholds = self._context.thresholds
         limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
-        for where, title in self._unanswered:
+        for where, title in self._unanswered or ():
             waited = row.end - where.time
             if waited > thresholds.ns(limit):
                 text = f"{title} has no answer, though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}."

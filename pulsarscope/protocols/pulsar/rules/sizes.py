@@ -7,6 +7,7 @@ from typing import ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.tables import NOTHING
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import listing, quantity
 
@@ -22,17 +23,19 @@ CODES = table(
 class SizeRule(ConnectionRule):
     """Rule about the size of the SENDs of one connection."""
 
+    __slots__ = ("_context", "_count", "_exceeded", "_largest", "_limit", "_producers", "_sends")
+
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._limit: int | None = None
         """CONNECTED.max_message_size in bytes."""
         self._exceeded = 0
         """The limit that the last SEND above it was above: another CONNECTED may bring another limit, or none."""
-        self._sends: list[Where] = []
+        self._sends: tuple[Where, ...] = ()
         """First SENDs above the limit."""
         self._count = self._largest = 0
         """Number of SENDs above the limit, and the largest in bytes of payload."""
-        self._producers: dict[str, None] = {}
+        self._producers: dict[str, None] = NOTHING
         """Producers of the first ones, in order."""
 
     def _connected(self, row: FrameRow) -> None:
@@ -47,7 +50,8 @@ class SizeRule(ConnectionRule):
         self._exceeded = self._limit
         self._largest = max(self._largest, size)
         if len(self._sends) < SAMPLES_MAX:
-            self._sends.append(where_of(row))
+            self._sends += (where_of(row),)
+            self._producers = self._producers or {}
             self._producers[f"{row.producer_name or 'an unnamed producer'} to {row.topic or 'an unknown topic'}"] = None
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's

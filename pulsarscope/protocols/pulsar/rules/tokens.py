@@ -51,6 +51,8 @@ _SECOND = 1_000_000_000
 class TokenRule(ConnectionRule):
     """Source of the facts on the tokens of one connection."""
 
+    __slots__ = ("_challenge", "_connected", "_context", "_error", "_refreshable", "_refreshes", "_token")
+
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._token: tuple[Where, int] | None = None

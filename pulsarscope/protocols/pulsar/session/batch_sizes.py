@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.model.tables import remember
+from pulsarscope.model.tables import NOTHING, remember
 
 BATCHES_MAX = 4096
 """Batches remembered of one connection; clients acknowledge within seconds, and what they get at once is bounded by their permits."""
@@ -13,11 +13,14 @@ BATCHES_MAX = 4096
 class BatchSizes:
     """The latest batches by ledger and entry."""
 
+    __slots__ = ("_sizes",)
+
     def __init__(self) -> None:
-        self._sizes: dict[tuple[Any, Any], int] = {}
+        self._sizes: dict[tuple[Any, Any], int] = NOTHING
 
     def delivered(self, message_id: dict[str, Any], size: int) -> None:
         """Remember a batch."""
+        self._sizes = self._sizes or {}
         remember(self._sizes, (message_id.get("ledgerId"), message_id.get("entryId")), size, BATCHES_MAX)
 
     def acknowledged(self, fields: dict[str, Any]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from pulsarscope.dissect.pairing import Pairing
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX, PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.tables import NOTHING
 from pulsarscope.protocols.pulsar.session.exchanges import (
     ANSWERED_BY,
     CONNECTING_REQUEST_ID,
@@ -48,13 +49,15 @@ ASKED_IN_ORDER = {answer: asked for asked, answer in IN_ORDER.items()}
 class OpenRequests:
     """Pairs requests and responses, and reports them."""
 
+    __slots__ = ("_early_bytes", "_pairing", "_receipts", "early", "wants_exchanges")
+
     def __init__(self, pairing: Pairing, *, wants_exchanges: bool) -> None:
         self._pairing = pairing
         self.wants_exchanges = wants_exchanges
-        self.early: dict[EarlyKey, Response] = {}
+        self.early: dict[EarlyKey, Response] = NOTHING
         """Responses whose request was not seen yet."""
         self._early_bytes = 0
-        self._receipts: dict[Hashable, dict[EarlyKey, None]] = {}
+        self._receipts: dict[Hashable, dict[EarlyKey, None]] = NOTHING
         """Those of SENDs by producer."""
 
     def report(self, request: Request | None, response: Response | None, events: list[Event], *, final: bool = True) -> None:
@@ -120,8 +123,10 @@ class OpenRequests:
             self.report(None, response_of(frame), events)
             return
         self.forget(key, events)
+        self.early = self.early or {}
         self.early[key] = response_of(frame)
         if key[0] == "SEND":
+            self._receipts = self._receipts or {}
             self._receipts.setdefault(key[1], {})[key] = None
         self._early_bytes += frame.size or 0
         while len(self.early) > EARLY_RESPONSES_MAX or (self._early_bytes > EARLY_MAX_BYTES and len(self.early) > 1):

@@ -10,7 +10,7 @@ import msgspec
 from pulsarscope.dissect.events import Event
 from pulsarscope.dissect.exchange import Request
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
-from pulsarscope.model.tables import drop_oldest
+from pulsarscope.model.tables import NOTHING, drop_oldest
 from pulsarscope.protocols.pulsar.entry.reader import Entry
 from pulsarscope.protocols.pulsar.session.open_requests import OpenRequests
 
@@ -52,12 +52,14 @@ class Sent(msgspec.Struct, gc=False):
 class Sends:
     """Producers by id, and what waits for receipts; bounded."""
 
+    __slots__ = ("_held_bytes", "_held_rows", "_holding", "_oldest", "_requests", "_tickets", "producers", "waiting")
+
     def __init__(self, requests: OpenRequests) -> None:
         self.producers: dict[int, Producer] = {}
         self.waiting = 0
         """SENDs that wait, of all producers."""
         self._requests = requests
-        self._holding: dict[int, Sent] = {}  # SENDs whose messages wait, by ticket, the longest-waiting first
+        self._holding: dict[int, Sent] = NOTHING  # SENDs whose messages wait, by ticket, the longest-waiting first
         self._tickets = 0
         self._oldest = 1  # ticket before which none waits
         self._held_rows = 0
@@ -117,6 +119,7 @@ class Sends:
     def _hold(self, sent: Sent, entry: Entry, events: list[Event]) -> None:
         """Let the messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
         self._tickets = sent.ticket = self._tickets + 1
+        self._holding = self._holding or {}
         self._holding[sent.ticket] = sent
         self._held_rows += entry.count
         self._held_bytes += entry.weight()

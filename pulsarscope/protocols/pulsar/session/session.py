@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import NAME_MAX_CHARACTERS, PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
-from pulsarscope.model.tables import drop_oldest, remember
+from pulsarscope.model.tables import NOTHING, drop_oldest, remember
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 from pulsarscope.protocols.pulsar.entry.reader import METADATA_COMMON_BYTES, Entry, EntryOpener
 from pulsarscope.protocols.pulsar.frame.commands import commands_with
@@ -53,6 +53,9 @@ _TOPICS_OF: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 }
 """Commands about any number of topics, and their readers."""
 
+_VERSION_MAX_CHARACTERS = 64
+"""Longest version of a client or broker that is kept once for all connections."""
+
 _UNKNOWN_CONSUMER = Consumer()
 _UNKNOWN_PRODUCER = Producer()
 
@@ -68,21 +71,37 @@ class PulsarSession(Session):
         self._payload_form = settings.payload
         self._message_columns = settings.message_columns if self._wants_messages else ()
         self._private_keys = settings.private_keys
-        wants_values = not self._message_columns or "value" in self._message_columns
-        self._values = Values(settings.schemas, settings.payload_decoders) if wants_values and self._opens_payloads else None
-        self._unread = None if self._values is None else UnreadEntries(self._values)
+        self._settings = settings
+        self._opens = False  # some payload was opened
+        self._awaits_schemas = False  # some deliveries do, or did
         self._requests = OpenRequests(context.pairing, wants_exchanges="exchange" in settings.kinds)
         self._sends = Sends(self._requests)
-        self._consumers: dict[int, Consumer] = {}
+        self._consumers: dict[int, Consumer] = NOTHING
         self._batch_sizes = BatchSizes()
         self._client: tuple[Any, Any, Any] | None = None  # its version, the version of the protocol, the method of authentication
         self._server: tuple[Any, Any] | None = None  # its version, the version of the protocol
         self._names_bytes = 0  # of producers and consumers, and of those that had their ids before
-        self._creating: dict[int, int] = {}  # request_id of a PRODUCER → its producer_id
+        self._creating: dict[int, int] = NOTHING  # request_id of a PRODUCER → its producer_id
+
+    # Made on first use: most connections have nothing to open, or nobody asks.
+
+    @cached_property
+    def _values(self) -> Values | None:
+        """Values of messages; None when nobody asks for them."""
+        settings = self._settings
+        if not self._opens_payloads or (self._message_columns and "value" not in self._message_columns):
+            return None
+        return Values(settings.schemas, settings.payload_decoders)
+
+    @cached_property
+    def _unread(self) -> UnreadEntries | None:
+        """Deliveries that wait for a schema."""
+        return None if self._values is None else UnreadEntries(self._values)
 
     @cached_property
     def _opener(self) -> EntryOpener:
-        """Opener of entries, made on first use: most connections have nothing to open, or nobody asks."""
+        """Opener of entries."""
+        self._opens = True
         return EntryOpener(self._single_plan, self._payload_form, self._message_columns, self._private_keys, self._values)
 
     # ---- the contract
@@ -141,18 +160,18 @@ class PulsarSession(Session):
 
     def finish(self, events: list[Event]) -> None:
         """See the contract: unanswered requests, unrequested responses, messages without a receipt."""
-        if self._unread is not None:
+        if self._awaits_schemas and self._unread is not None:
             self._report_late(self._unread.finish(), events)
         self.let_go(events)
 
     def waits(self) -> int:
         """See the contract."""
-        chunks = self._opener.waits() if "_opener" in self.__dict__ else 0
+        chunks = self._opener.waits() if self._opens else 0
         return chunks + self._sends.waits() + self._requests.waits() + self._names_bytes
 
     def let_go(self, events: list[Event]) -> None:
         """See the contract; the producers and consumers are still known."""
-        for (direction, number), row in self._opener.rest() if self._opens_payloads else ():
+        for (direction, number), row in self._opener.rest() if self._opens else ():
             row.direction = direction
             if direction == PRODUCE:
                 row.topic, row.producer_id = (self._sends.producers.get(number) or _UNKNOWN_PRODUCER).topic, number
@@ -232,6 +251,7 @@ class PulsarSession(Session):
         if self._unread is not None and entry.unread is not None:
             late = response_of(frame)
             late.fields = {"offset": frame.offset, "size": frame.size}
+            self._awaits_schemas = True
             self._report_late(self._unread.add(entry, entry.unread, late), events)
         elif self._wants_messages:
             events.append(entry)
@@ -253,11 +273,10 @@ class PulsarSession(Session):
 
     def _other(self, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
         command, direction = frame.command or "", frame.direction
-        if self._unread is not None:
-            if command in SCHEMA_COMMANDS:
-                self._report_late(self._unread.observe(command, fields), events)
-            if self._unread.deadline < frame.time:
-                self._report_late(self._unread.overdue(frame.time), events)
+        if command in SCHEMA_COMMANDS and self._unread is not None:
+            self._report_late(self._unread.observe(command, fields), events)
+        if self._awaits_schemas and self._unread is not None and self._unread.deadline < frame.time:
+            self._report_late(self._unread.overdue(frame.time), events)
         if command == "ACK":
             frame.extra = self._batch_sizes.acknowledged(fields)
         elif command == "CLOSE_PRODUCER":
@@ -278,12 +297,12 @@ class PulsarSession(Session):
         elif command in IN_ORDER:
             if command == "CONNECT":
                 get = fields.get
-                self._client = get("client_version"), get("protocol_version"), get("auth_method_name") or get("auth_method")
+                self._client = _shared(get("client_version")), get("protocol_version"), get("auth_method_name") or get("auth_method")
             asked = Request(frame.file, frame.packet, frame.sub, frame.time, command, None, *names)
             self._requests.ask((command, direction), frame, asked, events)
         else:
             if command == "CONNECTED":
-                self._server = fields.get("server_version"), fields.get("protocol_version")
+                self._server = _shared(fields.get("server_version")), fields.get("protocol_version")
             elif command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is not False:
                 self._name_producer(fields)
             request = self._requests.answered(command, fields, direction)
@@ -332,6 +351,7 @@ class PulsarSession(Session):
         """Give the id of a PRODUCER or SUBSCRIBE a meaning, from here on."""
         topic, name, subscription = names
         if command == "SUBSCRIBE":
+            self._consumers = self._consumers or {}
             remember(self._consumers, fields.get("consumer_id", -1), Consumer(topic, subscription), IDS_MAX)
             self._bound_names(names, events)
             return
@@ -344,6 +364,7 @@ class PulsarSession(Session):
         self._sends.add_producer(number, Producer(topic, name, open=True), events)
         self._requests.forget_receipts(number, events)  # of the producer that had this id before
         self._bound_names(names, events)
+        self._creating = self._creating or {}
         remember(self._creating, fields.get("request_id", -1), number, IDS_MAX)
 
     def _bound_names(self, names: Names, events: list[Event]) -> None:
@@ -370,6 +391,16 @@ class PulsarSession(Session):
         producer = None if number is None else self._sends.producers.get(number)
         if producer is not None:
             producer.name = bounded_name(fields.get("producer_name", producer.name))
+
+
+def _shared(version: str | None) -> str | None:
+    """Return the one text that all connections of this version have."""
+    return version if version is None or len(version) > _VERSION_MAX_CHARACTERS else _remembered(version)
+
+
+@lru_cache(256)
+def _remembered(version: str) -> str:
+    return version
 
 
 def _report(frame: FrameRow, notes: list[Note], events: list[Event]) -> None:

@@ -500,7 +500,7 @@ def held(dialogue: Dialogue) -> dict[str, int]:
     return {
         name: len(value)
         for part in parts
-        for name, value in vars(part).items()
+        for name, value in [(name, getattr(part, name)) for name in getattr(part, "__slots__", ()) or vars(part)]
         if isinstance(value, (dict, list)) or hasattr(value, "popleft")
     }
 
