@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.errors import InternalError, OutputError, PulsarscopeError, UsageError
 from pulsarscope.spark.java import INSTALL, choose
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ WHEELS = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2"}
 """Required distributions and their oldest versions."""
 
 _END_OF_JAVA = re.compile(r'^Exception in thread "main" (?:[\w.$]+: )?(.+)$', re.MULTILINE)
+
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*([\w.]+(?:: .*)?)")
+"""The report of an exception in Python, whose last line is the group."""
 
 
 def missing_distributions() -> list[str]:
@@ -105,7 +109,7 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         except Exception as error:
             if not is_spark_error(error):
                 raise
-            raise OutputError(f"the Spark job failed ({error_line(error)}); details are in {log.keep(error)}") from error
+            raise job_error(error, log.keep(error)) from error
         finally:
             with suppress(Exception):
                 spark.stop()
@@ -126,13 +130,30 @@ def is_spark_error(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}
 
 
+def job_error(error: BaseException, log: str) -> PulsarscopeError:
+    """Return the error of a job that failed: a fault in a task ends the command as one in its own process does."""
+    details = f"({error_line(error)}); details are in {log}"
+    name = (_raised_in_task(error) or "").partition(":")[0]
+    kind = getattr(builtins, name, None)
+    is_expected = not name or name.startswith(("pulsarscope.model.errors.", "pyspark.", "py4j."))
+    if is_expected or (isinstance(kind, type) and issubclass(kind, OSError)):  # of files that are gone, or disks that are full
+        return OutputError(f"the Spark job failed {details}")
+    return InternalError(f"internal error in a task of the Spark job {details}")
+
+
 def error_line(error: BaseException) -> str:
     """Return the message of an exception in one line; that of the cause when a task or Java raised it."""
+    if (raised := _raised_in_task(error)) is not None:
+        return raised
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    if "Traceback (most recent call last):" in lines:
-        return lines[-1]
     of_java = [line.removeprefix(": ") for line in lines[1:2] if lines[0].startswith("An error occurred while calling ")]
     return (of_java or lines)[0]
+
+
+def _raised_in_task(error: BaseException) -> str | None:
+    """Return name and text of the exception that ended a task, None when none did."""
+    raised = _TRACEBACK.findall(str(error))
+    return raised[-1] if raised else None  # the last one was raised while those before it were handled
 
 
 class SparkLog:

@@ -18,10 +18,10 @@ import pytest
 
 from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import expand_inputs
-from pulsarscope.model.errors import OutputError, UsageError
+from pulsarscope.model.errors import InternalError, OutputError, PulsarscopeError, UsageError
 from pulsarscope.spark import session as module
 from pulsarscope.spark.java import choose
-from pulsarscope.spark.session import SparkLog, error_line, installed_version, session, zip_package
+from pulsarscope.spark.session import SparkLog, error_line, installed_version, job_error, session, zip_package
 from tests.places import PACKAGE
 from tests.spark.inside import EVERYTHING, local, ring, written
 
@@ -45,6 +45,38 @@ def test_an_error_is_one_line() -> None:
         == "java.io.IOException: why"
     )
     assert error_line(ValueError()) == "ValueError"
+
+
+def in_task(*lines: str) -> ValueError:
+    """Return the exception of a job whose task ended with this report."""
+    return ValueError(
+        "\n".join(["Please see the stack trace below.", "Traceback (most recent call last):", '  File "a.py", line 3', *lines])
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        (["ValueError: why"], InternalError),
+        (["MemoryError"], InternalError),
+        (["pyarrow.lib.ArrowInvalid: why", "", "\tat org.apache.spark.Task.run(Task.scala:1)"], InternalError),
+        (["OSError: gone", "", "During handling …", "Traceback (most recent call last):", "  File", "KeyError: 'why'"], InternalError),
+        (["FileNotFoundError: why"], OutputError),
+        (["OSError: [Errno 28] No space left on device"], OutputError),
+        (["pulsarscope.model.errors.OutputError: why"], OutputError),
+        (["pyspark.errors.exceptions.base.PySparkRuntimeError: why"], OutputError),
+    ],
+)
+def test_a_fault_in_a_task_is_told_from_what_the_files_bring_about(lines: list[str], kind: type[PulsarscopeError]) -> None:
+    error = job_error(in_task(*lines), "spark.log")
+    assert type(error) is kind
+    assert len(str(error).splitlines()) == 1
+    assert "spark.log" in str(error)
+    assert [line for line in lines if (line[0:1].isalpha() and "Error" in line) or "Invalid" in line][-1] in str(error)
+
+
+def test_a_job_that_fails_by_itself_is_no_fault() -> None:
+    assert type(job_error(ValueError("Job aborted.\n\tat java"), "spark.log")) is OutputError
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -199,3 +231,15 @@ def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
     assert result.returncode == OutputError.exit_code
     assert result.stderr.count("\n") == 1
     assert "Spark does not start" in result.stderr
+
+
+@pytest.mark.usefixtures("can_run")
+def test_a_fault_in_a_task_on_spark_is_one_of_the_command() -> None:
+    def fail(_batches: Iterator[object]) -> Iterator[object]:
+        raise ValueError("why")
+
+    with (
+        pytest.raises(InternalError, match=r"^internal error in a task of the Spark job \(ValueError: why\); details"),
+        session(None, {}) as spark,
+    ):
+        spark.range(3).mapInArrow(fail, "id long").count()
